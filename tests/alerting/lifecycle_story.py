@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
     EvaluationTime,
     LifecycleLimits,
-    advance,
     end,
+    firing,
+    not_firing,
     pass_time,
 )
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
@@ -22,11 +24,19 @@ PACE = LifecycleLimits(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3
 SILENCED = ("silence:1",)
 
 
+class Published(NamedTuple):
+    """One transition that subscribers got."""
+
+    word: StepWord
+    alert: Alert
+    number: int
+
+
 class Told:
     """Everything that was published, and whether it makes sense to a subscriber."""
 
     def __init__(self) -> None:
-        self.tellings: list[Transition] = []
+        self.tellings: list[Published] = []
 
     @property
     def words(self) -> list[str]:
@@ -112,11 +122,11 @@ class Story:
         return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
 
     def _judge(self, result: EvaluationResult, *, is_event: bool = False) -> str:
-        fresh = self.held.alert if isinstance(self.held, AlertInstance) else alert(self.now)
-        if isinstance(result, Firing):
-            fresh = alert(result.since, evidence=result.evidence)
+        if not isinstance(result, Firing):
+            return self._took(not_firing(self.held, result, now=self.now))
+        fresh = alert(result.since, evidence=result.evidence)
         moment = self._moment(as_of=self.now, is_event=is_event)
-        return self._took(advance(self.held, result, fresh, self.rule, moment))
+        return self._took(firing(self.held, result, fresh, self.rule, moment))
 
     def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationTime:
         return EvaluationTime(
@@ -125,8 +135,10 @@ class Story:
 
     def _took(self, outcome: LifecycleOutcome) -> StepWord:
         self.held = outcome.state
-        if outcome.transition is not None:
-            self.told.tellings.append(outcome.transition)
+        if outcome.is_published:
+            assert isinstance(outcome.state, AlertInstance)
+            published = Published(outcome.step, outcome.state.alert, outcome.number)
+            self.told.tellings.append(published)
         return outcome.step
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.alerting.alerts.outcome import StepWord
-from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
+from monitor.alerting.engine.history import EvaluationHistory
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 EVENT = "acme:job_group:1:failed"
 
 
-def evaluation(rule: str, fingerprint: str, word: StepWord, detail: str = "") -> EvaluationRecord:
-    return EvaluationRecord(rule=rule, fingerprint=fingerprint, word=word, at=AT, detail=detail)
-
-
 def test_each_rule_that_evaluated_an_event_is_kept_once() -> None:
     """A repeated evaluation replaces the former one; another rule stands beside it."""
     history = EvaluationHistory()
-    history.add(EVENT, evaluation("run_failed", "aa", StepWord.PENDING))
-    history.add(EVENT, evaluation("run_failed", "aa", StepWord.FIRED))
-    history.add(EVENT, evaluation("canceled", "bb", StepWord.NO_RESULT, "why"))
+    history.add(EVENT, "run_failed", "aa", StepWord.PENDING, at=AT)
+    history.add(EVENT, "run_failed", "aa", StepWord.FIRED, at=AT)
+    history.add(EVENT, "canceled", "bb", StepWord.NO_RESULT, at=AT, detail="why")
     kept = [history.of_events([EVENT], *of) for of in (("run_failed", "aa"), ("canceled", "bb"))]
     assert [(record.word, record.detail) for record in kept if record is not None] == [
         (StepWord.FIRED, ""),
@@ -33,8 +29,8 @@ def test_each_rule_that_evaluated_an_event_is_kept_once() -> None:
 def test_the_newest_of_several_events_counts() -> None:
     """Of the events of a run the last one that the rule evaluated is returned."""
     history = EvaluationHistory()
-    history.add("started", evaluation("run_failed", "aa", StepWord.NO_RESULT))
-    history.add(EVENT, evaluation("run_failed", "aa", StepWord.FIRED))
+    history.add("started", "run_failed", "aa", StepWord.NO_RESULT, at=AT)
+    history.add(EVENT, "run_failed", "aa", StepWord.FIRED, at=AT)
     last = history.of_events(["started", EVENT, "detailed"], "run_failed", "aa")
     assert last is not None
     assert last.word == StepWord.FIRED
@@ -44,7 +40,7 @@ def test_the_last_evaluation_of_state_is_kept() -> None:
     """An evaluation without an event belongs to rule and subject; a newer one replaces it."""
     history = EvaluationHistory()
     for word in (StepWord.UNKNOWN, StepWord.PENDING):
-        history.add(None, evaluation("run_overdue", "aa", word))
+        history.add(None, "run_overdue", "aa", word, at=AT)
     last = history.last_of_state("run_overdue", "aa")
     assert last is not None
     assert last.word == StepWord.PENDING
@@ -56,8 +52,8 @@ def test_the_oldest_leave_when_it_is_full() -> None:
     history = EvaluationHistory(of_events=6, of_state=2)
     for number in range(10):
         for rule in ("run_failed", "canceled", "canceled"):
-            history.add(f"event {number}", evaluation(rule, "aa", StepWord.FIRED))
-        history.add(None, evaluation("run_stuck", f"{number}", StepWord.UNKNOWN))
+            history.add(f"event {number}", rule, "aa", StepWord.FIRED, at=AT)
+        history.add(None, "run_stuck", f"{number}", StepWord.UNKNOWN, at=AT)
     of_events = [n for n in range(10) if history.of_events([f"event {n}"], "canceled", "aa")]
     of_state = [n for n in range(10) if history.last_of_state("run_stuck", f"{n}")]
     assert (of_events, of_state) == ([7, 8, 9], [8, 9])

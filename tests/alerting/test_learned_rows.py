@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.engine.context import read_learned
 from monitor.alerting.rules.baselines import age_seconds, limit_seconds
 
 PAIR = [400.0, 30]

@@ -56,7 +56,7 @@ class AnyStory(RuleBasedStateMachine):
         self.story.held = decoder.decode(text)
 
     @invariant()
-    def is_told_in_order_and_once(self) -> None:
+    def is_notified_in_order_and_once(self) -> None:
         ids = self.story.told.ids
         assert len(ids) == len(set(ids))
         told = self.story.told.open_start()

@@ -48,7 +48,7 @@ class Shown:
         value = None if hours is None else msgspec.json.encode(waiting)
         pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
         pending.apply()
-        self.pictures.committed(pending, self.rules.compiled.rules)
+        self.pictures.committed(pending, self.rules)
 
     def now(self) -> AlertingSnapshot:
         return self.pictures.of(self.tables, self.rules, self.evaluator)
@@ -91,7 +91,7 @@ async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
             await super().sleep(seconds)
             assert shown.now().expected == {}
 
-    rules = shown.rules.compiled.rules
+    rules = shown.rules
     await shown.pictures.learn_all(shown.tables, rules, Looker())
 
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}

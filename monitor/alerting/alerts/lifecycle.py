@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
+from monitor.alerting.rules.results import Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 
@@ -41,27 +41,42 @@ class EvaluationTime(Struct, frozen=True, kw_only=True):
     is_event: bool = False  # an event caused the result, so its facts are new
 
 
-def advance(
+def firing(
     state: FingerprintState,
-    result: EvaluationResult,
+    result: Firing,
     fresh: Alert,
     rule: RuleSettings,
     moment: EvaluationTime,
 ) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
-    if isinstance(result, Firing):
-        return _firing(state, result, fresh, rule, moment)
-    if isinstance(result, Ok):
-        return _ok(state, result, moment)
-    if isinstance(state, AlertInstance) and state.is_open and state.is_met:
-        state = msgspec.structs.replace(state, is_met=False)
-    return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
+    if isinstance(state, FingerprintHistory):
+        instance = _pending(state, fresh, moment.now)
+    elif state.is_open:
+        instance = with_evidence(state, result, fresh, is_news=moment.is_event)
+    else:
+        instance = _pending(state.past, fresh, moment.now)
+    if instance.alert.state is AlertState.FIRING:
+        step = StepWord.DEDUPLICATED if instance.alert.is_notified else StepWord.MUTED
+        return LifecycleOutcome(state=instance, step=step)
+    if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
+        return LifecycleOutcome(state=instance, step=StepWord.PENDING)
+    return _fire(instance, moment)
 
 
-def without_alert(state: FingerprintHistory, result: Ok | Unknown) -> LifecycleOutcome:
-    """Return the outcome of a result that changes nothing where no alert exists."""
-    step = StepWord.UNKNOWN if isinstance(result, Unknown) else StepWord.OK
-    return LifecycleOutcome(state=state, step=step)
+def not_firing(state: FingerprintState, result: Ok | Unknown, *, now: datetime) -> LifecycleOutcome:
+    """End the alert by `Ok`, unless it is flapping. `Unknown` leaves it as it is."""
+    if isinstance(result, Unknown):
+        if isinstance(state, AlertInstance) and state.is_open and state.is_met:
+            state = msgspec.structs.replace(state, is_met=False)
+        return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
+    if isinstance(state, FingerprintHistory):
+        return LifecycleOutcome(state=state, step=StepWord.OK)
+    is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
+    if result.reason is not None or not is_flapping:
+        return end(state, result.at, now=now, reason=result.reason)
+    if state.clear_since is None:
+        state = msgspec.structs.replace(state, clear_since=result.at, quiet_since=now, is_met=False)
+    return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
 
 
 def pass_time(
@@ -123,10 +138,11 @@ def end(
     past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
     if not alert.is_notified:
         return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
-    return _published(
-        AlertInstance(alert=alert, since=now, past=past, is_met=False),
-        StepWord.RESOLVED,
-        alert.ends_at,
+    return LifecycleOutcome(
+        state=AlertInstance(alert=alert, since=now, past=past, is_met=False),
+        step=StepWord.RESOLVED,
+        is_published=True,
+        occurred_at=alert.ends_at,
     )
 
 
@@ -171,40 +187,6 @@ def with_facts(
 
 def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
-
-
-def _ok(state: FingerprintState, result: Ok, moment: EvaluationTime) -> LifecycleOutcome:
-    if isinstance(state, FingerprintHistory):
-        return without_alert(state, result)
-    is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
-    if result.reason is not None or not is_flapping:
-        return end(state, result.at, now=moment.now, reason=result.reason)
-    if state.clear_since is None:
-        state = msgspec.structs.replace(
-            state, clear_since=result.at, quiet_since=moment.now, is_met=False
-        )
-    return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
-
-
-def _firing(
-    state: FingerprintState,
-    result: Firing,
-    fresh: Alert,
-    rule: RuleSettings,
-    moment: EvaluationTime,
-) -> LifecycleOutcome:
-    if isinstance(state, FingerprintHistory):
-        instance = _pending(state, fresh, moment.now)
-    elif state.is_open:
-        instance = with_evidence(state, result, fresh, is_news=moment.is_event)
-    else:
-        instance = _pending(state.past, fresh, moment.now)
-    if instance.alert.state is AlertState.FIRING:
-        step = StepWord.DEDUPLICATED if instance.alert.is_notified else StepWord.MUTED
-        return LifecycleOutcome(state=instance, step=step)
-    if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
-        return LifecycleOutcome(state=instance, step=StepWord.PENDING)
-    return _fire(instance, moment)
 
 
 def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:
@@ -276,7 +258,13 @@ def _muted(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     instance = msgspec.structs.replace(instance, alert=alert, silenced=number)
     if not begins:
         return LifecycleOutcome(state=instance, step=StepWord.MUTED)
-    return _published(instance, StepWord.SILENCED, moment.as_of, number=number)
+    return LifecycleOutcome(
+        state=instance,
+        step=StepWord.SILENCED,
+        is_published=True,
+        occurred_at=moment.as_of,
+        number=number,
+    )
 
 
 def _notified(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
@@ -284,21 +272,24 @@ def _notified(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutco
     alert = msgspec.structs.replace(
         instance.alert, is_notified=True, notified_at=moment.now, muted_by=()
     )
-    return _published(msgspec.structs.replace(instance, alert=alert), word, alert.starts_at)
+    return LifecycleOutcome(
+        state=msgspec.structs.replace(instance, alert=alert),
+        step=word,
+        is_published=True,
+        occurred_at=alert.starts_at,
+    )
 
 
 def _reminded(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     number = instance.alert.reminders + 1
     alert = msgspec.structs.replace(instance.alert, notified_at=moment.now, reminders=number)
-    instance = msgspec.structs.replace(instance, alert=alert)
-    return _published(instance, StepWord.REMINDED, moment.as_of, number=number)
-
-
-def _published(
-    instance: AlertInstance, word: StepWord, occurred_at: datetime | None, *, number: int = 0
-) -> LifecycleOutcome:
-    transition = Transition(word=word, alert=instance.alert, occurred_at=occurred_at, number=number)
-    return LifecycleOutcome(state=instance, step=word, transition=transition)
+    return LifecycleOutcome(
+        state=msgspec.structs.replace(instance, alert=alert),
+        step=StepWord.REMINDED,
+        is_published=True,
+        occurred_at=moment.as_of,
+        number=number,
+    )
 
 
 def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:

@@ -1,4 +1,4 @@
-"""What one step makes of an alert: its next state, the transitions to publish, and a word."""
+"""What one step makes of an alert: its next state, a word, and whether to publish it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from monitor.alerting.alerts.instance import FingerprintState
-from monitor.model.alerts import Alert
 
 
 class StepWord(StrEnum):
@@ -32,18 +31,14 @@ class StepWord(StrEnum):
     ENDED_UNNOTIFIED = "it ended before anybody was notified"
 
 
-class Transition(Struct, frozen=True, kw_only=True):
-    """A transition to publish. ``number`` counts transitions that may recur within an alert."""
-
-    word: StepWord
-    alert: Alert
-    occurred_at: datetime | None
-    number: int = 0
-
-
 class LifecycleOutcome(Struct, frozen=True, kw_only=True):
-    """The state after one step. ``state`` is the very object that went in where nothing changed."""
+    """The state after one step. ``state`` is the very object that went in where nothing changed.
+
+    ``number`` counts published steps that may recur within an alert.
+    """
 
     state: FingerprintState
     step: StepWord = StepWord.UNCHANGED
-    transition: Transition | None = None
+    is_published: bool = False  # the step is an event of the alert
+    occurred_at: datetime | None = None
+    number: int = 0

@@ -141,32 +141,35 @@ class PendingStep:
     def advance(
         self, fingerprint: str, before: FingerprintState, outcome: LifecycleOutcome
     ) -> None:
-        """Store the outcome of a step, with the event of its transition.
+        """Store the outcome of a step, with its event where it is published.
 
         An alert that ended goes to the table of ended alerts as well.
         """
-        after, transition = outcome.state, outcome.transition
+        after, word = outcome.state, outcome.step
         if after is not before:
             if isinstance(after, AlertInstance):
                 self.put(ALERT, fingerprint, after)
-                if isinstance(before, FingerprintHistory):
+                if isinstance(before, FingerprintHistory) and before is not _NO_HISTORY:
                     self.put(PAST, fingerprint, None)
             else:
                 self.put(ALERT, fingerprint, None)
                 self.put(PAST, fingerprint, None if after == _NO_HISTORY else after)
             if isinstance(before, AlertInstance) and before.alert.ends_at is None:
-                self._keep_ended(fingerprint, before, outcome)
-        if transition is None:
+                ended = after.alert if isinstance(after, AlertInstance) else before.alert
+                if ended.ends_at is not None or not isinstance(after, AlertInstance):
+                    row = EndedAlert(alert=ended, word=word, at=self._wall_now)
+                    self.put(ENDED, f"{fingerprint}:{ended.starts_at.isoformat()}", row)
+        if not outcome.is_published or not isinstance(after, AlertInstance):
             return
-        alert, word = transition.alert, transition.word
+        alert = after.alert
         self.events.append(
             AlertEvent(
-                id=alert_event_id(fingerprint, alert.starts_at, word, transition.number),
+                id=alert_event_id(fingerprint, alert.starts_at, word, outcome.number),
                 type=EventType(f"alert.{word}"),
                 alert=alert,
-                occurred_at=transition.occurred_at,
+                occurred_at=outcome.occurred_at,
                 recorded_at=self._wall_now,
-                number=transition.number,
+                number=outcome.number,
             )
         )
         key = f"{alert.name}:{word}"
@@ -192,13 +195,3 @@ class PendingStep:
                     self._tables[table].pop(key, None)
                 else:
                     self._tables[table][key] = row
-
-    def _keep_ended(
-        self, fingerprint: str, before: AlertInstance, outcome: LifecycleOutcome
-    ) -> None:
-        ended = before.alert
-        if isinstance(outcome.state, AlertInstance):
-            ended = outcome.state.alert
-        if ended.ends_at is not None or not isinstance(outcome.state, AlertInstance):
-            row = EndedAlert(alert=ended, word=outcome.step, at=self._wall_now)
-            self.put(ENDED, f"{fingerprint}:{ended.starts_at.isoformat()}", row)

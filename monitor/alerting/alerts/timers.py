@@ -1,57 +1,95 @@
-"""When time alone changes an alert. In memory.
-
-The daemon checks all alerts at each evaluation. A backtest passes over the time in which nothing
-is due, so it asks here.
-"""
+"""What is due when. In memory: after a restart everything is evaluated once."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.lifecycle import LifecycleLimits
 from monitor.alerting.rules.compiled import Rule
 
+T = TypeVar("T")
+
+_LEAST_ROOM = 64  # entries of a heap, before replaced ones are dropped
+
+
+class DueTimes(Generic[T]):
+    """Values by key, each with the time at which it is due: the one that was set last."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[datetime, T]] = {}
+        self._heap: list[tuple[datetime, str]] = []  # with entries that were replaced since
+
+    def put(self, key: str, value: T, at: datetime | None) -> None:
+        """Set when the value is due; None: never by itself."""
+        if at is None:
+            self._due.pop(key, None)
+            return
+        before = self._due.get(key)
+        self._due[key] = (at, value)
+        if before is None or before[0] != at:
+            heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > max(_LEAST_ROOM, 2 * len(self._due)):
+            # Replaced times may lie weeks ahead, and each run that ends may replace another one.
+            self._heap = [(due_at, name) for name, (due_at, _) in self._due.items()]
+            heapq.heapify(self._heap)
+
+    def __len__(self) -> int:
+        """Return the number of entries, including replaced ones."""
+        return len(self._heap)
+
+    def next_at(self) -> datetime | None:
+        """Return when the first value is due, None where none is."""
+        while self._heap and self._is_replaced(*self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take_due(self, now: datetime) -> list[T]:
+        """Remove and return what is due."""
+        taken: list[T] = []
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heapq.heappop(self._heap)
+            if not self._is_replaced(at, key):
+                taken.append(self._due.pop(key)[1])
+        return taken
+
+    def _is_replaced(self, at: datetime, key: str) -> bool:
+        current = self._due.get(key)
+        return current is None or current[0] != at
+
 
 class AlertTimers:
-    """Alerts by the time at which time alone changes them."""
+    """The alerts that time alone changes.
+
+    The daemon checks all alerts at each evaluation. A backtest passes over the time in which
+    nothing is due, so it asks here.
+    """
 
     def __init__(self, rules: Mapping[str, Rule], limits: LifecycleLimits) -> None:
         self._rules = rules
         self._limits = limits
-        self._at: dict[str, datetime] = {}
-        self._heap: list[tuple[datetime, str]] = []
-        self._due: set[str] = set()
+        self._times: DueTimes[str] = DueTimes()
+        self._due: dict[str, datetime] = {}  # since when we know
 
     def update(self, instances: Iterable[tuple[str, AlertInstance | None]]) -> None:
         """Set the timers of alerts as they are now; None for one that was dropped."""
         for key, instance in instances:
-            at = None if instance is None else self._timer_of(instance)
-            self._due.discard(key)
-            if at is None:
-                self._at.pop(key, None)
-            else:
-                self._at[key] = at
-                heapq.heappush(self._heap, (at, key))
+            self._due.pop(key, None)
+            self._times.put(key, key, None if instance is None else self._timer_of(instance))
 
     def due(self, now: datetime) -> frozenset[str]:
         """Return the alerts whose time has come. They stay due until `update` names them."""
-        while self._heap and self._heap[0][0] <= now:
-            at, key = heapq.heappop(self._heap)
-            if self._at.get(key) == at:  # else a newer entry replaced it
-                self._due.add(key)
+        self._due.update(dict.fromkeys(self._times.take_due(now), now))
         return frozenset(self._due)
 
     def next_at(self) -> datetime | None:
         """Return when the next alert is due; in the past where one is due already."""
-        while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        times = [self._at[key] for key in self._due]
-        if self._heap:
-            times.append(self._heap[0][0])
+        next_at = self._times.next_at()
+        times = [*self._due.values(), *([] if next_at is None else [next_at])]
         return min(times, default=None)
 
     def _timer_of(self, instance: AlertInstance) -> datetime | None:

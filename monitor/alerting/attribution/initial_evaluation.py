@@ -28,7 +28,7 @@ from monitor.alerting.attribution.lineage import (
     are_likely_related,
     is_of_a_plan,
 )
-from monitor.alerting.attribution.subjects import first_key, memory_key, of_run, traits_of
+from monitor.alerting.attribution.subjects import first_key, keys_of, of_run, traits_of
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.store import Store
 from monitor.model.events import EventType, RunEvent, run_event_id
@@ -173,7 +173,7 @@ class EarlierFailures:
                 continue
             if not run.historical and (
                 (rule.name, event.id) in self._handled
-                or pending.get(MEMORY, memory_key(rule.name, subject)) is not None
+                or pending.get(MEMORY, keys_of(rule.name, subject).memory) is not None
             ):
                 continue
             yield RuleTarget(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from monitor.alerting.store import Store
-from monitor.model.runs import Pipeline, RunKey, RunKind, RunState, Trigger
+from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, RunState, Trigger
 from monitor.tracking.live_state import LiveStateView
 
 # A parent counts only where the workspace lets it be followed: else its end would never be seen.
@@ -21,6 +21,7 @@ SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _PARENTS_CACHED = 10_000
 _PARTS = 100  # flow runs of one plan run whose own parts are read
 _LEVELS = 2
+_NO_PARENTS = Parents()
 _RAN_FOR_PLAN = "plan"  # why a job group ran, in the workspace's word
 
 
@@ -48,7 +49,7 @@ class Lineage:
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        children = runs
+        children = [run for run in runs if run.parents != _NO_PARENTS]
         for _ in range(_LEVELS):
             parents = {key for run in children for key in self._parent_keys(run)}
             if not parents:
@@ -70,7 +71,7 @@ class Lineage:
         A parent of which only the id is known is left out: an alert must say what failed.
         """
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
-        if run.parents.flow_run is None and run.parents.plan_run is None:
+        if run.parents == _NO_PARENTS:
             return (own,)
         keys = dict.fromkeys(self._parent_keys(run))
         for key in list(keys):

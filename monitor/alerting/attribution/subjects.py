@@ -6,6 +6,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from monitor.alerting.rules.compiled import Traits
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.alerts import fingerprint
@@ -66,16 +68,25 @@ def key_of(subject: Subject) -> str:
     return ":".join((subject.subject_kind, *(quote(word, safe="") for word in words)))
 
 
+class RuleKeys(Struct, frozen=True, gc=False):
+    """The keys of stored rows of one rule about one subject."""
+
+    fingerprint: str  # of its alerts
+    memory: str  # what the rule remembers
+
+
 @lru_cache(_KEYS_CACHED)
+def keys_of(rule_name: str, subject: Subject) -> RuleKeys:
+    """Return the keys of the rule's rows about the subject."""
+    return RuleKeys(
+        fingerprint=fingerprint(rule_name, subject.identity()),
+        memory=f"{rule_name}:{key_of(subject)}",
+    )
+
+
 def fingerprint_of(rule_name: str, subject: Subject) -> str:
     """Return the fingerprint of the rule's alerts about the subject."""
-    return fingerprint(rule_name, subject.identity())
-
-
-@lru_cache(_KEYS_CACHED)
-def memory_key(rule_name: str, subject: Subject) -> str:
-    """Return the key of what the rule remembers of the subject."""
-    return f"{rule_name}:{key_of(subject)}"
+    return keys_of(rule_name, subject).fingerprint
 
 
 @lru_cache(_KEYS_CACHED)

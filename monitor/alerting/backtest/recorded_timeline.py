@@ -12,14 +12,14 @@ from datetime import datetime
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, PendingStep
 from monitor.alerting.alerts.timers import AlertTimers
-from monitor.alerting.engine.evaluation import EvaluationContext
+from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.engine.timeline import NOW, LiveTimeline, NextEvaluation, SlowReads
+from monitor.alerting.engine.timeline import NOW, NextEvaluation, SlowReads, Timeline
 from monitor.alerting.rules.contract import Subject
 from monitor.model.live_state import WorkspaceStatus
 
 
-class RecordedTimeline(LiveTimeline):
+class RecordedTimeline(Timeline):
     """Finds the instants at which an evaluation may change something."""
 
     considers_past = False  # the past that is recorded begins with its first event
@@ -35,7 +35,7 @@ class RecordedTimeline(LiveTimeline):
             return pending.rows(ALERT)
         if self._is_new:
             self._alert_timers.update(pending.rows(ALERT))
-        keys = self._alert_timers.due(context.facts.now) | pending.changed[ALERT].keys()
+        keys = self._alert_timers.due(context.now) | pending.changed[ALERT].keys()
         rows = ((key, pending.get(ALERT, key)) for key in keys)
         return [(key, instance) for key, instance in rows if instance is not None]
 
@@ -49,19 +49,19 @@ class RecordedTimeline(LiveTimeline):
     ) -> None:
         if is_changed:
             # With another memory a rule may answer otherwise, though nothing else has changed.
-            again_at = context.facts.as_of(subject)
+            again_at = context.as_of(subject)
         super().evaluated(context, subject, again_at, is_changed=is_changed)
 
     def committed(self, pending: PendingStep) -> None:
         self._alert_timers.update(pending.changed[ALERT].items())
 
     def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
-        if self._is_new or self._touched:
+        if self._is_new or self.touched:
             return NextEvaluation(ours=NOW)
         ours = [self._alert_timers.next_at(), *postponed]
         theirs: list[datetime | None] = []
-        for domain in self._timers.domains():
-            (theirs if domain[1] else ours).append(self._timers.next_at(domain))
+        for (_, run_kind), timers in self._timers.items():
+            (theirs if run_kind else ours).append(timers.next_at())
         return NextEvaluation(
             ours=min((at for at in ours if at is not None), default=None),
             theirs=min((at for at in theirs if at is not None), default=None),

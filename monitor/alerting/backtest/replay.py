@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.timeline import LiveTimeline
+from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
@@ -78,7 +78,7 @@ class Replay:
                 status, reachability=Reachability.REACHABLE, since=start, known_at=start
             )
         self._health_tracker = health_tracker(self._live_state)
-        timeline = LiveTimeline if every_interval else RecordedTimeline
+        timeline = Timeline if every_interval else RecordedTimeline
         self._engine = Engine(
             bus=store,
             view=self._live_state.view,

@@ -6,24 +6,19 @@ import msgspec
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintState
 from monitor.alerting.alerts.lifecycle import EvaluationTime
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import Correlation, RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, memory_key
-from monitor.alerting.engine.evaluation import (
-    Answer,
-    EvaluationContext,
-    RuleFailure,
-    first_evaluated_at,
-)
-from monitor.alerting.engine.evaluation_facts import OURS
-from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
+from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
+from monitor.alerting.engine.context import OURS, EvaluationContext
+from monitor.alerting.engine.evaluation import Answer, RuleFailure
+from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.results import EvaluationResult, Firing, Unknown
-from monitor.model.alerts import AlertState
+from monitor.model.alerts import Alert, AlertState
 from monitor.model.runs import RunKey
 from monitor.tracking.live_state import LiveStateView
 
@@ -43,21 +38,24 @@ class Advancer:
             return
         if answer is None:
             return
-        key = fingerprint_of(target.rule.settings.name, target.subject)
+        name, subject = target.rule.settings.name, target.subject
+        keys = keys_of(name, subject)
+        key = keys.fingerprint
+        word, detail = StepWord.NO_RESULT, ""
         if isinstance(answer, RuleFailure):
-            self._record(context, target, key, StepWord.RULE_FAILED, answer.reason)
-            return
-        memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
-        context.pending.put(MEMORY, memory_key(target.rule.settings.name, target.subject), memory)
-        result = answer.result
-        if result is None:
-            self._record(context, target, key, StepWord.NO_RESULT)
-            return
-        state = context.pending.state_of(key)
-        outcome = self._outcome(context, target, result, key, state)
-        context.pending.advance(key, state, outcome)
-        why = result.why if isinstance(result, Unknown) else ""
-        self._record(context, target, key, outcome.step, why)
+            word, detail = StepWord.RULE_FAILED, answer.reason
+        else:
+            memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
+            context.pending.put(MEMORY, keys.memory, memory)
+            if answer.result is not None:
+                before = context.pending.state_of(key)
+                outcome = self._outcome(context, target, answer.result, key, before)
+                context.pending.advance(key, before, outcome)
+                word = outcome.step
+            if isinstance(answer.result, Unknown):
+                detail = answer.result.why
+        event_id = None if target.event is None else target.event.id
+        self._history.add(event_id, name, key, word, at=context.wall_now, detail=detail)
 
     def pass_time(
         self, context: EvaluationContext, key: str, instance: AlertInstance, rule: Rule
@@ -66,13 +64,12 @@ class Advancer:
         target = RuleTarget(rule=rule, subject=subject_of(rule, instance.alert))
         muted_by: tuple[str, ...] = ()
         if instance.is_open:
-            wall_now = context.facts.wall_now
-            muted_by = context.suppression.reasons(instance.alert, rule.mute, at=wall_now)
+            muted_by = context.suppression.reasons(instance.alert, rule.mute, at=context.wall_now)
         moment = self._evaluation_time(context, target, muted_by)
         outcome = lifecycle.pass_time(instance, rule.settings, moment)
         context.pending.advance(key, instance, outcome)
         if outcome.step:
-            self._record(context, target, key, outcome.step)
+            self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
 
     def add_error(self, context: EvaluationContext, key: str, error: str) -> None:
         """Add the error of a run inside to an alert that has none; publishes nothing."""
@@ -86,15 +83,7 @@ class Advancer:
         facts = {**alert.facts, **bounded({"error": error})}
         result = Firing(since=alert.starts_at, as_of=alert.starts_at, facts=facts)
         url = facts.get("url")
-        fresh = new_alert(
-            self._view,
-            rule,
-            subject_of(rule, alert),
-            result,
-            fingerprint=key,
-            url=url if isinstance(url, str) else None,
-            known=alert.evidence,
-        )
+        fresh = self._refreshed(rule, alert, result, url if isinstance(url, str) else None)
         after = lifecycle.with_facts(instance, facts, fresh)
         context.pending.advance(key, instance, LifecycleOutcome(state=after))
 
@@ -102,33 +91,40 @@ class Advancer:
         self, context: EvaluationContext, target: RuleTarget, correlation: Correlation
     ) -> None:
         """Record a postponed event, or add it as evidence to the alert that it belongs to."""
-        own_key = fingerprint_of(target.rule.settings.name, target.subject)
-        key = correlation.evidence_of
+        key, event = correlation.evidence_of, target.event
+        if event is None:
+            return
         if key is None:
+            word = StepWord.POSTPONED
             detail = f"at most until {correlation.due_at:%H:%M:%S} UTC, for a run that contains it"
-            self._record(context, target, own_key, StepWord.POSTPONED, detail)
-            return
-        instance, event = context.pending.state_of(key), target.event
-        if not isinstance(instance, AlertInstance) or event is None:
-            return
-        at, facts = instance.alert.starts_at, instance.alert.facts
-        if event.run.error is not None and facts.get("error") is None:
-            facts = {**facts, **bounded({"error": event.run.error})}
-        run = correlation.newest_run
-        result = Firing(since=at, as_of=at, evidence=(event.id,), run=run, facts=facts)
-        fresh = new_alert(
+        else:
+            word, detail = StepWord.DEDUPLICATED, f"evidence of {key}"
+            instance = context.pending.state_of(key)
+            if not isinstance(instance, AlertInstance):
+                return
+            at, facts = instance.alert.starts_at, instance.alert.facts
+            if event.run.error is not None and facts.get("error") is None:
+                facts = {**facts, **bounded({"error": event.run.error})}
+            run = correlation.newest_run
+            result = Firing(since=at, as_of=at, evidence=(event.id,), run=run, facts=facts)
+            fresh = self._refreshed(target.rule, instance.alert, result, event.run.url)
+            after = lifecycle.with_evidence(instance, result, fresh, is_news=False)
+            context.pending.advance(key, instance, LifecycleOutcome(state=after, step=word))
+        name = target.rule.settings.name
+        own_key = fingerprint_of(name, target.subject)
+        self._history.add(event.id, name, own_key, word, at=context.wall_now, detail=detail)
+
+    def _refreshed(self, rule: Rule, alert: Alert, result: Firing, url: str | None) -> Alert:
+        """Return an open alert with the content that the result gives it."""
+        return new_alert(
             self._view,
-            target.rule,
-            subject_of(target.rule, instance.alert),
+            rule,
+            subject_of(rule, alert),
             result,
-            fingerprint=key,
-            url=event.run.url,
-            known=instance.alert.evidence,
+            fingerprint=alert.fingerprint,
+            url=url,
+            known=alert.evidence,
         )
-        after = lifecycle.with_evidence(instance, result, fresh, is_news=False)
-        outcome = LifecycleOutcome(state=after, step=StepWord.DEDUPLICATED)
-        context.pending.advance(key, instance, outcome)
-        self._record(context, target, own_key, StepWord.DEDUPLICATED, f"evidence of {key}")
 
     def _outcome(
         self,
@@ -140,11 +136,8 @@ class Advancer:
     ) -> LifecycleOutcome:
         rule, event = target.rule, target.event
         if not isinstance(result, Firing):
-            if isinstance(state, FingerprintHistory):
-                return lifecycle.without_alert(state, result)
-            moment = self._evaluation_time(context, target)
-            return lifecycle.advance(state, result, state.alert, rule.settings, moment)
-        is_first = event is None and first_evaluated_at(context, rule, target.subject) is None
+            return lifecycle.not_firing(state, result, now=context.now)
+        is_first = event is None and context.first_evaluated_at(rule, target.subject) is None
         if target.preexisting or is_first:
             result = msgspec.structs.replace(result, preexisting=True)
         known: tuple[str, ...] = ()
@@ -164,48 +157,29 @@ class Advancer:
         )
         muted_by: tuple[str, ...] = ()
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
-            wall_now = context.facts.wall_now
-            muted_by = context.suppression.reasons(fresh, rule.mute, at=wall_now)
+            muted_by = context.suppression.reasons(fresh, rule.mute, at=context.wall_now)
         moment = self._evaluation_time(context, target, muted_by)
-        return lifecycle.advance(state, result, fresh, rule.settings, moment)
+        return lifecycle.firing(state, result, fresh, rule.settings, moment)
 
     def _url_of(self, run: RunKey | None) -> str | None:
         active = self._view.active_run(run) if run is not None else None
         return active.run.url if active is not None else None
 
     def _evaluation_time(
-        self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...] = ()
+        self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...]
     ) -> EvaluationTime:
         return EvaluationTime(
-            now=context.facts.now,
-            as_of=context.facts.as_of(target.subject),
+            now=context.now,
+            as_of=context.as_of(target.subject),
             is_ours=target.subject.subject_kind in OURS,
             muted_by=muted_by,
             is_event=target.event is not None,
             limits=self._rules.limits,
         )
 
-    def _record(
-        self,
-        context: EvaluationContext,
-        target: RuleTarget,
-        key: str,
-        word: StepWord,
-        detail: str = "",
-    ) -> None:
-        record = EvaluationRecord(
-            rule=target.rule.settings.name,
-            fingerprint=key,
-            word=word,
-            at=context.facts.wall_now,
-            detail=detail,
-        )
-        self._history.add(target.event.id if target.event is not None else None, record)
-
 
 def end(context: EvaluationContext, key: str, instance: AlertInstance, reason: str) -> None:
     """End an alert that will never be evaluated again."""
-    facts = context.facts
-    at = max(instance.alert.starts_at, facts.wall_now)
-    outcome = lifecycle.end(instance, at, now=facts.now, reason=reason)
+    at = max(instance.alert.starts_at, context.wall_now)
+    outcome = lifecycle.end(instance, at, now=context.now, reason=reason)
     context.pending.advance(key, instance, outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from operator import itemgetter
 
@@ -14,11 +14,11 @@ from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
 from monitor.alerting.attribution.late_errors import LateErrors
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
-from monitor.alerting.attribution.subjects import first_key, key_of, memory_key, traits_of
+from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, traits_of
 from monitor.alerting.attribution.unidentified_runs import ended_unidentified
 from monitor.alerting.engine.advancement import Advancer, end
-from monitor.alerting.engine.evaluation import Answer, EvaluationContext
-from monitor.alerting.engine.evaluation_facts import domain_of
+from monitor.alerting.engine.context import EvaluationContext, domain_of
+from monitor.alerting.engine.evaluation import Answer, Evaluator
 from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_removal import end_removed
 from monitor.alerting.engine.rule_set import RuleSet
@@ -31,8 +31,6 @@ from monitor.tracking.live_state import LiveStateView
 
 _YIELD_EVERY = 20  # subjects or alerts: thousands must not delay a callback
 _OF_RUNS = frozenset({SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN})
-
-Process = Callable[[EvaluationContext, RuleTarget], Answer]  # evaluate, then advance
 
 
 class EvaluationCycle:
@@ -54,15 +52,15 @@ class EvaluationCycle:
         *,
         correlation: ParentCorrelation,
         router: EventRouter,
+        evaluator: Evaluator,
         advancer: Advancer,
-        process: Process,
     ) -> None:
         """Evaluate by these rules from now on, everything in the next cycle."""
         self._rules = rules
         self._correlation = correlation
         self._router = router
         self._advancer = advancer
-        self._process = process
+        self._evaluator = evaluator
         self._late_errors = LateErrors(bus=self._bus)
         self.restart()
 
@@ -108,15 +106,15 @@ class EvaluationCycle:
                 rule = self._rules.by_name[instance.alert.name]
                 end(context, key, instance, reason)
                 subject = subject_of(rule, instance.alert)
-                pending.put(MEMORY, memory_key(rule.name, subject), None)
+                pending.put(MEMORY, keys_of(rule.name, subject).memory, None)
         for target in self._router.postponed(context):
             self._process(context, target)
 
     async def _evaluate_past(self, context: EvaluationContext) -> None:
         """Let rules that are evaluated for the first time handle earlier failures."""
-        facts, pending = context.facts, context.pending
+        pending = context.pending
         failures = await self._initial.load(
-            pending, self._rules.compiled.rules, complete=facts.complete, now=facts.now
+            pending, self._rules.compiled.rules, complete=context.complete, now=context.now
         )
         if failures is None:
             return
@@ -146,6 +144,11 @@ class EvaluationCycle:
             if number % _YIELD_EVERY == 0:
                 await self._clock.sleep(0)
 
+    def _process(self, context: EvaluationContext, target: RuleTarget) -> Answer:
+        answer = self._evaluator.evaluate(context, target)
+        self._advancer.advance(context, target, answer)
+        return answer
+
     async def _pass_time(self, context: EvaluationContext, *, is_inhibiting: bool) -> None:
         # In an order that does not depend on what this process has lived through.
         alerts = sorted(self._timeline.alerts(context), key=itemgetter(0))
@@ -159,7 +162,7 @@ class EvaluationCycle:
 
 def _vital_subjects(context: EvaluationContext, rules: RuleSet) -> list[Subject]:
     """Return what may inhibit all else, also what is gone but still has an alert."""
-    vital = {key_of(subject): subject for subject in context.facts.vital_subjects()}
+    vital = {key_of(subject): subject for subject in context.vital_subjects()}
     for _, instance in context.pending.rows(ALERT):
         rule = rules.by_name.get(instance.alert.name)
         if rule is not None and rule.definition.subject_kind in VITAL_KINDS:
@@ -170,19 +173,18 @@ def _vital_subjects(context: EvaluationContext, rules: RuleSet) -> list[Subject]
 
 def _store_first(context: EvaluationContext, rules: RuleSet, evaluated: Iterable[Subject]) -> None:
     """Store what rules have evaluated now, so that later failures are not preexisting."""
-    facts = context.facts
     seen = {(subject.subject_kind, subject.workspace) for subject in evaluated}
     for rule in rules.compiled.rules:
         if rule.definition.evaluate is None:
             continue
         subject_kind = rule.definition.subject_kind
         if subject_kind in _OF_RUNS:
-            for (workspace, kind), at in facts.complete.items():
+            for (workspace, kind), at in context.complete.items():
                 _put_first(context, first_key(rule.name, workspace, kind), at)
             continue
         for workspace in {name for kind, name in seen if kind is subject_kind}:
             subject = Subject(subject_kind=subject_kind, workspace=workspace)
-            as_of = facts.as_of(subject)
+            as_of = context.as_of(subject)
             if as_of is not None:
                 _put_first(context, first_key(rule.name, workspace, domain_of(subject)), as_of)
 

@@ -1,8 +1,9 @@
 """The consumer ``alerting``: from events and the live state to alerts, each exactly once.
 
-A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit: routing and
-evaluation read, advancement collects changes in a `PendingStep`, and one durable step of the store
-contains them with the events that they cause and the position behind them.
+A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit, each of them
+a module of this folder. An `EvaluationContext` holds what they decide by, a `PendingStep` what they
+change. One durable step of the store contains the changes, the events that they cause and the
+position behind the events that caused them.
 
 Who owns what. The task of `Engine.run` takes batches and runs cycles. Tasks of requests add and
 expire silences, and a reload changes the rules. Each of them decides only while it holds
@@ -26,31 +27,30 @@ import structlog
 
 from monitor.alerting.alerts.pending_step import (
     ENDED,
-    LEARNED,
     POSTPONED,
     SILENCE,
     EndedAlert,
     PendingStep,
 )
-from monitor.alerting.attribution.attribution import Attributor, RuleTarget
+from monitor.alerting.attribution.attribution import Attributor
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
+from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
-from monitor.alerting.engine.evaluation import Answer, EvaluationContext, Evaluator, Guard
-from monitor.alerting.engine.evaluation_facts import Complete, EvaluationFacts, SchedulesByPipeline
+from monitor.alerting.engine.evaluation import Evaluator, Guard
 from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.retention import MemoryRetention
 from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
-from monitor.alerting.engine.timeline import LiveTimeline, NextEvaluation, Timeline
+from monitor.alerting.engine.timeline import NextEvaluation, Timeline
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
-from monitor.bus.contract import Batch, Retention, StoreStatus
+from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
@@ -67,7 +67,11 @@ _SILENCES_BOUND = 1_000
 
 
 class Engine:
-    """Evaluates events as they come, and everything that may be due in cycles."""
+    """Evaluates events as they come, and everything that may be due in cycles.
+
+    A step that is cancelled, or raises `BusUnavailableError`, may have been committed all the same;
+    the next step loads the state first.
+    """
 
     def __init__(
         self,
@@ -89,12 +93,12 @@ class Engine:
         self._retention = retention
         self._evaluator = Evaluator(guard)
         self._state = CommittedState(bus=bus, clock=clock)
-        self._timeline = timeline or LiveTimeline(view)
+        self._timeline = timeline or Timeline(view)
         self._cycle = EvaluationCycle(
             bus=bus, view=view, clock=clock, lineage=self.lineage, timeline=self._timeline
         )
         self._complete: Complete = {}
-        self._schedules = SchedulesByPipeline()
+        self._schedules = ScheduleIndex()
         # Our steady clock, which no jump of the wall clock moves.
         self._began = (clock.now(), clock.monotonic())
         self._next_sweep = clock.monotonic()
@@ -157,24 +161,12 @@ class Engine:
             await self._load()
 
     async def take_some(self) -> int:
-        """Evaluate one batch; return how far its position is ahead, 0 if nothing is new.
-
-        A cancelled call may have committed it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have been committed; the next step loads the state first.
-        """
+        """Evaluate one batch; return how far its position is ahead, 0 if nothing is new."""
         async with self._step():
             return await self._take_batch()
 
     async def evaluate(self) -> None:
-        """Run one evaluation cycle, after all events that led to the state that it evaluates.
-
-        A cancelled call may have committed it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have been committed; the next step loads the state first.
-        """
+        """Run one evaluation cycle, after all events that led to the state that it evaluates."""
         async with self._step():
             # First until when all is known, then how far the log goes, then the events, then the
             # state: so no event is missed that happened before the instant that is evaluated.
@@ -192,11 +184,8 @@ class Engine:
     async def add_silence(self, silence: Silence) -> None:
         """Store a silence, or replace the one with the same id.
 
-        A cancelled call may have stored it: the next step loads the state first.
-
         Raises:
             ConfigurationError: there are too many.
-            BusUnavailableError: it may have been stored; the next step loads the state first.
         """
         async with self._step():
             silences = self._state.tables[SILENCE]
@@ -209,13 +198,7 @@ class Engine:
         )
 
     async def expire_silence(self, silence_id: str) -> bool:
-        """End a silence now; False where no silence has that id, or it has ended.
-
-        A cancelled call may have ended it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have ended; the next step loads the state first.
-        """
+        """End a silence now; False where no silence has that id, or it has ended."""
         async with self._step():
             silence: Silence | None = self._state.tables[SILENCE].get(silence_id)
             now = self._clock.now()
@@ -257,8 +240,8 @@ class Engine:
             self._rules,
             correlation=self._correlation,
             router=self._router,
+            evaluator=self._evaluator,
             advancer=self._advancer,
-            process=self._process,
         )
 
     @asynccontextmanager
@@ -276,7 +259,7 @@ class Engine:
         await self._state.load()
         self._cycle.restart()
         await self._reconcile()
-        await self._snapshots.learn_all(self._state.tables, self._rules.compiled.rules, self._clock)
+        await self._snapshots.learn_all(self._state.tables, self._rules, self._clock)
         self._is_current = True
 
     async def _reconcile(self) -> None:
@@ -300,33 +283,31 @@ class Engine:
     async def _take_batch(self) -> int:
         before = self._state.position
         batch = await self._bus.read(CONSUMER, after=before, limit=_BATCH)
-        position = _end_of(batch, before)
+        position = batch.events[-1].position if batch.events else before
+        if batch.gap is not None:
+            position = max(position, batch.gap.until)
         if position == before:
             return 0
         events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
         pending = self._state.begin()
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
-            retention.forget_awaited(pending, self._rules.compiled.rules)
+            retention.forget_awaited(pending, self._rules.awaiting)
         attributions = await self._correlation.attribute(pending, events)
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
-                self._process(context, target)
+                answer = self._evaluator.evaluate(context, target)
+                self._advancer.advance(context, target, answer)
             if number % _YIELD_EVERY == 0:
                 await self._clock.sleep(0)
         await self._commit(pending, position)
         return position - before
 
-    def _process(self, context: EvaluationContext, target: RuleTarget) -> Answer:
-        answer = self._evaluator.evaluate(context, target)
-        self._advancer.advance(context, target, answer)
-        return answer
-
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
             self._timeline.committed(pending)
-            self._snapshots.committed(pending, self._rules.compiled.rules)
+            self._snapshots.committed(pending, self._rules)
 
     def _sweep(self, pending: PendingStep) -> None:
         monotonic = self._clock.monotonic()
@@ -342,25 +323,19 @@ class Engine:
         await self._commit(pending, self.position)
 
     def _context(self, pending: PendingStep, status: StoreStatus | None) -> EvaluationContext:
-        facts = EvaluationFacts(
-            self._view,
-            self.lineage,
+        return EvaluationContext(
+            pending,
+            view=self._view,
+            lineage=self.lineage,
+            suppression=self._state.suppression,
+            schedules=self._schedules,
+            retention=self._retention,
             complete=self._complete,
             now=self._now(),
             wall_now=self._clock.now(),
-            bus=status,
-            retention=self._retention,
-            learned=lambda key: pending.get(LEARNED, key),
-            schedules=self._schedules,
+            store=status,
         )
-        return EvaluationContext(pending, facts, self._state.suppression)
 
     def _now(self) -> datetime:
         wall, monotonic = self._began
         return wall + timedelta(seconds=self._clock.monotonic() - monotonic)
-
-
-def _end_of(batch: Batch, after: int) -> int:
-    if batch.events:
-        return batch.events[-1].position
-    return max(after, batch.gap.until) if batch.gap is not None else after

@@ -12,11 +12,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.alerts.pending_step import FIRST, MEMORY, FirstEvaluated, PendingStep
-from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
+from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, first_key, memory_key
-from monitor.alerting.engine.evaluation_facts import EvaluationFacts, domain_of
+from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
+from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, StateInput, Subject
 from monitor.alerting.rules.results import RuleAnswer
@@ -44,19 +43,6 @@ class RuleFailure(Struct, frozen=True):
 Answer = RuleAnswer[Any] | RuleFailure | None  # None: there is nothing to evaluate
 
 
-class EvaluationContext(Struct):
-    """One step: the changes so far, the facts of its moment, and what suppresses alerts."""
-
-    pending: PendingStep
-    facts: EvaluationFacts
-    suppression: Suppression  # by the committed state
-
-    def renew_suppression(self) -> None:
-        """Let the changes of this step suppress alerts as well."""
-        if changes_suppression(self.pending):
-            self.suppression = suppression_of(self.pending)
-
-
 class Evaluator:
     """Asks rules behind a guard, and keeps which of them fail."""
 
@@ -77,10 +63,10 @@ class Evaluator:
             f"rule {name}", partial(_ask, context, target), reasons.append
         )
         if reasons:
-            self._failed(name, target.subject, reasons[0], context.facts.now)
+            self._failed(name, target.subject, reasons[0], context.now)
             return RuleFailure(reasons[0])
         if name in self._failing:
-            self._succeeded(name, target.subject, context.facts.now)
+            self._succeeded(name, target.subject, context.now)
         return answer
 
     def failing(self) -> dict[str, str]:
@@ -118,36 +104,25 @@ class Evaluator:
             del self._failing[name]
 
 
-def first_evaluated_at(context: EvaluationContext, rule: Rule, subject: Subject) -> datetime | None:
-    """Return when the rule was first evaluated for such subjects; None: never."""
-    key = first_key(rule.settings.name, subject.workspace, domain_of(subject))
-    first: FirstEvaluated | None = context.pending.get(FIRST, key)
-    return None if first is None else first.at
-
-
 def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | None:
     rule, subject, event = target.rule, target.subject, target.event
     definition, settings = rule.definition, rule.settings
-    ask: Callable[..., RuleAnswer[Any]] | None = (
-        definition.evaluate if event is None else definition.on_event
-    )
-    facts = context.facts.of(rule, subject, is_event=event is not None)
-    if ask is None or facts is None:
-        return None
-    stored = context.pending.get(MEMORY, memory_key(settings.name, subject))
+    stored = context.pending.get(MEMORY, keys_of(settings.name, subject).memory)
     memory = None if stored is None else _decoded(rule, stored)
-    first_at = first_evaluated_at(context, rule, subject)
-    question: EventInput | StateInput[Any]
     if event is not None:
-        question = EventInput(event=event, root_run=target.root_run or event.run.key)
-    else:
-        question = StateInput(
-            subject=subject,
-            as_of=context.facts.as_of(subject),
-            facts=facts,
-            first_evaluated_at=first_at,
-        )
-    return ask(question, memory, settings)
+        on_event = definition.on_event
+        event_input = EventInput(event=event, root_run=target.root_run or event.run.key)
+        return None if on_event is None else on_event(event_input, memory, settings)
+    facts = context.facts_of(rule, subject)
+    if definition.evaluate is None or facts is None:
+        return None
+    state_input = StateInput(
+        subject=subject,
+        as_of=context.as_of(subject),
+        facts=facts,
+        first_evaluated_at=context.first_evaluated_at(rule, subject),
+    )
+    return definition.evaluate(state_input, memory, settings)
 
 
 def _decoded(rule: Rule, stored: bytes) -> Any:

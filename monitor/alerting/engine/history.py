@@ -38,12 +38,24 @@ class EvaluationHistory:
         self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
         self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
-    def add(self, event_id: str | None, record: EvaluationRecord) -> None:
+    def add(
+        self,
+        event_id: str | None,
+        rule: str,
+        fingerprint: str,
+        word: StepWord,
+        *,
+        at: datetime,
+        detail: str = "",
+    ) -> None:
         """Add one evaluation; a repeated one, as after a failed step, replaces the former.
 
         ``event_id`` None: the rule evaluated the state of its subject.
         """
-        identity = (record.rule, record.fingerprint)
+        identity = (rule, fingerprint)
+        record = EvaluationRecord(
+            rule=rule, fingerprint=fingerprint, word=word, at=at, detail=detail
+        )
         if event_id is None:
             self._of_state[identity] = record
             self._of_state.move_to_end(identity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice, product
 from operator import attrgetter
@@ -28,11 +28,10 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import first_key
-from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.engine.context import read_learned
 from monitor.alerting.rules.baselines import is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind
-from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.live_state import LiveStateView
@@ -112,9 +111,8 @@ def keep_evaluated(
                 pending.put(FIRST, key, FirstEvaluated(at=wall_now))
 
 
-def forget_awaited(pending: PendingStep, rules: Iterable[Rule]) -> None:
-    """Drop which starts rules await: their events may be among those that were lost."""
-    names = {rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED}
+def forget_awaited(pending: PendingStep, names: Collection[str]) -> None:
+    """Drop which starts these rules await: their events may be among those that were lost."""
     for key, _ in list(pending.rows(MEMORY)):
         if key.partition(":")[0] in names:
             pending.put(MEMORY, key, None)

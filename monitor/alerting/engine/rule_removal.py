@@ -12,7 +12,7 @@ from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import traits_of
 from monitor.alerting.engine.advancement import end
-from monitor.alerting.engine.evaluation import EvaluationContext
+from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.model.alerts import Alert
@@ -29,7 +29,7 @@ def end_removed(context: EvaluationContext, rules: RuleSet, view: LiveStateView)
         alert = instance.alert
         rule = rules.by_name.get(alert.name)
         if not instance.is_open:
-            age_seconds = (context.facts.now - instance.since).total_seconds()
+            age_seconds = (context.now - instance.since).total_seconds()
             if rule is None and age_seconds >= rules.limits.resolved_kept_seconds:
                 context.pending.advance(key, instance, LifecycleOutcome(state=instance.past))
             continue

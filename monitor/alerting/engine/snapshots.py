@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -18,13 +17,11 @@ from monitor.alerting.alerts.pending_step import (
     PendingStep,
     Tables,
 )
+from monitor.alerting.engine.context import read_learned
 from monitor.alerting.engine.evaluation import Evaluator
-from monitor.alerting.engine.evaluation_facts import read_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
-from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import AlertingSnapshot, LearnedLimit, PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
@@ -45,33 +42,31 @@ class Snapshots:
         self._newest: AlertingSnapshot | None = None
         self._made_of: tuple[RuleSet, int] | None = None
 
-    async def learn_all(self, tables: Tables, rules: Iterable[Rule], clock: Clock) -> None:
+    async def learn_all(self, tables: Tables, rules: RuleSet, clock: Clock) -> None:
         """Decode everything that is shown, in place of what was shown.
 
         A cancelled call leaves a part of it; call again.
         """
         self._limits, self._cadences, self._awaited = {}, {}, {}
-        awaiting = _awaiting(rules)
         for number, (key, value) in enumerate(list(tables[LEARNED].items()), 1):
             self._learn(key, value)
             if number % _YIELD_EVERY == 0:
                 await clock.sleep(0)
         for number, (key, value) in enumerate(list(tables[MEMORY].items()), 1):
-            self._await(key, value, awaiting)
+            self._await(key, value, rules)
             if number % _YIELD_EVERY == 0:
                 await clock.sleep(0)
         # Not before: a snapshot that was made meanwhile contains only a part.
         self._newest = None
 
-    def committed(self, pending: PendingStep, rules: Iterable[Rule]) -> None:
+    def committed(self, pending: PendingStep, rules: RuleSet) -> None:
         """Apply what a durable step changed."""
         self._newest = None
         for key, value in pending.changed[LEARNED].items():
             self._learn(key, value)
-        if memory := pending.changed[MEMORY]:
-            awaiting = _awaiting(rules)
-            for key, value in memory.items():
-                self._await(key, value, awaiting)
+        if rules.awaiting or self._awaited:
+            for key, value in pending.changed[MEMORY].items():
+                self._await(key, value, rules)
 
     def of(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
         """Return the snapshot of the committed state."""
@@ -107,12 +102,12 @@ class Snapshots:
             missed[of] = max(count, missed.get(of, 0))
         return expected, missed
 
-    def _await(self, key: str, value: bytes | None, awaiting: Container[str]) -> None:
+    def _await(self, key: str, value: bytes | None, rules: RuleSet) -> None:
         """Set the next expected start of a pipeline and its missed starts."""
         # Also of a removed rule.
         self._awaited.pop(key, None)
         rule, _, subject = key.partition(":")
-        waiting = _read_waiting(value) if rule in awaiting else None
+        waiting = _read_waiting(value) if rule in rules.awaiting else None
         if waiting is not None:
             self._awaited[key] = _identity(subject), waiting.next_at, waiting.count
 
@@ -136,11 +131,6 @@ class Snapshots:
                     seconds=seconds,
                     runs=learned_from.count,
                 )
-
-
-def _awaiting(rules: Iterable[Rule]) -> frozenset[str]:
-    """Return the names of the rules that remember which starts are awaited."""
-    return frozenset(rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED)
 
 
 def _identity(subject_key: str) -> PipelineOfKind:

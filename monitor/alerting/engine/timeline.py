@@ -1,21 +1,22 @@
 """What may be due: which subjects and alerts may have changed, and when to evaluate next.
 
-The engine asks a `Timeline` and knows no other. The daemon's `LiveTimeline` checks all alerts at
-every interval. A backtest hands in its own, which passes over the time in which nothing is due.
+The daemon's timeline checks all alerts at every interval. A backtest hands its own to the engine,
+which passes over the time in which nothing is due.
 In memory: after a restart everything is evaluated once.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from msgspec import Struct
 
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, PendingStep
+from monitor.alerting.alerts.timers import DueTimes
 from monitor.alerting.attribution.subjects import (
     RUN_KINDS,
     key_of,
@@ -23,10 +24,8 @@ from monitor.alerting.attribution.subjects import (
     of_run,
     of_schedule,
 )
-from monitor.alerting.engine.evaluation import EvaluationContext
-from monitor.alerting.engine.evaluation_facts import ActiveRunsOfSubject, domain_of
+from monitor.alerting.engine.context import ActiveRunsOfSubject, EvaluationContext, domain_of
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.engine.subject_timers import Domain, SubjectTimers
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
@@ -34,7 +33,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey
 from monitor.tracking.live_state import LiveStateView
 
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
-_SWEEP_SECONDS = 60.0
+Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is evaluated
 NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
 # Evaluated in every cycle, because their alerts inhibit others.
 VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
@@ -47,47 +46,6 @@ class NextEvaluation(Struct, frozen=True, kw_only=True):
     theirs: datetime | None = None
 
 
-class Timeline(Protocol):
-    """Which subjects and alerts may have changed by now, and when an evaluation is due."""
-
-    considers_past: bool  # False: nothing came before the first event
-    sweep_seconds: float  # between two sweeps of what is kept too long
-
-    def reset(self, rules: RuleSet) -> None:
-        """Evaluate everything in the next cycle, as after a start and with other rules."""
-
-    def touch(self, subject: Subject) -> None:
-        """Evaluate the subject in the next cycle: an event is about it."""
-
-    def checks_removed(self) -> bool:
-        """True where this cycle checks for alerts whose rule or subject was removed."""
-
-    def subjects(self, context: EvaluationContext) -> list[Subject]:
-        """Return the subjects to evaluate now, each once, besides the vital ones."""
-
-    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
-        """Return the alerts that time may change now."""
-
-    def evaluated(
-        self,
-        context: EvaluationContext,
-        subject: Subject,
-        again_at: datetime | None,
-        *,
-        is_changed: bool,
-    ) -> None:
-        """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
-
-    def committed(self, pending: PendingStep) -> None:
-        """Apply what a durable step changed."""
-
-    def cycle_committed(self, now: datetime) -> None:
-        """Begin the next cycle: the changes of this one are durable."""
-
-    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
-        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
-
-
 class SlowReads(Struct, frozen=True):
     """The slow reads of a workspace when a cycle evaluated them."""
 
@@ -97,20 +55,22 @@ class SlowReads(Struct, frozen=True):
     tokens: frozenset[str] = frozenset()
 
 
-class LiveTimeline:
+class Timeline:
     """The daemon's timeline: a cycle at each interval, whatever happens."""
 
-    considers_past = True
-    sweep_seconds = _SWEEP_SECONDS
+    considers_past = True  # False: nothing came before the first event
+    sweep_seconds = 60.0  # between two sweeps of what is kept too long
 
     def __init__(self, view: LiveStateView) -> None:
+        # In order. Events were about them, so the next cycle evaluates them.
+        self.touched: dict[Subject, None] = {}
         self._view = view
-        self._touched: dict[str, Subject] = {}
         self._evaluated_at: datetime | None = None
 
     def reset(self, rules: RuleSet) -> None:
+        """Evaluate everything in the next cycle, as after a start and with other rules."""
         self._rules = rules
-        self._timers = SubjectTimers()
+        self._timers: defaultdict[Domain, DueTimes[Subject]] = defaultdict(DueTimes)
         self._known: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
         self._slow_reads: dict[str, SlowReads] = {}
@@ -118,49 +78,53 @@ class LiveTimeline:
         self._cycle = 0
         self._is_new = True
 
-    def touch(self, subject: Subject) -> None:
-        self._touched[key_of(subject)] = subject
-
     def checks_removed(self) -> bool:
+        """True where this cycle checks for alerts whose rule or subject was removed."""
         return self._is_new or self._is_slow_cycle
 
     def subjects(self, context: EvaluationContext) -> list[Subject]:
-        due = dict(self._touched)
+        """Return the subjects to evaluate now, each once, besides the vital ones."""
+        due = {key_of(subject): subject for subject in self.touched}
         for running in self._changed_runs(context):
             due[key_of(running.subject)] = running.subject
         for subject in (*self._of_alerts(context), *self._new_subjects(context)):
             due.setdefault(key_of(subject), subject)
-        for domain in self._timers.domains():
-            as_of = context.facts.complete_of(*domain)
+        for domain, timers in self._timers.items():
+            as_of = context.complete_of(*domain)
             if as_of is not None:
-                for subject in self._timers.take_due(domain, as_of):
+                for subject in timers.take_due(as_of):
                     due.setdefault(key_of(subject), subject)
         # In an order that does not depend on what this process has lived through.
         return [due[key] for key in sorted(due)]
 
     def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
+        """Return the alerts that time may change now."""
         return context.pending.rows(ALERT)
 
     def evaluated(
         self,
-        context: EvaluationContext,  # noqa: ARG002 - a Timeline
+        context: EvaluationContext,  # noqa: ARG002 - for a backtest
         subject: Subject,
         again_at: datetime | None,
         *,
         is_changed: bool,  # noqa: ARG002
     ) -> None:
-        self._timers.put((subject.workspace, domain_of(subject)), subject, again_at)
+        """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
+        domain = subject.workspace, domain_of(subject)
+        self._timers[domain].put(key_of(subject), subject, again_at)
 
     def committed(self, pending: PendingStep) -> None:
-        """Nothing to do: every cycle checks all alerts."""
+        """Apply what a durable step changed: nothing, because every cycle checks all alerts."""
 
     def cycle_committed(self, now: datetime) -> None:
-        self._touched.clear()
+        """Begin the next cycle: the changes of this one are durable."""
+        self.touched.clear()
         self._is_new = False
         self._cycle += 1
         self._evaluated_at = now
 
     def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:  # noqa: ARG002
+        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
         if self._evaluated_at is None:
             return NextEvaluation(ours=NOW)
         interval = timedelta(seconds=self._rules.settings.evaluation_interval_seconds)
@@ -184,17 +148,16 @@ class LiveTimeline:
 
         The others become late only at the time that their rules have asked for.
         """
-        facts = context.facts
-        running = facts.running()
+        running = context.running
         before = self._running
         self._running = {
-            key: runs for key, runs in running.items() if facts.as_of(runs.subject) is not None
+            key: runs for key, runs in running.items() if context.as_of(runs.subject) is not None
         }
         return [runs for key, runs in running.items() if before.get(key) != runs]
 
     def _new_subjects(self, context: EvaluationContext) -> Iterator[Subject]:
         """Yield what was never evaluated since the start, and what was edited or deleted."""
-        complete = context.facts.complete
+        complete = context.complete
         new = set(complete) - self._known
         self._known.update(new)
         if new:

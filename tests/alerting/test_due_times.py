@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.attribution.subjects import of_pipeline
-from monitor.alerting.engine.subject_timers import SubjectTimers
+from monitor.alerting.alerts.timers import DueTimes
+from monitor.alerting.attribution.subjects import key_of, of_pipeline
 from monitor.alerting.rules.contract import Subject
 from monitor.model.runs import Pipeline, PipelineKind
 
-DOMAIN = ("marketing", "job_group")
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
@@ -26,14 +25,14 @@ def at(seconds: int) -> datetime:
 
 def test_a_time_that_moves_on_and_on_takes_no_more_room() -> None:
     """Each success puts the time at which a flow grows too old further into the future."""
-    agenda = SubjectTimers()
+    due_times = DueTimes[Subject]()
     for second in range(10_000):
         for number in (1, 2, 3):
-            agenda.put(DOMAIN, flow(number), at(604_800 + second))
+            due_times.put(key_of(flow(number)), flow(number), at(604_800 + second))
 
-    assert len(agenda) < 100
-    assert agenda.take_due(DOMAIN, at(604_800 + 9_998)) == []
-    assert {run.pipeline for run in agenda.take_due(DOMAIN, at(604_800 + 9_999))} == {
+    assert len(due_times) < 100
+    assert due_times.take_due(at(604_800 + 9_998)) == []
+    assert {run.pipeline for run in due_times.take_due(at(604_800 + 9_999))} == {
         flow(number).pipeline for number in (1, 2, 3)
     }
 
@@ -47,12 +46,12 @@ def test_a_time_that_moves_on_and_on_takes_no_more_room() -> None:
 )
 def test_each_is_due_once_at_its_newest_time(puts: list[tuple[int, int | None]]) -> None:
     """However often times change, also back to a former one, or to none at all."""
-    agenda, wanted = SubjectTimers(), dict[int, int | None]()
+    due_times, wanted = DueTimes[Subject](), dict[int, int | None]()
     for number, second in puts:
-        agenda.put(DOMAIN, flow(number), None if second is None else at(second))
+        due_times.put(key_of(flow(number)), flow(number), None if second is None else at(second))
         wanted[number] = second
 
     for second in range(21):
-        due = [run.pipeline.id for run in agenda.take_due(DOMAIN, at(second)) if run.pipeline]
+        due = [run.pipeline.id for run in due_times.take_due(at(second)) if run.pipeline]
         assert sorted(due) == sorted(str(item) for item, when in wanted.items() if when == second)
-    assert len(agenda) == 0
+    assert len(due_times) == 0

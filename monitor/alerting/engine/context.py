@@ -1,10 +1,14 @@
-"""What is known at one moment, as the facts that rules are evaluated with."""
+"""What one step decides by: its moment, what is known then, and its changes so far.
+
+Rules get what is known as the facts of their subject.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -12,8 +16,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
+from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.attribution.lineage import Lineage
-from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, traits_of
+from monitor.alerting.attribution.subjects import RUN_KINDS, first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import (
@@ -40,7 +46,6 @@ log = structlog.get_logger()
 _LEARNED = msgspec.json.Decoder(Learned)
 
 Complete = Mapping[tuple[str, RunKind], datetime]
-LearnedOf = Callable[[str], bytes | None]
 PipelineId = tuple[PipelineKind, str]
 
 # Evaluated by our own clock; all else by the workspace's, until when everything is known.
@@ -58,12 +63,13 @@ class ActiveRunsOfSubject(Struct, frozen=True, kw_only=True):
 class SchedulesRead(Struct, frozen=True, kw_only=True):
     """One read of a workspace's schedules: which of them start what, and what was deleted."""
 
+    by_id: dict[str, ScheduleKnown]
     by_pipeline: dict[PipelineId, tuple[ScheduleKnown, ...]]
     deleted: frozenset[PipelineId]
 
 
-class SchedulesByPipeline:
-    """The schedules of each workspace by what they start, indexed once for each read."""
+class ScheduleIndex:
+    """The schedules of each workspace, indexed once for each read."""
 
     def __init__(self) -> None:
         self._cached: dict[str, tuple[tuple[ScheduleKnown, ...], SchedulesRead]] = {}
@@ -77,6 +83,7 @@ class SchedulesByPipeline:
             for start in schedule.starts:
                 gathered[start.kind, start.id].append(schedule)
         found = SchedulesRead(
+            by_id={schedule.id: schedule for schedule in workspace.schedules},
             by_pipeline={identity: tuple(schedules) for identity, schedules in gathered.items()},
             deleted=frozenset(
                 (pipeline.kind, pipeline.id)
@@ -88,36 +95,46 @@ class SchedulesByPipeline:
         return found
 
 
-class EvaluationFacts:
-    """The facts of one moment. Costly ones are gathered when they are first used."""
+class EvaluationContext:
+    """One step of the engine. Costly facts are gathered when they are first used."""
 
     def __init__(
         self,
+        pending: PendingStep,
+        *,
         view: LiveStateView,
         lineage: Lineage,
-        *,
+        suppression: Suppression,
+        schedules: ScheduleIndex,
+        retention: Retention,
         complete: Complete,
         now: datetime,
         wall_now: datetime,
-        bus: StoreStatus | None,
-        retention: Retention,
-        learned: LearnedOf,
-        schedules: SchedulesByPipeline,
+        store: StoreStatus | None,
     ) -> None:
-        """``now`` is our steady clock, which no jump of the wall clock moves."""
-        self.now = now
+        """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
+        self.pending = pending
+        self.suppression = suppression
+        self.complete = complete
+        self.now = now  # our steady clock, which no jump of the wall clock moves
         self.wall_now = wall_now
         self._view = view
         self._lineage = lineage
-        self.complete = complete
-        self._bus = bus
-        self._retention = retention
-        self._learned = learned
-        self._running: dict[str, ActiveRunsOfSubject] | None = None
-        self._pipeline_health: dict[tuple[str, RunKind, str], list[PipelineHealth]] | None = None
         self._schedules = schedules
-        self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
+        self._retention = retention
+        self._store = store
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
+
+    def renew_suppression(self) -> None:
+        """Let the changes of this step suppress alerts as well."""
+        if changes_suppression(self.pending):
+            self.suppression = suppression_of(self.pending)
+
+    def first_evaluated_at(self, rule: Rule, subject: Subject) -> datetime | None:
+        """Return when the rule was first evaluated by state for such subjects; None: never."""
+        key = first_key(rule.settings.name, subject.workspace, domain_of(subject))
+        first: FirstEvaluated | None = self.pending.get(FIRST, key)
+        return None if first is None else first.at
 
     def as_of(self, subject: Subject) -> datetime | None:
         """Return until when everything is known by the subject's clock; None: not known now."""
@@ -131,32 +148,51 @@ class EvaluationFacts:
 
     def vital_subjects(self) -> Iterator[Subject]:
         """Yield what is evaluated in every cycle, because it may inhibit all else."""
-        if self._bus is not None:
-            for part in parts(self._bus):
+        if self._store is not None:
+            for part in parts(self._store):
                 yield Subject(subject_kind=SubjectKind.DAEMON, thing=part)
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
 
+    @cached_property
     def running(self) -> dict[str, ActiveRunsOfSubject]:
-        """Return the subjects that have active runs, by key."""
-        if self._running is None:
-            self._running = self._find_running()
-        return self._running
+        """The subjects that have active runs, by key."""
+        subjects: dict[str, Subject] = {}
+        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        for run in self._view.active_runs():
+            root = self._lineage.root_run(run.run)
+            for run_key, pipeline, gathered in (
+                (root.key, root.pipeline, roots),
+                (run.run.key, run.run.pipeline, own),
+            ):
+                subject = of_run(run_key, pipeline)
+                key = key_of(subject)
+                subjects[key] = subject
+                gathered[key].append(run)
+        return {
+            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
+            for key, subject in subjects.items()
+        }
 
-    def of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
-        """Return the facts of the subject for the rule; None if the subject does not exist.
+    @cached_property
+    def _pipeline_health(self) -> dict[tuple[str, RunKind, str], list[PipelineHealth]]:
+        healths: defaultdict[tuple[str, RunKind, str], list[PipelineHealth]] = defaultdict(list)
+        for health in self._view.pipeline_health():
+            healths[health.workspace, health.run_kind, health.pipeline.id].append(health)
+        return healths
 
-        An event contains its own run: then active runs and pipeline health are left out.
-        """
-        if subject.subject_kind is SubjectKind.DAEMON and self._bus is not None:
-            return DaemonFacts(bus=self._bus, retention=self._retention, wall_now=self.wall_now)
+    def facts_of(self, rule: Rule, subject: Subject) -> Any:
+        """Return the facts of the subject for the rule; None if the subject does not exist."""
+        if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
+            return DaemonFacts(bus=self._store, retention=self._retention, wall_now=self.wall_now)
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None
         if subject.subject_kind is SubjectKind.PIPELINE:
-            return PipelineFacts() if is_event else self._pipeline(rule, subject)
+            return self._pipeline(rule, subject)
         if subject.subject_kind is SubjectKind.FLOW_OR_PLAN and subject.pipeline is not None:
-            return self._flow_or_plan(rule, workspace, subject.pipeline, is_event=is_event)
+            return self._flow_or_plan(rule, workspace, subject.pipeline)
         if subject.subject_kind is SubjectKind.WORKSPACE:
             polls = tuple(
                 poll for poll in self._view.polls() if poll.workspace == subject.workspace
@@ -168,9 +204,12 @@ class EvaluationFacts:
         self, workspace: WorkspaceStatus, subject: Subject
     ) -> OutputFacts | ScheduleFacts | TokenFacts:
         if subject.subject_kind is SubjectKind.OUTPUT:
-            return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
+            if workspace.workspace not in self._outputs:
+                outputs = {output.id: output for output in workspace.inventory.outputs}
+                self._outputs[workspace.workspace] = outputs
+            return OutputFacts(quality=self._outputs[workspace.workspace].get(subject.thing))
         if subject.subject_kind is SubjectKind.SCHEDULE:
-            schedule = self._schedule_of(workspace, subject.thing)
+            schedule = self._schedules.of(workspace).by_id.get(subject.thing)
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
         tokens = workspace.inventory.tokens
         stamp = tokens.values.get(subject.thing) if tokens is not None else None
@@ -180,7 +219,7 @@ class EvaluationFacts:
         )
 
     def _pipeline(self, rule: Rule, subject: Subject) -> PipelineFacts:
-        running = self.running().get(key_of(subject))
+        running = self.running.get(key_of(subject))
         active: tuple[ActiveRun, ...] = ()
         if running is not None:
             active = running.own if rule.names_kind else running.roots
@@ -196,28 +235,23 @@ class EvaluationFacts:
         return PipelineFacts(active=active, limit=limit)
 
     def _flow_or_plan(
-        self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool
+        self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline
     ) -> FlowOrPlanFacts:
         name = workspace.workspace
         kinds = RUN_KINDS[pipeline.kind]
         subjects = [of_run(RunKey(name, kind, ""), pipeline) for kind in kinds]
         identity = (pipeline.kind, pipeline.id)
-        active: tuple[ActiveRun, ...] = ()
-        pipeline_health: tuple[PipelineHealth, ...] = ()
-        if not is_event:
-            running = [self.running().get(key_of(subject)) for subject in subjects]
-            active = tuple(
-                chain.from_iterable(subject.own for subject in running if subject is not None)
-            )
-            pipeline_health = tuple(chain.from_iterable(map(self._health_of, subjects)))
+        running = [self.running.get(key_of(subject)) for subject in subjects]
         scheduled = self._schedules.of(workspace)
         return FlowOrPlanFacts(
             schedules=scheduled.by_pipeline.get(identity, ()),
             schedules_read_at=workspace.schedules_read_at,
             schedules_read_before=workspace.schedules_read_before,
-            pipeline_health=pipeline_health,
-            active=active,
-            cadence=None if is_event else self._cadence(rule, name, pipeline),
+            pipeline_health=tuple(chain.from_iterable(map(self._health_of, subjects))),
+            active=tuple(
+                chain.from_iterable(subject.own for subject in running if subject is not None)
+            ),
+            cadence=self._cadence(rule, name, pipeline),
             is_deleted=identity in scheduled.deleted,
         )
 
@@ -238,50 +272,14 @@ class EvaluationFacts:
     ) -> Learned | None:
         if kind is None or pipeline is None:
             return None
-        return read_learned(self._learned(key_of(of_run(RunKey(workspace, kind, ""), pipeline))))
-
-    def _outputs_of(self, workspace: WorkspaceStatus) -> dict[str, OutputQuality]:
-        name = workspace.workspace
-        if name not in self._outputs:
-            self._outputs[name] = {output.id: output for output in workspace.inventory.outputs}
-        return self._outputs[name]
-
-    def _schedule_of(self, workspace: WorkspaceStatus, schedule_id: str) -> ScheduleKnown | None:
-        name = workspace.workspace
-        if name not in self._schedules_by_id:
-            self._schedules_by_id[name] = {
-                schedule.id: schedule for schedule in workspace.schedules
-            }
-        return self._schedules_by_id[name].get(schedule_id)
+        key = key_of(of_run(RunKey(workspace, kind, ""), pipeline))
+        return read_learned(self.pending.get(LEARNED, key))
 
     def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
-        if self._pipeline_health is None:
-            self._pipeline_health = defaultdict(list)
-            for health in self._view.pipeline_health():
-                identity = (health.workspace, health.run_kind, health.pipeline.id)
-                self._pipeline_health[identity].append(health)
         if subject.kind is None or subject.pipeline is None:
             return ()
         key = (subject.workspace, subject.kind, subject.pipeline.id)
         return tuple(self._pipeline_health.get(key, ()))
-
-    def _find_running(self) -> dict[str, ActiveRunsOfSubject]:
-        subjects: dict[str, Subject] = {}
-        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
-        own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
-        for run in self._view.active_runs():
-            root = self._lineage.root_run(run.run)
-            for key, pipeline, gathered in (
-                (root.key, root.pipeline, roots),
-                (run.run.key, run.run.pipeline, own),
-            ):
-                subject = of_run(key, pipeline)
-                subjects[key_of(subject)] = subject
-                gathered[key_of(subject)].append(run)
-        return {
-            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
-            for key, subject in subjects.items()
-        }
 
 
 def domain_of(subject: Subject) -> str:

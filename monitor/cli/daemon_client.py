@@ -1,4 +1,4 @@
-"""What the commands that ask a running daemon share: requests, and rows as a table."""
+"""What the commands that call a running daemon share: requests, and rows as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.model.errors import ConfigurationError
 Rows = list[dict[str, Any]]
 
 
-def ask(request: Coroutine[Any, Any, Any]) -> Any:
+def run_request(request: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(request)
 
 
@@ -71,7 +71,7 @@ def since(text: str) -> datetime:
     """Return the instant that ``--since`` names: itself, or a time span before now.
 
     Raises:
-        ConfigurationError: before the daemon is asked, which would refuse it too.
+        ConfigurationError: before a request is sent, which the daemon would refuse too.
     """
     span_seconds = durations.in_seconds(text)
     if span_seconds is None:

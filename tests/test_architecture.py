@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,24 @@ def test_the_guide_of_the_code_describes_every_room() -> None:
     described = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert sorted(described) == sorted(rooms)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Every file can be read after those that it imports, annotations and lazy imports included."""
+    by_name = {
+        ".".join(("monitor", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): path
+        for path in modules()
+    }
+    imports: dict[str, set[str]] = {name: set() for name in by_name}
+    for name, path in by_name.items():
+        for target in imports_of(path):  # a module, or a name in one
+            module = target if target in by_name else target.rpartition(".")[0]
+            if module in by_name and module != name:
+                imports[name].add(module)
+    circles = TopologicalSorter(imports)
+    try:
+        circles.prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client, lazy
-from monitor.cli.options import CONFIG_FILE, FILE_VARIABLE, AsJson, ConfigFile
+from monitor.cli import FILE_VARIABLE, completers, daemon_client, lazy
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 from monitor.model.alerts import AlertState
 
 _COLUMNS = (

@@ -10,12 +10,12 @@ import typer
 from monitor.cli import completers, lazy
 from monitor.cli.options import CONFIG_FILE, ConfigFile, WorkspaceName
 
-ARGUMENT = "METHOD PATH | OPERATION_ID [ID]"
+_ARGUMENT = "METHOD PATH | OPERATION_ID [ID]"
 
 Words = Annotated[
     list[str],
     typer.Argument(
-        metavar=ARGUMENT,
+        metavar=_ARGUMENT,
         help="What to call: `GET /v4/flows/11`, or `getFlow 11`; see `operations`.",
         autocompletion=completers.operation_words,
     ),
@@ -69,6 +69,7 @@ def api(
     """
     request = lazy.api_call.parse(
         words,
+        words_hint=_ARGUMENT,
         query=query or [],
         data=data,
         execution_id=execution_id,

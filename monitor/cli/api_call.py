@@ -17,7 +17,6 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
-from monitor.cli.api import ARGUMENT
 from monitor.cli.api_output import progress_bar, save_rows, write_answer, write_rows
 from monitor.cli.settings_files import load
 from monitor.config import Configuration
@@ -56,18 +55,19 @@ class Request(NamedTuple):
 def parse(
     words: Sequence[str],
     *,
+    words_hint: str,
     query: Sequence[str],
     data: str | None,
     execution_id: str | None,
     out: Path | None,
     every_page: bool,
 ) -> Request:
-    """Return the call that was typed.
+    """Return the call that was typed; ``words_hint`` is what usage calls the words.
 
     Raises:
         typer.BadParameter: an argument or option cannot be meant so.
     """
-    called = _resolved(words)
+    called = _resolved(words, words_hint)
     if called.operation.answers_file and out is None and sys.stdout.isatty():
         raise typer.BadParameter("the answer is a file: say where it goes", param_hint="--out")
     if every_page and data is not None:
@@ -122,11 +122,11 @@ def chosen(configuration: Configuration, name: str | None) -> WorkspaceSettings:
     return known[name]
 
 
-def _resolved(words: Sequence[str]) -> Called:
+def _resolved(words: Sequence[str], words_hint: str) -> Called:
     try:
         return resolve(words)
     except RequestRejectedError as exc:
-        raise typer.BadParameter(str(exc), param_hint=ARGUMENT) from exc
+        raise typer.BadParameter(str(exc), param_hint=words_hint) from exc
 
 
 def _query(pairs: Sequence[str], called: Called) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
-from monitor.cli import daemon_client
+from monitor.cli import times
 from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
@@ -48,7 +48,7 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
     """Run the rules of ``config`` on the events of ``daemon`` and print which would have fired."""
     logs.configure(level="error")  # the private engine logs about the past
     settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
-    rows = asyncio.run(_compare(settings, daemon, daemon_client.since(since)))
+    rows = asyncio.run(_compare(settings, daemon, times.since(since)))
     if as_json:
         print_json(rows)
         return

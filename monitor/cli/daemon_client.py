@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from monitor.cli import durations, lazy
+from monitor.cli import lazy
 from monitor.cli.tables import print_json, print_table
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 
 Rows = list[dict[str, Any]]
@@ -65,31 +63,3 @@ def cell(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(str(part) for part in value) or "-"
     return "-" if value is None else str(value)
-
-
-def since(text: str) -> datetime:
-    """Return the instant that ``--since`` names: itself, or a time span before now.
-
-    Raises:
-        ConfigurationError: before a request is sent, which the daemon would refuse too.
-    """
-    span_seconds = durations.in_seconds(text)
-    if span_seconds is None:
-        return instant("--since", text, or_else=", or a span as 30d or 2h")
-    try:
-        return SystemClock().now() - timedelta(seconds=span_seconds)
-    except OverflowError as exc:
-        raise ConfigurationError(f"--since: {text[:40]!r} is before all time") from exc
-
-
-def instant(option: str, text: str, *, or_else: str = "") -> datetime:
-    """Return the instant that an option names; raises as `since` does."""
-    shown = f"{option}: {text[:40]!r}"
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as exc:
-        hint = f"is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z{or_else}"
-        raise ConfigurationError(f"{shown} {hint}") from exc
-    if at.tzinfo is None:
-        raise ConfigurationError(f"{shown} names no time zone; add Z or an offset")
-    return at

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import daemon_client, lazy
+from monitor.cli import daemon_client, lazy, times
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 
 
@@ -21,7 +21,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print recorded events, one a line, and follow new ones."""
-    begin = None if since is None else daemon_client.since(since).isoformat()
+    begin = None if since is None else times.since(since).isoformat()
     try:
         daemon_client.run_request(
             lazy.event_stream.print_events(config, follow=follow, since=begin, as_json=as_json)

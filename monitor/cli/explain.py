@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import completers, daemon_client
+from monitor.cli import completers, daemon_client, times
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.cli.tables import print_json
 from monitor.model.runs import PipelineKind, RunKind
@@ -62,7 +62,7 @@ def replay(
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
-    body = {"output": to, "since": daemon_client.since(since).isoformat()}
+    body = {"output": to, "since": times.since(since).isoformat()}
     replaying = daemon_client.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
     answer = daemon_client.run_request(replaying)
     daemon_client.show([answer], tuple(answer), as_json=as_json)

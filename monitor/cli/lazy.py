@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         event_stream,
         sandbox_faults,
         sandbox_process,
-        terminal,
     )
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "event_stream",
     "sandbox_faults",
     "sandbox_process",
-    "terminal",
 ]
 
 if not TYPE_CHECKING:

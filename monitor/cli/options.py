@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers
+from monitor.cli import FILE_VARIABLE, completers
 
-FILE_VARIABLE = "DATAPREP_MONITOR_CONFIG"
 CONFIG_FILE = Path("/etc/dataprep-monitor/monitor.toml")
 
 ConfigFile = Annotated[

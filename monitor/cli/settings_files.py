@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from monitor.cli.options import FILE_VARIABLE
+from monitor.cli import FILE_VARIABLE
 from monitor.config import (
     Configuration,
     Problem,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from monitor.cli import completers, daemon_client, durations
+from monitor.cli import completers, daemon_client, times
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 from monitor.model.errors import ConfigurationError
 
@@ -100,11 +100,9 @@ def _request(
     return {
         "matchers": matchers,
         "comment": comment,
-        "for_seconds": None if lasts is None else durations.seconds("--for", lasts),
-        "ends_at": None if until is None else daemon_client.instant("--until", until).isoformat(),
-        "starts_at": None
-        if starts is None
-        else daemon_client.instant("--from", starts).isoformat(),
+        "for_seconds": None if lasts is None else times.seconds("--for", lasts),
+        "ends_at": None if until is None else times.instant("--until", until).isoformat(),
+        "starts_at": None if starts is None else times.instant("--from", starts).isoformat(),
     }
 
 

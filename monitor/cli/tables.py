@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.cli import lazy
+from monitor.cli import terminal
 
 Row = Sequence[str]
 
@@ -16,7 +16,7 @@ Row = Sequence[str]
 def print_table(columns: Row, rows: Sequence[Row]) -> None:
     """Print rows; on a terminal fitted to its width, elsewhere whole and without decoration."""
     if sys.stdout.isatty():
-        lazy.terminal.print_table(columns, rows)
+        terminal.print_table(columns, rows)
     else:
         _print_plain(columns, rows)
 

@@ -1,4 +1,4 @@
-"""Tables and progress bars on a terminal. Loads when there is a terminal, as rich takes a while."""
+"""Tables and progress bars on a terminal."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from monitor.polling.inventory.profiles import Profiles
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
-from monitor.polling.poll import Poll
 from monitor.polling.poll_loop.intervals import ChangeInterval
+from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.runs.by_id import ById
 from monitor.polling.runs.changes import Changes
 from monitor.polling.runs.details import Details

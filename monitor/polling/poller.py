@@ -33,7 +33,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import build, declared_polls
 from monitor.polling.poll_loop.attempts import PollAttempts
-from monitor.polling.poll_loop.runner import PollRunner
+from monitor.polling.runner import PollRunner
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer

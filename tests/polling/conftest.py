@@ -20,8 +20,8 @@ from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.poll import Poll
 from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
+from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poller import WorkspacePoller
 from monitor.polling.settings import InventorySettings, PollSettings

@@ -16,7 +16,7 @@ from monitor.polling.inventory.connections import Connections
 from monitor.polling.inventory.objects import Objects
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
-from monitor.polling.poll import Poll
+from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.settings import InventorySettings, PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until

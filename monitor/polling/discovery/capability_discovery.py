@@ -15,7 +15,7 @@ from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.probe import PROBED, Finding, probe
-from monitor.polling.poll import Poll, WhenDue
+from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.priority import Priority

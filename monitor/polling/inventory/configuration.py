@@ -14,7 +14,7 @@ from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRe
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.inventory.masking import secret_names_in, tracked_settings
-from monitor.polling.poll import Poll
+from monitor.polling.poll_loop.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 
 log = structlog.get_logger()

@@ -14,8 +14,8 @@ from monitor.model.errors import (
 from monitor.model.inventory import ConnectionKnown
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll import Poll
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
 

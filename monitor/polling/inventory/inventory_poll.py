@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from monitor.catalogue.capabilities import Capability
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.settings import InventorySettings
 from monitor.workspace.priority import Priority
 

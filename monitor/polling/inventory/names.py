@@ -13,8 +13,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, every
 from monitor.polling.poll_loop.failures import attempt_each
+from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.plans import Plans
 from monitor.workspace.payloads import FlowRow, PlanRow
 from monitor.workspace.priority import Priority

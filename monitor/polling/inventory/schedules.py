@@ -11,8 +11,8 @@ from monitor.model.errors import WorkspaceError
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, every
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.poll import Poll, every
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority

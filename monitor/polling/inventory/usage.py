@@ -8,7 +8,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.poll import Poll
+from monitor.polling.poll_loop.poll import Poll
 
 log = structlog.get_logger()
 

@@ -19,10 +19,10 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns

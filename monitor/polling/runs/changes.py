@@ -9,8 +9,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
 from monitor.polling.poll_loop.intervals import ChangeInterval
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.refetch_queue import RefetchQueue

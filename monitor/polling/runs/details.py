@@ -15,8 +15,8 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, every
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.runs.run_observations import has_ended, job_summary, with_jobs
 from monitor.workspace.priority import Priority

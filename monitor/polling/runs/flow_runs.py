@@ -20,10 +20,10 @@ from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, WhenDue
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
+from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow

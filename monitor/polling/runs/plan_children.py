@@ -13,9 +13,9 @@ from monitor.model.observations import Observation
 from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.workspace.payloads import PlanChild
 from monitor.workspace.priority import Priority
 

@@ -16,10 +16,10 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.changes import latest
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plans import Plans

@@ -16,9 +16,9 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Interval, Poll
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
+from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.run_observations import job_summary
 from monitor.workspace.priority import Priority
 

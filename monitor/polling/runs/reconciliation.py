@@ -11,8 +11,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError, WorkspaceError
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, every
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
+from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns

@@ -15,9 +15,9 @@ from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.poll import Poll, WhenDue
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.payloads import BadRow
 from monitor.workspace.priority import Priority

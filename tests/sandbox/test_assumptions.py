@@ -13,7 +13,7 @@ DESCRIBED = frozenset({"RunJobResponse", "JobGroupProfile", "OpenApiSpecResponse
 
 
 def is_undescribed(operation: Operation) -> bool:
-    """True for operations whose body, path or answer nothing public tells."""
+    """True for operations whose body, path or answer has no public description."""
     known = public_models().keys() | DESCRIBED
     return operation.assigned or bool({operation.request, operation.response} - known - {None})
 
@@ -33,7 +33,7 @@ def test_assumptions_name_operations() -> None:
 
 
 def test_what_is_not_described_is_assumed() -> None:
-    """An operation without public description says what was assumed."""
+    """An operation without public description documents what was assumed."""
     assert [
         operation.operation_id
         for operation in operations()

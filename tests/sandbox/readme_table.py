@@ -92,7 +92,7 @@ def _answer(operation: Operation, status: int) -> str:
 def _assumptions() -> Iterator[str]:
     for assumption in ASSUMPTIONS:
         where = _where(assumption)
-        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.says}'
+        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.text}'
 
 
 def _where(assumption: Assumption) -> str:

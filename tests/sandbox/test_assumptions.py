@@ -28,7 +28,7 @@ def test_assumptions_name_operations() -> None:
         if times > 1
     ] == []
     for assumption in ASSUMPTIONS:
-        assert assumption.says.endswith("."), assumption.key
+        assert assumption.text.endswith("."), assumption.key
         assert set(assumption.operations) <= ids, assumption.key
 
 

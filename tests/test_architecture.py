@@ -1,4 +1,4 @@
-"""Holds the architecture: which room may import which, and which library lives where."""
+"""The architecture: which room may import which, and which library lives where."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def test_files_and_functions_stay_small() -> None:
 
 
 def test_no_file_has_a_vague_name() -> None:
-    """A file's name says what lives in it."""
+    """A file's name describes its contents."""
     vague = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
     assert [path for path in modules() if path.stem in vague or path.parent.name in vague] == []
 
 
 def test_the_guide_of_the_code_describes_every_room() -> None:
-    """`monitor/README.md` has a row for each room, and none of a room that is gone."""
+    """`monitor/README.md` has a row for each room, and none for a removed room."""
     table = (PACKAGE / "README.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
     described = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

@@ -23,7 +23,7 @@ TEXT = "correct-horse-battery"
 
 @pytest.fixture(autouse=True)
 def _restored_logging() -> Iterator[None]:
-    """Leave the process's logging as it was found."""
+    """Restore the process's logging afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -34,7 +34,7 @@ def _restored_logging() -> Iterator[None]:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -52,7 +52,7 @@ def set_up(**changes: Any) -> io.StringIO:
     return stream
 
 
-def test_a_line_is_json_where_nobody_watches() -> None:
+def test_a_line_is_json_without_a_terminal() -> None:
     """Without a terminal each event is one JSON object with time, level and values."""
     stream = set_up()
     structlog.get_logger().info("run ended", run="7", seconds=1.5)
@@ -76,7 +76,7 @@ def test_a_line_is_readable_on_a_terminal() -> None:
 
 
 def test_the_form_can_be_chosen() -> None:
-    """JSON on a terminal and lines in a file are to be had."""
+    """JSON on a terminal and lines in a file can be configured."""
     assert lines(_logged(set_up(stream=Terminal(), form="json")))[0]["event"] == "hello"
     assert "hello" in _logged(set_up(form="console")).getvalue()
 
@@ -86,8 +86,8 @@ def _logged(stream: io.StringIO) -> io.StringIO:
     return stream
 
 
-def test_what_is_below_the_level_is_left_out() -> None:
-    """The level holds for us and for libraries, and a second set-up changes it."""
+def test_lines_below_the_level_are_left_out() -> None:
+    """The level applies to us and to libraries, and a second set-up changes it."""
     stream = set_up(level="warning")
     logger = structlog.get_logger()
     logger.info("quiet")
@@ -109,7 +109,7 @@ def test_libraries_log_through_the_same_handler() -> None:
 
 
 def test_access_lines_of_the_library_are_off() -> None:
-    """The HTTP library's access lines hold whole paths, so they are never written."""
+    """The HTTP library's access lines contain whole paths, so they are never written."""
     stream = set_up()
     logging.getLogger("aiohttp.access").info("POST /hooks/marketing/%s", TEXT)
     assert stream.getvalue() == ""
@@ -122,7 +122,7 @@ def test_access_lines_of_the_library_are_off() -> None:
         *("tokenValue", "set-cookie", "credentials", "APIKey", "accessToken", "x-api-key"),
     ],
 )
-def test_keys_that_name_secrets_are_known(key: str) -> None:
+def test_keys_that_name_secrets_are_recognised(key: str) -> None:
     """The usual names of secrets are recognised in every way of writing them."""
     assert names_a_secret(key)
 
@@ -131,12 +131,12 @@ def test_keys_that_name_secrets_are_known(key: str) -> None:
     "key", ["token_file", "token_env", "task_key", "token_id", "pipeline", "event", "", "expiry"]
 )
 def test_harmless_keys_stay_readable(key: str) -> None:
-    """A key that tells where a secret lies, or which one it is, is no secret."""
+    """A key that names a secret, or where it is stored, is no secret."""
     assert not names_a_secret(key)
 
 
 def test_values_of_secret_keys_are_masked_at_any_depth() -> None:
-    """Nested mappings and lists are searched; an absent secret may be told."""
+    """Nested mappings and lists are searched; an absent secret is shown as absent."""
     event = {
         "token": "abc",
         "request": {"headers": [{"Authorization": "Basic eHg6eXk="}, {"X-Api-Key": 12}]},
@@ -215,7 +215,7 @@ def test_secrets_in_traces_are_masked() -> None:
 
 
 def test_more_secrets_can_be_registered_later() -> None:
-    """A secret that a reload brings is masked from then on."""
+    """A secret that a reload adds is masked from then on."""
     stream = io.StringIO()
     redactor = logs.configure(stream=stream, clock=ManualClock())
     redactor.register(Secret(TEXT))
@@ -230,7 +230,7 @@ def test_masked_neighbours_do_not_spell_another_secret() -> None:
 
 
 def test_a_long_text_keeps_its_two_ends() -> None:
-    """A text of unbounded length is cut, and says by how much."""
+    """A text of unbounded length is cut, and states by how much."""
     shown = Redactor().text("begin " + "x" * 100_000 + " end")
     assert shown.startswith("begin ")
     assert shown.endswith(" end")
@@ -238,7 +238,7 @@ def test_a_long_text_keeps_its_two_ends() -> None:
     assert "characters left off" in shown
 
 
-def test_a_value_that_holds_itself_is_cut() -> None:
+def test_a_value_that_contains_itself_is_cut() -> None:
     """A cycle ends after a few levels."""
     cycle: dict[str, Any] = {}
     cycle["again"] = cycle
@@ -272,7 +272,7 @@ def test_a_line_that_cannot_be_written_shows_nothing() -> None:
     form=st.sampled_from(["json", "console"]),
 )
 def test_a_registered_secret_never_reaches_the_output(secret: str, around: str, form: str) -> None:
-    """Wherever a registered secret stands in an event, the rendered lines do not hold it."""
+    """Wherever a registered secret is in an event, the rendered lines do not contain it."""
 
     def rendered(text: str) -> str:
         stream = set_up(form=form, secrets=[Secret(secret)])
@@ -283,7 +283,7 @@ def test_a_registered_secret_never_reaches_the_output(secret: str, around: str, 
         logging.getLogger("library").warning("got %r", text)
         return stream.getvalue()
 
-    # A secret that the log's own words spell cannot be told from them.
+    # A secret that the log's own words spell cannot be distinguished from them.
     assume(secret not in rendered(around))
     assume(json.dumps(secret)[1:-1] not in rendered(around))
     output = rendered(around + secret + around)

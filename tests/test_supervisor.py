@@ -16,7 +16,7 @@ from tests.clocks import ManualClock
 
 
 class Worker:
-    """A task that fails as often as it is told to, then runs until it is cancelled."""
+    """A task that fails a number of times, then runs until it is cancelled."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -29,7 +29,7 @@ class Worker:
         await asyncio.Event().wait()
 
 
-class House:
+class SupervisorScene:
     """A supervisor with its surroundings, and the tasks that it runs."""
 
     def __init__(self) -> None:
@@ -56,59 +56,59 @@ class House:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
-    """Hand out a supervisor and cancel its tasks at the end."""
-    house = House()
-    yield house
-    for task in house.tasks:
+async def scene() -> AsyncIterator[SupervisorScene]:
+    """Yield a supervisor and cancel its tasks at the end."""
+    scene = SupervisorScene()
+    yield scene
+    for task in scene.tasks:
         task.cancel()
-    await asyncio.gather(*house.tasks, return_exceptions=True)
+    await asyncio.gather(*scene.tasks, return_exceptions=True)
 
 
-async def test_a_failed_task_is_restarted_after_a_wait(house: House) -> None:
+async def test_a_failed_task_is_restarted_after_a_wait(scene: SupervisorScene) -> None:
     """The restart comes when the wait is over, not before, and is counted."""
     worker = Worker(RuntimeError("odd payload"))
-    await house.start("polling", worker)
+    await scene.start("polling", worker)
     assert worker.starts == 1
-    assert house.supervisor.status()["polling"].state is TaskState.FAILED
-    await house.clock.advance(0.9)
+    assert scene.supervisor.status()["polling"].state is TaskState.FAILED
+    await scene.clock.advance(0.9)
     assert worker.starts == 1
-    await house.clock.advance(0.1)
+    await scene.clock.advance(0.1)
     assert worker.starts == 2
-    status = house.supervisor.status()["polling"]
+    status = scene.supervisor.status()["polling"]
     assert (status.state, status.restarts) == (TaskState.RUNNING, 1)
-    assert status.since == house.clock.now()
-    assert house.failures("polling") == 1
+    assert status.since == scene.clock.now()
+    assert scene.failures("polling") == 1
 
 
-async def test_waits_double_up_to_a_cap(house: House) -> None:
+async def test_waits_double_up_to_a_cap(scene: SupervisorScene) -> None:
     """A task that fails again and again is tried after 1, 2, 4, 4 seconds."""
     worker = Worker(*[RuntimeError("again")] * 5)
-    await house.start("mqtt", worker)
+    await scene.start("mqtt", worker)
     starts = []
     for _ in range(12):
-        await house.clock.advance(1)
+        await scene.clock.advance(1)
         starts.append(worker.starts)
     assert starts == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5]
 
 
-async def test_a_task_that_was_healthy_starts_its_waits_anew(house: House) -> None:
+async def test_a_task_that_was_healthy_starts_its_waits_anew(scene: SupervisorScene) -> None:
     """After a long healthy run the next failure waits only the first wait."""
     release = asyncio.Event()
     starts: list[float] = []
 
     async def run() -> None:
-        starts.append(house.clock.monotonic())
+        starts.append(scene.clock.monotonic())
         if len(starts) == 3:
             await release.wait()
         raise RuntimeError("again")
 
-    house.tasks.append(asyncio.create_task(house.supervisor.supervise("rules", run)))
-    await house.clock.advance(3)
+    scene.tasks.append(asyncio.create_task(scene.supervisor.supervise("rules", run)))
+    await scene.clock.advance(3)
     assert starts == [0, 1, 3]
-    await house.clock.advance(100)
+    await scene.clock.advance(100)
     release.set()
-    await house.clock.advance(1)
+    await scene.clock.advance(1)
     assert starts == [0, 1, 3, 104]
 
 
@@ -127,136 +127,136 @@ async def test_jitter_shortens_a_wait_by_at_most_half() -> None:
         await task
 
 
-async def test_one_failure_does_not_touch_the_others(house: House) -> None:
-    """The task beside a failed one goes on."""
+async def test_one_failure_does_not_touch_the_others(scene: SupervisorScene) -> None:
+    """The task beside a failed one continues."""
     healthy = Worker()
-    await house.start("workspace a", Worker(RuntimeError("broken")))
-    task = await house.start("workspace b", healthy)
-    assert house.supervisor.status()["workspace a"].state is TaskState.FAILED
-    assert house.supervisor.status()["workspace b"].state is TaskState.RUNNING
+    await scene.start("workspace a", Worker(RuntimeError("broken")))
+    task = await scene.start("workspace b", healthy)
+    assert scene.supervisor.status()["workspace a"].state is TaskState.FAILED
+    assert scene.supervisor.status()["workspace b"].state is TaskState.RUNNING
     assert not task.done()
-    assert house.failures("workspace b") == 0
+    assert scene.failures("workspace b") == 0
 
 
-async def test_a_vital_failure_ends_the_daemon(house: House) -> None:
+async def test_a_vital_failure_ends_the_daemon(scene: SupervisorScene) -> None:
     """A vital task is not restarted: its failure is counted and raised."""
     worker = Worker(BusUnavailableError("the disk is full"))
     with pytest.raises(BusUnavailableError):
-        await house.supervisor.supervise("writer", worker.run, vital=True)
+        await scene.supervisor.supervise("writer", worker.run, vital=True)
     assert worker.starts == 1
-    assert house.failures("writer") == 1
-    status = house.supervisor.status()["writer"]
+    assert scene.failures("writer") == 1
+    status = scene.supervisor.status()["writer"]
     assert status.state is TaskState.FAILED
     assert status.reason == "BusUnavailableError: the disk is full"
 
 
-async def test_a_failure_cancels_the_siblings_in_a_group(house: House) -> None:
-    """In the daemon's task group, a vital failure takes the rest down."""
+async def test_a_failure_cancels_the_siblings_in_a_group(scene: SupervisorScene) -> None:
+    """In the daemon's task group, a vital failure ends the other tasks."""
     with pytest.RaisesGroup(BusUnavailableError):
         async with asyncio.TaskGroup() as group:
             vital = Worker(BusUnavailableError("no space"))
-            group.create_task(house.supervisor.supervise("polling", Worker().run))
-            group.create_task(house.supervisor.supervise("writer", vital.run, vital=True))
-    assert set(house.supervisor.status()) == {"writer"}
+            group.create_task(scene.supervisor.supervise("polling", Worker().run))
+            group.create_task(scene.supervisor.supervise("writer", vital.run, vital=True))
+    assert set(scene.supervisor.status()) == {"writer"}
 
 
-async def test_a_finite_task_may_end(house: House) -> None:
+async def test_a_finite_task_may_end(scene: SupervisorScene) -> None:
     """A finite task that returns is done, and stays listed as done."""
 
     async def run() -> None:
         return
 
-    await house.supervisor.supervise("registrar", run, finite=True)
-    assert house.supervisor.status()["registrar"].state is TaskState.DONE
-    assert house.failures("registrar") == 0
+    await scene.supervisor.supervise("registrar", run, finite=True)
+    assert scene.supervisor.status()["registrar"].state is TaskState.DONE
+    assert scene.failures("registrar") == 0
 
 
-async def test_a_task_that_returns_too_early_is_restarted(house: House) -> None:
+async def test_a_task_that_returns_too_early_is_restarted(scene: SupervisorScene) -> None:
     """An endless task that returns has failed, whatever it thinks."""
     ends: list[None] = []
 
     async def run() -> None:
         ends.append(None)
 
-    house.tasks.append(asyncio.create_task(house.supervisor.supervise("inbox", run)))
-    await house.clock.advance(1)
+    scene.tasks.append(asyncio.create_task(scene.supervisor.supervise("inbox", run)))
+    await scene.clock.advance(1)
     assert len(ends) == 2
-    assert house.failures("inbox") == 2
+    assert scene.failures("inbox") == 2
     with pytest.raises(TaskReturnedError):
-        await house.supervisor.supervise("observer", run, vital=True)
+        await scene.supervisor.supervise("observer", run, vital=True)
 
 
-async def test_cancellation_passes_and_leaves_nothing_behind(house: House) -> None:
+async def test_cancellation_passes_and_leaves_nothing_behind(scene: SupervisorScene) -> None:
     """A cancelled task ends at once, running or waiting, and is no longer listed."""
-    running = await house.start("running", Worker())
-    waiting = await house.start("waiting", Worker(RuntimeError("broken")))
+    running = await scene.start("running", Worker())
+    waiting = await scene.start("waiting", Worker(RuntimeError("broken")))
     running.cancel()
     waiting.cancel()
-    await house.clock.advance(0)
+    await scene.clock.advance(0)
     assert running.cancelled()
     assert waiting.cancelled()
-    assert house.supervisor.status() == {}
+    assert scene.supervisor.status() == {}
 
 
-async def test_the_reason_shows_no_foreign_text(house: House) -> None:
-    """A library's error may hold anything, so only its type is shown outside the log."""
-    await house.start("mqtt", Worker(ValueError("password is hunter22")))
-    assert house.supervisor.status()["mqtt"].reason == "ValueError, see the log"
+async def test_the_reason_shows_no_foreign_text(scene: SupervisorScene) -> None:
+    """A library's error may contain anything, so only its type is shown outside the log."""
+    await scene.start("mqtt", Worker(ValueError("password is hunter22")))
+    assert scene.supervisor.status()["mqtt"].reason == "ValueError, see the log"
 
 
-async def test_the_trace_is_logged(house: House) -> None:
+async def test_the_trace_is_logged(scene: SupervisorScene) -> None:
     """The log gets the whole error with the name of the task."""
     with structlog.testing.capture_logs() as logged:
-        await house.start("polling", Worker(RuntimeError("odd payload")))
+        await scene.start("polling", Worker(RuntimeError("odd payload")))
     assert {"event": "task failed", "task": "polling", "exc_info": True}.items() <= (
         logged[0].items()
     )
 
 
-async def test_the_store_needs_no_trace(house: House) -> None:
-    """What is wrong with the store is one sentence with each restart."""
+async def test_the_store_needs_no_trace(scene: SupervisorScene) -> None:
+    """A failure of the store is one sentence with each restart."""
     with structlog.testing.capture_logs() as logged:
-        await house.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
+        await scene.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
     assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)
 
 
-async def test_a_part_that_fails_is_left_out(house: House) -> None:
-    """Its failure is logged with its trace once, said on request, and stops nobody."""
-    said: list[str] = []
+async def test_a_part_that_fails_is_left_out(scene: SupervisorScene) -> None:
+    """Its failure is logged with its trace once, returned on request, and stops nobody."""
+    reasons: list[str] = []
 
     def break_down() -> int:
         raise ValueError("password is hunter22")
 
     with structlog.testing.capture_logs() as logged:
-        answers = [house.supervisor.contain("rule x", break_down, said.append) for _ in range(3)]
-        answers.append(house.supervisor.contain("rule y", lambda: 7, said.append))
+        answers = [scene.supervisor.contain("rule x", break_down, reasons.append) for _ in range(3)]
+        answers.append(scene.supervisor.contain("rule y", lambda: 7, reasons.append))
 
     assert answers == [None, None, None, 7]
-    assert said == ["ValueError, see the log"] * 3
+    assert reasons == ["ValueError, see the log"] * 3
     assert [line["part"] for line in logged] == ["rule x"]
 
 
-async def test_a_part_that_fails_for_long_is_logged_again(house: House) -> None:
+async def test_a_part_that_fails_for_long_is_logged_again(scene: SupervisorScene) -> None:
     """The same failure is logged every ten minutes, also where it recovered in between."""
 
     def break_down() -> int:
         raise ValueError("odd row")
 
     def contain() -> None:
-        house.supervisor.contain("rule x", break_down, lambda _: None)
-        house.supervisor.contain("rule x", lambda: 7, lambda _: None)
+        scene.supervisor.contain("rule x", break_down, lambda _: None)
+        scene.supervisor.contain("rule x", lambda: 7, lambda _: None)
 
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
             for _ in range(3):
                 contain()
-                await house.clock.advance(60)
-            await house.clock.advance(600)
+                await scene.clock.advance(60)
+            await scene.clock.advance(600)
 
     assert [line["event"] for line in logged] == ["part failed", "part failed"]
 
 
-async def test_two_failures_of_a_part_in_turns_are_logged_once_each(house: House) -> None:
+async def test_two_failures_of_a_part_in_turns_are_logged_once_each(scene: SupervisorScene) -> None:
     """Two subjects that break a rule in different ways do not fill the log."""
 
     def break_down(text: str) -> int:
@@ -265,6 +265,6 @@ async def test_two_failures_of_a_part_in_turns_are_logged_once_each(house: House
     with structlog.testing.capture_logs() as logged:
         for _ in range(5):
             for text in ("odd row", "odd column"):
-                house.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
+                scene.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
 
     assert len(logged) == 2

@@ -16,7 +16,6 @@ from monitor.alerting.settings import (
     AnyRuleDefinition,
     Labels,
     Match,
-    Quantity,
     RuleKind,
     RuleSettings,
     SilenceSettings,
@@ -117,26 +116,19 @@ def _label_name_problem(name: str) -> str | None:
 
 
 def _numbers(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
-    given = part.of(RuleSettings)
+    given, kind = part.of(RuleSettings), definition.rule
     for name, quantity in (
         ("threshold", definition.threshold),
         ("window_seconds", definition.window),
         ("minimum", definition.minimum),
     ):
-        value = given.get(name)
-        hint = None if value is None else _number_problem(value, quantity, definition.rule)
-        if hint is not None:
-            problems.add(f"{part.path}.{name}", value, hint)
-
-
-def _number_problem(value: float, quantity: Quantity | None, kind: RuleKind) -> str | None:
-    if quantity is None:
-        return f"the rule {kind} has no such number; remove it"
-    if quantity.accepts(value):
-        return None
-    if quantity.counts(value) and quantity.least <= value <= quantity.most:
-        return f"must be whole from 1 on, such as {round(value)}, for {kind}: {quantity.about}"
-    return f"must be {quantity.least:,.10g} to {quantity.most:,.10g} for {kind}: {quantity.about}"
+        value, key = given.get(name), f"{part.path}.{name}"
+        if value is None:
+            continue
+        if quantity is None:
+            problems.add(key, value, f"the rule {kind} has no such number; remove it")
+        elif (problem := quantity.problem(value)) is not None:
+            problems.add(key, value, f"{problem} for {kind}: {quantity.about}")
 
 
 def _annotations(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
@@ -158,7 +150,7 @@ def _match(
     workspaces: list[ReadTable],
     problems: Problems,
 ) -> None:
-    match, kind, known = part.parts.get("match"), definition.rule, definition.match
+    match, kind, known = part.parts.get("match"), definition.rule, definition.match_fields
     if match is None:
         return
     for name, globs in match.of(Match).items():

@@ -36,7 +36,6 @@ ALERTING = Section(
         Key(
             name="evaluation_interval_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=60,
             about="Evaluation interval of time-based rules; event-driven rules run immediately.",
@@ -51,7 +50,6 @@ ALERTING = Section(
         Key(
             name="flap_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
             about="The time for flap_count; flapping ends after half of it without a change.",
@@ -59,7 +57,6 @@ ALERTING = Section(
         Key(
             name="resolved_kept_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
             about="How long a resolved alert stays on the page and in its retained topic.",
@@ -67,7 +64,6 @@ ALERTING = Section(
         Key(
             name="parents_wait_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=300,
             about="How long the alert of a failed plan waits for that of the part that failed.",
@@ -113,7 +109,6 @@ ALERTS = Section(
         Key(
             name="window_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=30 * 86_400,
             varies=True,
@@ -132,7 +127,6 @@ ALERTS = Section(
         Key(
             name="for_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=30 * 86_400,
             varies=True,
@@ -163,7 +157,6 @@ ALERTS = Section(
         Key(
             name="repeat_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=30 * 86_400,
             about="The time between two reminders of an alert that keeps firing.",

@@ -77,7 +77,6 @@ SERVER = Section(
         Key(
             name="stale_after_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="An active run that was not confirmed within this time is shown as unknown.",
@@ -102,7 +101,6 @@ LISTENER = Section(
         Key(
             name="body_limit_bytes",
             kind=Kind.WHOLE,
-            unit="bytes",
             minimum=256,
             maximum=1_048_576,
             about="Maximum size of a callback body; a larger one is answered 413.",
@@ -110,7 +108,6 @@ LISTENER = Section(
         Key(
             name="body_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=30,
             about="Timeout for receiving the body of a callback.",
@@ -126,7 +123,6 @@ LISTENER = Section(
         Key(
             name="commit_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=25,
             about="Timeout for storing a callback. The workspace itself gives up after 30 seconds.",
@@ -149,7 +145,6 @@ STORAGE = Section(
         Key(
             name="commit_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=600,
             about="Timeout of a write to the store.",
@@ -157,7 +152,6 @@ STORAGE = Section(
         Key(
             name="stall_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=3_600,
             about="Additional time for a write that has begun; then the daemon exits with an "
@@ -183,7 +177,6 @@ RETENTION = Section(
         Key(
             name="events_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=3_650 * 86_400,
             about="Events older than this are deleted once every output has consumed them.",
@@ -207,7 +200,6 @@ RETENTION = Section(
         Key(
             name="runs_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=86_400,
             maximum=3_650 * 86_400,
             about="Retention of finished runs. An older run that changes again makes no events.",

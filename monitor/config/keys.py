@@ -80,13 +80,15 @@ Check = Callable[[Any], str | None]
 Spread = Callable[[Any], Mapping[str, Any]]
 
 
+_UNITS = {"_seconds": "seconds", "_bytes": "bytes", "_per_minute": "requests a minute"}
+
+
 class Key(Struct, frozen=True, kw_only=True):
     """One key of the file, and the field that it sets."""
 
     name: str
     kind: Kind
     about: str  # what it does and why to change it; one sentence or two
-    unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
@@ -104,6 +106,11 @@ class Key(Struct, frozen=True, kw_only=True):
     @property
     def field_name(self) -> str:
         return self.field or self.name
+
+    @property
+    def unit(self) -> str:
+        """Return what a number counts, which its name says; empty where it says nothing."""
+        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
 
 
 class Section(Struct, frozen=True, kw_only=True):

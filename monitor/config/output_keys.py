@@ -92,7 +92,6 @@ MQTT = Section(
         Key(
             name="keepalive_seconds",
             kind=Kind.WHOLE,
-            unit="seconds",
             minimum=1,
             maximum=65_535,
             about="MQTT keep-alive: after this time without traffic the client sends a ping.",
@@ -100,7 +99,6 @@ MQTT = Section(
         Key(
             name="connect_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=300,
             about="Timeout for connecting to the broker, TLS included.",
@@ -108,7 +106,6 @@ MQTT = Section(
         Key(
             name="acknowledge_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=600,
             about="Timeout of an acknowledgement (PUBACK); after it the client reconnects.",
@@ -116,7 +113,6 @@ MQTT = Section(
         Key(
             name="reconnect_cap_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=3_600,
             about="Maximum wait between two attempts to reconnect.",
@@ -124,7 +120,6 @@ MQTT = Section(
         Key(
             name="event_expiry_seconds",
             kind=Kind.WHOLE,
-            unit="seconds",
             minimum=1,
             maximum=4_294_967_295,
             about="Message expiry: the broker drops an event that waits longer for a subscriber.",
@@ -132,7 +127,6 @@ MQTT = Section(
         Key(
             name="state_refresh_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=86_400,
             about="Interval at which retained states are refreshed with the time of confirmation.",
@@ -140,7 +134,6 @@ MQTT = Section(
         Key(
             name="state_stale_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="Runs that were not confirmed within this time are unknown in retained states.",
@@ -167,7 +160,6 @@ MQTT = Section(
 _TIMEOUT = Key(
     name="timeout_seconds",
     kind=Kind.NUMBER,
-    unit="seconds",
     minimum=0.1,
     maximum=300,
     about="Timeout for one request with its response.",
@@ -227,7 +219,6 @@ ALERTMANAGER = Section(
         Key(
             name="resend_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=3_600,
             about="Interval at which a firing alert is sent again. Alertmanager ends an alert "
@@ -313,7 +304,6 @@ METRICS = Section(
         Key(
             name="stale_after_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="Active runs that were not confirmed within this time are left out.",
@@ -321,7 +311,6 @@ METRICS = Section(
         Key(
             name="forget_pipelines_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=3_600,
             maximum=3_650 * 86_400,
             about="When the series budget is used up, pipelines without runs for this time lose "
@@ -330,7 +319,6 @@ METRICS = Section(
         Key(
             name="render_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=300,
             about="Timeout of a scrape; keep it below scrape_timeout of Prometheus (10 by "

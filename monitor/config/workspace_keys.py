@@ -61,7 +61,6 @@ WORKSPACES = Section(
         Key(
             name="connect_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=300,
             about="Timeout for connecting to the workspace, TLS included.",
@@ -69,7 +68,6 @@ WORKSPACES = Section(
         Key(
             name="read_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=600,
             about="Timeout between two reads of one response.",
@@ -77,7 +75,6 @@ WORKSPACES = Section(
         Key(
             name="total_timeout_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0.1,
             maximum=3_600,
             about="Timeout for one request with its whole response.",
@@ -92,7 +89,6 @@ WORKSPACES = Section(
         Key(
             name="body_limit_bytes",
             kind=Kind.WHOLE,
-            unit="bytes",
             minimum=65_536,
             maximum=1_073_741_824,
             about="Maximum size of a response, after decompression.",
@@ -144,7 +140,6 @@ POLL = Section(
         Key(
             name="active_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=3_600,
             about="Interval of polls for changes while runs are active.",
@@ -152,7 +147,6 @@ POLL = Section(
         Key(
             name="idle_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=3_600,
             about="Interval of polls for changes while nothing runs; a start is noticed that late.",
@@ -160,7 +154,6 @@ POLL = Section(
         Key(
             name="reconcile_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="Interval of reconciliation: active runs are compared with what the workspace "
@@ -169,7 +162,6 @@ POLL = Section(
         Key(
             name="relist_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=86_400,
             about="Interval at which reconciliation lists every run created in the last day.",
@@ -177,7 +169,6 @@ POLL = Section(
         Key(
             name="overlap_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=86_400,
             about="How far each poll reaches back before the previous one; covers late commits.",
@@ -185,7 +176,6 @@ POLL = Section(
         Key(
             name="first_look_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=30 * 86_400,
             about="How far back the very first poll reads; runs that ended before make no events.",
@@ -193,7 +183,6 @@ POLL = Section(
         Key(
             name="requests_per_minute",
             kind=Kind.NUMBER,
-            unit="requests a minute",
             minimum=1,
             maximum=60_000,
             target=WorkspaceSettings,
@@ -202,7 +191,6 @@ POLL = Section(
         Key(
             name="names_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="Interval of polls for the names of flows and plans.",
@@ -210,7 +198,6 @@ POLL = Section(
         Key(
             name="schedules_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=10,
             maximum=86_400,
             about="Interval of polls for schedules; a missed start is reported after the next "
@@ -219,7 +206,6 @@ POLL = Section(
         Key(
             name="progress_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=86_400,
             about="Minimum interval between reads of an active job group's progress.",
@@ -251,7 +237,6 @@ INVENTORY = Section(
         Key(
             name="interval_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=300,
             maximum=86_400,
             about="Poll interval of each of the following.",
@@ -340,7 +325,6 @@ CALLBACKS = Section(
         Key(
             name="detail_wait_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=0,
             maximum=60,
             target=PollSettings,
@@ -357,7 +341,6 @@ CALLBACKS = Section(
         Key(
             name="give_up_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
             about="A callback whose run is not confirmed within this time is dropped.",
@@ -365,7 +348,6 @@ CALLBACKS = Section(
         Key(
             name="verify_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=30,
             maximum=86_400,
             about="Interval of checks that the registered webhook tasks still exist.",
@@ -373,7 +355,6 @@ CALLBACKS = Section(
         Key(
             name="miss_after_seconds",
             kind=Kind.NUMBER,
-            unit="seconds",
             minimum=1,
             maximum=86_400,
             about="An expected callback that is later than this counts as missed.",

@@ -152,11 +152,11 @@ def workspace() -> WorkspaceStatus:
 
 
 def _rules() -> st.SearchStrategy[tuple[RuleSettings, ...]]:
-    def one(kind: RuleKind, *thresholds: float | None) -> st.SearchStrategy[RuleSettings]:
+    def one(kind: RuleKind, *thresholds: float) -> st.SearchStrategy[RuleSettings]:
         return st.builds(
             msgspec.structs.replace,
             st.just(default_rule(kind)),
-            threshold=st.sampled_from(thresholds or (None,)),
+            threshold=st.sampled_from(thresholds or (default_rule(kind).threshold,)),
             for_seconds=st.sampled_from((0.0, 0.0, 90.0, 1_000.0)),
             repeat_seconds=st.sampled_from((0.0, 600.0, 3_600.0)),
             mute=st.sampled_from(((), (), ("Mon-Sun 11:00-12:30 UTC",))),

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.rules.contract import EventInput, StateInput, Subject, SubjectKind
-from monitor.alerting.rules.facts import PipelineFacts
+import msgspec
+
+from monitor.alerting.rules.contract import (
+    EventInput,
+    PipelineFacts,
+    StateInput,
+    Subject,
+    SubjectKind,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
@@ -91,18 +99,9 @@ def subject(kind: RunKind = RunKind.JOB_GROUP) -> Subject:
     )
 
 
-def event_input(
-    event: RunEvent, *, root_run: RunKey | None = None, facts: PipelineFacts | None = None
-) -> EventInput[PipelineFacts]:
+def event_input(event: RunEvent, *, root_run: RunKey | None = None) -> EventInput:
     """Return the input of one event; the run is its own root run by default."""
-    root = root_run or event.run.key
-    return EventInput(
-        event=event,
-        subject=subject(root.kind),
-        root_run=root,
-        facts=facts or PipelineFacts(),
-        first_evaluated_at=END - timedelta(days=1),
-    )
+    return EventInput(event=event, root_run=root_run or event.run.key)
 
 
 def active(run: RunState) -> ActiveRun:
@@ -131,12 +130,7 @@ def state_input(
     )
 
 
-def rule(kind: RuleKind, *, threshold: float | None = None, **changes: float) -> RuleSettings:
+def rule(kind: RuleKind, *, threshold: float | None = None) -> RuleSettings:
     """Return a rule of its defaults, or with another threshold."""
-    return RuleSettings(
-        name=kind.value,
-        rule=kind,
-        threshold=threshold,
-        minimum=int(changes.get("minimum", 0)),
-        window_seconds=changes.get("window_seconds", 0.0),
-    )
+    default = default_rule(kind)
+    return default if threshold is None else msgspec.structs.replace(default, threshold=threshold)

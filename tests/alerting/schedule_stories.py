@@ -11,13 +11,13 @@ from monitor.alerting.rules.contract import (
     EvaluationResult,
     EventInput,
     Firing,
+    FlowOrPlanFacts,
     Ok,
     RuleAnswer,
     StateInput,
     Subject,
     SubjectKind,
 )
-from monitor.alerting.rules.facts import FlowOrPlanFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.schedule_missed import DEFINITION as SCHEDULE_MISSED
 from monitor.alerting.rules.table import default_rule
@@ -116,7 +116,7 @@ class Story:
         begin: datetime = TEN,
         expect: str | None = None,
         timezone: str = "UTC",
-        threshold: float | None = None,
+        threshold: float = default_rule(RuleKind.SCHEDULE_MISSED).threshold,
     ) -> None:
         self.schedules: tuple[ScheduleKnown, ...] = schedules
         self.rule = msgspec.structs.replace(
@@ -147,13 +147,7 @@ class Story:
 
     def on_event(self, run: RunState) -> None:
         assert SCHEDULE_MISSED.on_event is not None
-        event_input = EventInput(
-            event=queued(run),
-            subject=_SUBJECT,
-            root_run=run.key,
-            facts=FlowOrPlanFacts(),
-            first_evaluated_at=TEN,
-        )
+        event_input = EventInput(event=queued(run), root_run=run.key)
         self._keep(SCHEDULE_MISSED.on_event(event_input, self.memory, self.rule))
 
     def evaluate(self, as_of: datetime | None, *, reads: bool = True) -> None:

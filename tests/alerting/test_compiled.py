@@ -30,7 +30,7 @@ class Nothing(Struct, frozen=True):
     """A memory of nothing."""
 
 
-def on_event(_: EventInput[None], memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
+def on_event(_: EventInput, memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
     return RuleAnswer(result=None, memory=memory)
 
 
@@ -38,7 +38,7 @@ def evaluate(_: StateInput[None], memory: Nothing | None, __: RuleSettings) -> R
     return RuleAnswer(result=None, memory=memory)
 
 
-HEARING = RuleDefinition(
+HEARING: RuleDefinition[Nothing, None] = RuleDefinition(
     rule=RuleKind.RUN_FAILED,
     subject_kind=SubjectKind.PIPELINE,
     memory=Nothing,
@@ -56,7 +56,7 @@ def rule(name: str, match: Match, kind: RuleKind = RuleKind.RUN_FAILED) -> RuleS
 
 
 def compiled(*rules: RuleSettings) -> Compiled:
-    return Compiled.of(rules, RULE_DEFINITIONS)
+    return Compiled(rules, RULE_DEFINITIONS)
 
 
 def names(rules: tuple[Rule, ...]) -> list[str]:
@@ -124,7 +124,7 @@ def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Tr
     index = compiled(rule("one", match))
     (only,) = index.rules
 
-    reason = index.why_not(only, traits)
+    reason = only.why_not(traits)
 
     assert (reason is None) == is_naive_match(match, traits)
     if reason is not None:
@@ -138,12 +138,10 @@ def test_why_not_names_glob_and_value() -> None:
     (only,) = index.rules
     orders = Traits(workspace="marketing", pipeline="orders", pipeline_id="7")
 
-    assert index.why_not(only, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
-    assert index.why_not(only, Traits(workspace="")) == (
-        "workspace: not known fits none of 'marketing'"
-    )
+    assert only.why_not(orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
+    assert only.why_not(Traits(workspace="")) == ("workspace: not known fits none of 'marketing'")
     index = compiled(rule("plans", Match(kind=("plan_run",))))
-    assert index.why_not(index.rules[0], Traits(kind=RunKind.FLOW_RUN)) == (
+    assert index.rules[0].why_not(Traits(kind=RunKind.FLOW_RUN)) == (
         "kind: 'flow_run' fits none of 'plan_run'"
     )
 
@@ -174,7 +172,7 @@ def test_why_not_names_what_excludes() -> None:
     index = compiled(rule("one", Match(pipeline=("*", "!Sales", "!Month end*"))))
     (only,) = index.rules
 
-    assert index.why_not(only, Traits(pipeline="Month end 4", pipeline_id="4")) == (
+    assert only.why_not(Traits(pipeline="Month end 4", pipeline_id="4")) == (
         "pipeline: 'Month end 4' and '4' is excluded by '!Month end*'"
     )
 
@@ -214,7 +212,7 @@ def test_a_bad_template_or_mute_time_does_not_compile() -> None:
 
 def test_templates_are_read_with_the_fields_of_their_rule() -> None:
     """The texts of a default rule are ready to be filled in."""
-    (only,) = Compiled.of([default_rule(RuleKind.RUN_FAILED)]).rules
+    (only,) = Compiled([default_rule(RuleKind.RUN_FAILED)]).rules
 
     text = only.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
 

@@ -75,7 +75,7 @@ def test_what_check_accepts_compiles(tables: list[dict[str, Any]]) -> None:
         assert result.problems
         return
     rules = result.configuration.alerting.rules
-    compiled = {rule.name for rule in Compiled.of(rules).rules}
+    compiled = {rule.name for rule in Compiled(rules).rules}
     assert compiled <= {rule.name for rule in rules}
     names = [table.get("name", table["rule"]) for table in tables if table.get("enabled", True)]
     assert set(names) <= {rule.name for rule in rules}

@@ -26,7 +26,7 @@ def test_a_kind_of_rule_is_defined_in_the_module_of_its_name(kind: RuleKind) -> 
 def test_no_definition_is_left_out_of_the_list() -> None:
     """A module with a definition is one of `RuleKind`."""
     folder = Path(table.__file__).parent
-    defining = {path.stem for path in folder.glob("*.py") if "\nDEFINITION = " in path.read_text()}
+    defining = {path.stem for path in folder.glob("*.py") if "\nDEFINITION" in path.read_text()}
     assert defining == set(RuleKind)
 
 
@@ -51,8 +51,8 @@ def test_a_default_is_within_its_own_limits(kind: RuleKind) -> None:
     definition = RULE_DEFINITIONS[kind]
     for quantity in (definition.threshold, definition.window, definition.minimum):
         if quantity is not None and quantity.default is not None:
-            assert quantity.accepts(quantity.default)
-    assert set(definition.match) <= set(Match.__struct_fields__)
+            assert quantity.problem(quantity.default) is None
+    assert set(definition.match_fields) <= set(Match.__struct_fields__)
 
 
 @pytest.mark.parametrize("kind", RuleKind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerting.rules.facts import DaemonFacts
+from monitor.alerting.rules.contract import DaemonFacts
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.alerting.rules.contract import Ok
-from monitor.alerting.rules.facts import FlowOrPlanFacts
+from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.not_fresh import last_success
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth

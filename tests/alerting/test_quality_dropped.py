@@ -7,7 +7,7 @@ from statistics import median
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.rules.facts import OutputFacts
+from monitor.alerting.rules.contract import OutputFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.runs import Pipeline, PipelineKind

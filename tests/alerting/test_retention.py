@@ -44,11 +44,11 @@ def test_a_rule_that_is_removed_or_another_kind_by_now_remembers_nothing() -> No
     """So that one of its name, later, does not begin with what another one remembered."""
     pending = remembering("stays", "goes", "changes")
     before = [named(text, RuleKind.RUN_FAILED) for text in ("stays", "goes", "changes")]
-    forget_rules(pending, Compiled.of(before).rules)
+    forget_rules(pending, Compiled(before).rules)
     assert names_in(pending, MEMORY) == {"stays", "goes", "changes"}
 
     after = [named("stays", RuleKind.RUN_FAILED), named("changes", RuleKind.CANCELED)]
-    forget_rules(pending, Compiled.of(after).rules)
+    forget_rules(pending, Compiled(after).rules)
 
     assert names_in(pending, MEMORY) == names_in(pending, FIRST) == {"stays"}
     assert names_in(pending, RULE) == {"stays", "changes"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.rules.facts import TokenFacts, WorkspaceFacts
+from monitor.alerting.rules.contract import TokenFacts, WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import BudgetStatus, PollStatus, Reachability, WorkspaceStatus
 from tests.alerting.rule_evaluation import EvaluatedRule, at

@@ -50,18 +50,22 @@ class Notified:
     @property
     def mails(self) -> list[list[dict[str, str]]]:
         """The labels of the alerts in each notification, oldest first."""
-        return [[alert["labels"] for alert in got.json()["alerts"]] for got in self._receiver.got]
+        return [
+            [alert["labels"] for alert in got.json()["alerts"]] for got in self._receiver.requests
+        ]
 
     def addresses(self) -> set[str]:
         """Return where the mails' links lead: to the runs, as far as they are known."""
         return {
-            alert["generatorURL"] for got in self._receiver.got for alert in got.json()["alerts"]
+            alert["generatorURL"]
+            for got in self._receiver.requests
+            for alert in got.json()["alerts"]
         }
 
     def words(self) -> dict[str, list[str]]:
         """Return for each rule the statuses of its notifications, in their order."""
         received: defaultdict[str, list[str]] = defaultdict(list)
-        for got in self._receiver.got:
+        for got in self._receiver.requests:
             for alert in got.json()["alerts"]:
                 received[alert["labels"]["alertname"]].append(alert["status"])
         return dict(received)

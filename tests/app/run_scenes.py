@@ -26,7 +26,7 @@ class RunScene(Struct, frozen=True, kw_only=True):
     rule: RuleKind
     begin: Callable[[Sandbox, Recipe], None]
     finish: Callable[[Sandbox, Recipe], None]
-    threshold: float | None = None
+    threshold: float = 0.0
 
     def settings(self, recipe: Recipe) -> RuleSettings:
         """Return the rule as it watches the scene's own flow."""

@@ -60,7 +60,7 @@ def received_by_all(
     return {
         "broker": list(alerts_by_key(subscriber).values()),
         "alertmanager": notified.words(),
-        "webhook": len(receiver.got),
+        "webhook": len(receiver.requests),
     }
 
 
@@ -118,10 +118,10 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
             )
             assert received() == over
-    from_broker = [event for _, event in alert_events(subscriber)]
-    from_webhook = [Webhook(KEY).verify(post.body, post.headers) for post in receiver.got]
-    assert from_webhook == from_broker
-    run_url = from_broker[0]["data"]["facts"]["url"]
+    told_by_broker = [event for _, event in alert_events(subscriber)]
+    told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.requests]
+    assert told_by_webhook == told_by_broker
+    run_url = told_by_broker[0]["data"]["facts"]["url"]
     assert notified.addresses() == {run_url}
     assert run_url.startswith(url)
 
@@ -143,19 +143,17 @@ async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
         )
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            receiver.judge = lambda _: 503
+            receiver.status_for = lambda _: 503
             end_a_run(workspace, Outcome.FAILED)
 
-            await eventually(
-                lambda: is_well(face, "webhook", ok=False), why="readiness does not show it"
-            )
-            receiver.judge = None
-            await eventually(lambda: len(receiver.taken) == 1, why="it was not published later")
+            await eventually(lambda: is_well(face, "webhook", ok=False), why="nobody says so")
+            receiver.status_for = None
+            await eventually(lambda: len(receiver.accepted) == 1, why="it was not published later")
             await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")
             replayed = await face.post(
                 "/api/v1/replay", output="webhook", since="2026-01-01T00:00:00Z"
             )
             assert replayed["sent"] == 1
-            first, again = receiver.taken
+            first, again = receiver.accepted
             assert first.body == again.body
             assert first.headers["webhook-id"] == again.headers["webhook-id"]

@@ -58,7 +58,7 @@ def reported(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]
     """Return how often each alert was reported there: alert, kind of run and status."""
     return Counter(
         (alert["labels"]["alertname"], alert["labels"].get("kind", ""), alert["status"])
-        for got in receiver.got
+        for got in receiver.requests
         if got.path == path
         for alert in got.json()["alerts"]
     )

@@ -123,12 +123,12 @@ async def _callbacks_come(stage: Stage) -> None:
 
 
 async def _receiver_refuses(stage: Stage) -> None:
-    stage.receiver.judge = lambda _: 503
+    stage.receiver.status_for = lambda _: 503
     stage.run(stage.other)
 
 
 async def _receiver_accepts(stage: Stage) -> None:
-    stage.receiver.judge = None
+    stage.receiver.status_for = None
 
 
 async def _refused(stage: Stage) -> None:

@@ -2,8 +2,8 @@
 
 Half of the pipelines are failing already and 2,000 runs are active. Further failures go through the
 engine in batches, as a burst does, with 10 rules and with 1,000 of which one matches each event;
-then one by one, as they usually come. Beside that: one look at the present, and how long a start
-takes to read back what is kept. Batches are processor time, the rest is time on the clock.
+then one by one, as they usually come. Beside that: one evaluation of live state, and how long a
+start takes to restore stored alerts. Batches are processor time, the rest is time on the clock.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _STORED_AT_ONCE = 1_000
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 3
+    repetitions: int = 3
     pipelines: int = 10_000
     active: int = 2_000
     burst: int = 2_000
@@ -54,14 +54,14 @@ class Sizes(Struct, frozen=True, kw_only=True):
 
 
 class _Story:
-    """Failures without end, each of the next pipeline."""
+    """Endless failures, each of the next pipeline."""
 
     def __init__(self, bus: SqliteBus, pipelines: int) -> None:
         self._bus = bus
         self._pipelines = pipelines
         self._number = 0
 
-    async def go_on(self, count: int) -> None:
+    async def append(self, count: int) -> None:
         events = tuple(self._next() for _ in range(count))
         for start in range(0, count, _STORED_AT_ONCE):
             change = Change(events=events[start : start + _STORED_AT_ONCE])
@@ -73,7 +73,7 @@ class _Story:
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
-    """Return the costs of events, looks and starts, with few and many rules."""
+    """Return the costs of events, evaluations and starts, with few and many rules."""
     sizes = sizes or Sizes()
     logs.configure(level="error")
     async with AsyncExitStack() as stack:
@@ -85,11 +85,11 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 DEFAULT_RULES,
             )
         ]
-        for _ in range(sizes.rounds):
-            for item in (few, many, default):
-                await item.burst()
+        for _ in range(sizes.repetitions):
+            for watching in (few, many, default):
+                await watching.burst()
             await default.alone()
-            await default.look_and_restore()
+            await default.evaluate_and_restore()
     figures = [
         _figure("event of a burst, 10 rules", few.burst_us, "us"),
         _figure("event of a burst, 1,000 rules", many.burst_us, "us"),
@@ -99,7 +99,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         ratios("1,000 rules over 10", figures[1], figures[0], target=1.3),
         _figure("event of a burst, default rules", default.burst_us, "us"),
         _figure("event alone, default rules, p50", default.alone_ms, "ms"),
-        _figure("a look at the present, default rules", default.look_ms, "ms"),
+        _figure("an evaluation of live state, default rules", default.evaluation_ms, "ms"),
         Figure(
             name="a start, default rules",
             values=tuple(default.restore_seconds),
@@ -114,7 +114,7 @@ def _figure(name: str, values: Sequence[float], unit: str) -> Figure:
 
 
 class _Watching:
-    """One engine with its store, and what each round of it has cost."""
+    """An engine with its store, and the cost of each repetition."""
 
     def __init__(self, engine: Engine, story: _Story, sizes: Sizes) -> None:
         self._engine = engine
@@ -122,7 +122,7 @@ class _Watching:
         self._sizes = sizes
         self.burst_us: list[float] = []
         self.alone_ms: list[float] = []
-        self.look_ms: list[float] = []
+        self.evaluation_ms: list[float] = []
         self.restore_seconds: list[float] = []
 
     async def drain(self) -> None:
@@ -130,25 +130,25 @@ class _Watching:
             pass
 
     async def burst(self) -> None:
-        await self._story.go_on(self._sizes.burst)
+        await self._story.append(self._sizes.burst)
         began = time.process_time()
         await self.drain()
         self.burst_us.append(1e6 * (time.process_time() - began) / self._sizes.burst)
 
     async def alone(self) -> None:
-        took = []
+        durations_ms = []
         for _ in range(self._sizes.alone):
-            await self._story.go_on(1)
+            await self._story.append(1)
             began = time.monotonic()
             await self.drain()
-            took.append(1e3 * (time.monotonic() - began))
-        self.alone_ms.append(statistics.median(took))
+            durations_ms.append(1e3 * (time.monotonic() - began))
+        self.alone_ms.append(statistics.median(durations_ms))
 
-    async def look_and_restore(self) -> None:
-        await self._engine.evaluate()  # the first look after a start judges everything
+    async def evaluate_and_restore(self) -> None:
+        await self._engine.evaluate()  # the first evaluation after a start covers everything
         began = time.monotonic()
         await self._engine.evaluate()
-        self.look_ms.append(1e3 * (time.monotonic() - began))
+        self.evaluation_ms.append(1e3 * (time.monotonic() - began))
         began = time.monotonic()
         await self._engine.restore()
         self.restore_seconds.append(time.monotonic() - began)
@@ -161,7 +161,7 @@ async def _watching(sizes: Sizes, rules: Sequence[RuleSettings]) -> AsyncIterato
             engine, story = _engine(bus, sizes, rules), _Story(bus, sizes.pipelines)
             watching = _Watching(engine, story, sizes)
             await engine.restore()
-            await story.go_on(sizes.pipelines // 2)
+            await story.append(sizes.pipelines // 2)
             await watching.drain()
             yield watching
 

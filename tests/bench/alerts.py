@@ -1,10 +1,10 @@
 """What alerts cost: the way of a failure to its alert, and the rules that do not match.
 
-A failed run is called back and told twice to one subscriber: as the run's own event, and as the
-alert that it begins. Both are timed from when the callback was due. Every run is of another flow,
-so that each callback begins an alert, by the rules that stand without configuration. Measured is
-the whole daemon, with ends that wait for no job records, which leaves the alert no cover, and with
-the default, in which both wait for them.
+A failed run is called back and published twice to one subscriber: as the run's own event, and as
+the alert that it begins. Both are timed from when the callback was due. Every run is of another
+flow, so that each callback begins an alert, by the rules that stand without configuration. Measured
+is the whole daemon, with ends that wait for no job records, which leaves the alert no cover, and
+with the default, in which both wait for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct
 from tests.bench.daemons import SECRET, knowing
 from tests.bench.figures import Figure, ratios, table
 from tests.bench.load import Order, Report
-from tests.bench.processes import offer
+from tests.bench.processes import send_callbacks
 from tests.servers import Mosquitto
 
 TITLE = "Failed run to alert"
@@ -30,9 +30,9 @@ _AT_ONCE, _DEFAULT = "an end waits for nothing", "an end waits for its job recor
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 5
+    repetitions: int = 5
     failures: int = 200
     per_second: float = 50.0
     with_default: bool = True  # also with ends that wait for job records
@@ -41,7 +41,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return how long both take, and the ratios of the alert to the run's own event."""
     sizes = sizes or Sizes()
-    at_once = await _reports(sizes, sizes.rounds, detail_wait_seconds=0.0)
+    at_once = await _reports(sizes, sizes.repetitions, detail_wait_seconds=0.0)
     figures = _figures(_AT_ONCE, at_once)
     if sizes.with_default:
         default = await _reports(sizes, 1, detail_wait_seconds=None)
@@ -49,8 +49,10 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     return figures
 
 
-async def _reports(sizes: Sizes, rounds: int, *, detail_wait_seconds: float | None) -> list[Report]:
-    runs = (rounds + 1) * sizes.failures
+async def _reports(
+    sizes: Sizes, repetitions: int, *, detail_wait_seconds: float | None
+) -> list[Report]:
+    runs = (repetitions + 1) * sizes.failures
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         broker = await stack.enter_async_context(
@@ -67,7 +69,7 @@ async def _reports(sizes: Sizes, rounds: int, *, detail_wait_seconds: float | No
             )
         )
         reports = []
-        for number in range(rounds + 1):
+        for number in range(repetitions + 1):
             order = Order(
                 port=daemon.callbacks_port,
                 first_id=_FIRST_ID + number * sizes.failures,
@@ -79,26 +81,26 @@ async def _reports(sizes: Sizes, rounds: int, *, detail_wait_seconds: float | No
                 flows=runs,
                 status="Failed",
             )
-            reports.append(await offer(order))
+            reports.append(await send_callbacks(order))
             _check(reports[-1])
-        return reports[1:]  # the first round only warms up
+        return reports[1:]  # the first repetition only warms up
 
 
 def _check(report: Report) -> None:
-    if not report.heard == report.alerts == report.answered:
+    if not report.arrived == report.alerts == report.answered:
         raise RuntimeError(
-            f"heard {report.heard} failures and {report.alerts} alerts of {report.answered}"
+            f"{report.arrived} failures and {report.alerts} alerts of {report.answered} arrived"
         )
 
 
 def _figures(name: str, reports: list[Report]) -> list[Figure]:
-    told = (
-        ("event, p50", [report.heard_p50 for report in reports]),
+    rows = (
+        ("event, p50", [report.arrival_p50 for report in reports]),
         ("alert, p50", [report.alert_p50 for report in reports]),
-        ("event, p99", [report.heard_p99 for report in reports]),
+        ("event, p99", [report.arrival_p99 for report in reports]),
         ("alert, p99", [report.alert_p99 for report in reports]),
     )
-    made = [Figure(name=f"{name}: {what}", values=tuple(v), unit="ms") for what, v in told]
+    made = [Figure(name=f"{name}: {what}", values=tuple(v), unit="ms") for what, v in rows]
     ratio = ratios(f"{name}: p50, alert over event", made[1], made[0], target=1.5)
     return [*made, ratio]
 

@@ -2,7 +2,7 @@
 
 Each flow runs six times a day, as a flow run with a job group inside, so a run brings four events;
 half of the flows have schedules. A few runs fail, do not come or take too long. The default rules
-judge some days of that as ``alerts backtest`` does.
+evaluate some days of that as ``alerts backtest`` does.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _NOTICED = timedelta(seconds=3)
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 3
+    repetitions: int = 3
     flows: int = 300
     days: int = 2
 
@@ -59,7 +59,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     sizes = sizes or Sizes()
     logs.configure(level="error")
     log = _log(sizes)
-    costs = tuple([await _cost(log, sizes) for _ in range(sizes.rounds)])
+    costs = tuple([await _cost(log, sizes) for _ in range(sizes.repetitions)])
     # 50,000 events, a quiet month, in less than a minute.
     return [Figure(name="event judged again", values=costs, unit="ms", target=1.2)]
 
@@ -77,15 +77,15 @@ async def _cost(log: list[Recorded], sizes: Sizes) -> float:
     await replay.begin()
     began = time.process_time()
     await replay.replay(log, [recorded.event.recorded_at - _NOTICED for recorded in log])
-    took = time.process_time() - began
+    seconds = time.process_time() - began
     if not alerts:
         raise RuntimeError(f"{len(log)} events, and no alert fired")
-    return 1e3 * took / len(log)
+    return 1e3 * seconds / len(log)
 
 
 def _log(sizes: Sizes) -> list[Recorded]:
-    chance = random.Random(20261121)  # noqa: S311 - the same story each time
-    events = [item for flow in range(sizes.flows) for item in _of_flow(flow, sizes, chance)]
+    chance = random.Random(20261121)  # noqa: S311 - the same history each time
+    events = [event for flow in range(sizes.flows) for event in _of_flow(flow, sizes, chance)]
     events.sort(key=lambda event: (event.recorded_at, event.id))
     return [Recorded(position, event) for position, event in enumerate(events, 1)]
 

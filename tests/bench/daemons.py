@@ -20,11 +20,11 @@ SECRET = "a secret of the benchmark"
 TOPICS = ("dataprep/v1/+/job_group/+/event/succeeded",)
 _START_SECONDS = 30.0
 _END_SECONDS = 40.0
-_LOOK_SECONDS = 0.2
+_CHECK_SECONDS = 0.2
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """A daemon that runs."""
+class RunningDaemon(Struct, frozen=True, kw_only=True):
+    """A running daemon."""
 
     callbacks_port: int
     server_port: int
@@ -39,7 +39,7 @@ class Standing(Struct, frozen=True, kw_only=True):
             return await answer.text()
 
     async def active_runs(self) -> int:
-        """Return how many runs the daemon takes for running; 0 where it does not answer."""
+        """Return the daemon's number of active runs; 0 where it does not answer."""
         with contextlib.suppress(aiohttp.ClientError):
             families = text_string_to_metric_families(await self.page())
             samples = [sample for family in families for sample in family.samples]
@@ -58,8 +58,8 @@ async def knowing(
     flows: int = 50,
     broker_port: int | None = None,
     detail_wait_seconds: float | None = None,
-) -> AsyncIterator[Standing]:
-    """Run a daemon that knows of so many running job groups; ``None`` leaves a default."""
+) -> AsyncIterator[RunningDaemon]:
+    """Run a daemon that knows so many running job groups; ``None`` leaves a default."""
     async with serving("quiet_workspace", str(first_id), str(runs), str(flows)) as port:
         callbacks_port, server_port = free_port(), free_port()
         config = _write(
@@ -77,7 +77,7 @@ async def knowing(
                 stderr=log,
             )
         try:
-            daemon = Standing(
+            daemon = RunningDaemon(
                 callbacks_port=callbacks_port, server_port=server_port, process_id=process.pid
             )
             await _until_known(daemon, runs, folder / "log")
@@ -89,12 +89,12 @@ async def knowing(
                 await process.wait()
 
 
-async def _until_known(daemon: Standing, runs: int, log: Path) -> None:
+async def _until_known(daemon: RunningDaemon, runs: int, log: Path) -> None:
     end = time.monotonic() + _START_SECONDS
     while await daemon.active_runs() < runs:
         if time.monotonic() > end:
             raise TimeoutError(f"the daemon does not know its runs:\n{_text(log)}")
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_CHECK_SECONDS)
 
 
 def _text(log: Path) -> str:

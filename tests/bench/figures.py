@@ -1,4 +1,4 @@
-"""What a benchmark measured, one value for each round, and the table that shows it."""
+"""Measured values of a benchmark, one for each repetition, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """One line of the table. Without a target it only stands beside the others."""
+    """A line of the table. Without a target it is shown for comparison only."""
 
     name: str
-    values: tuple[float, ...]  # one for each round
+    values: tuple[float, ...]  # one for each repetition
     unit: str = ""
     target: float | None = None
     better: Literal["higher", "lower"] = "lower"
@@ -33,7 +33,7 @@ class Figure(Struct, frozen=True, kw_only=True):
 
 
 def ratios(name: str, ours: Figure, theirs: Figure, *, target: float) -> Figure:
-    """Return ours over theirs, round by round: what disturbs a round disturbs both."""
+    """Return ours over theirs, repetition by repetition: what disturbs one disturbs both."""
     values = tuple(a / b for a, b in zip(ours.values, theirs.values, strict=True))
     return Figure(name=name, values=values, unit="times", target=target, better=ours.better)
 

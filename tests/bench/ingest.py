@@ -1,10 +1,10 @@
-"""How many callbacks a second are taken, beside a handler that only reads the body.
+"""How many callbacks a second are accepted, beside a handler that only reads the body.
 
 Ours is the listener over the store, as the daemon runs it: the secret and the signature of each
 callback are checked, its body is understood, and it is on disk before it is answered. The inbox
 grows and nobody reads it, because the other side has nobody who does anything either. The other
 side is an aiohttp handler that reads the body and answers. Both serve the same requests over 64
-kept connections from one process that takes less of a core than the server (its share is shown),
+kept connections from one process that uses less of a core than the server (its share is shown),
 each in a process of its own, in turns within one run. Each callback names another run.
 """
 
@@ -19,16 +19,16 @@ from msgspec import Struct
 
 from tests.bench.figures import Figure, ratios, table
 from tests.bench.load import Order
-from tests.bench.processes import offer, serving
+from tests.bench.processes import send_callbacks, serving
 
 TITLE = "Callback ingest, durable and checked"
 _SECRET, _KEY = "secret", "key"
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 5
+    repetitions: int = 5
     seconds: float = 3.0
     connections: int = 64
 
@@ -37,15 +37,15 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return both rates and their ratio."""
     sizes = sizes or Sizes()
     ours: list[float] = []
-    bare: list[float] = []
+    minimal: list[float] = []
     busy: list[float] = []
     with TemporaryDirectory() as folder:
         async with (
-            serving("bare", "handler") as bare_port,
-            serving("door", str(Path(folder) / "state.db"), _SECRET, _KEY) as our_port,
+            serving("minimal_servers", "handler") as minimal_port,
+            serving("listener_process", str(Path(folder) / "state.db"), _SECRET, _KEY) as our_port,
         ):
-            for number in range(-1, sizes.rounds):
-                for port, rates in ((bare_port, bare), (our_port, ours)):
+            for number in range(-1, sizes.repetitions):
+                for port, rates in ((minimal_port, minimal), (our_port, ours)):
                     order = Order(
                         port=port,
                         first_id=(number + 2) * 10_000_000,
@@ -54,16 +54,16 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                         secret=_SECRET,
                         signing_key=_KEY,
                     )
-                    report = await offer(order)
-                    if number >= 0:  # the first round only warms both up
+                    report = await send_callbacks(order)
+                    if number >= 0:  # the first repetition only warms both up
                         rates.append(report.per_second)
                         busy.append(report.busy_share)
     us = Figure(name="ours", values=tuple(ours), unit="/s", better="higher")
-    them = Figure(name="bare handler", values=tuple(bare), unit="/s", better="higher")
+    them = Figure(name="minimal handler", values=tuple(minimal), unit="/s", better="higher")
     return [
         us,
         them,
-        ratios("ours over bare", us, them, target=0.5),
+        ratios("ours over minimal", us, them, target=0.5),
         Figure(name="core taken by the sender", values=tuple(busy)),
     ]
 

@@ -2,7 +2,7 @@
 
 Two sandboxes' worth of application in this process, one with 100 job groups and one with
 100,000, and one client that asks for ``GET /v4/jobLibrary?limit=25`` over one connection, one
-request after the other. Rounds take turns between the two, so that what disturbs one disturbs
+request after the other. Repetitions take turns between the two, so that what disturbs one disturbs
 both.
 """
 
@@ -37,12 +37,12 @@ _RECIPES = 50
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 5
+    repetitions: int = 5
     few: int = 100
     many: int = 100_000
-    seconds: float = 1.5  # of asking in each round and on each side
+    seconds: float = 1.5  # of requests in each repetition and on each side
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
@@ -51,18 +51,18 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     few: list[float] = []
     many: list[float] = []
     async with _serving(sizes.few) as with_few, _serving(sizes.many) as with_many:
-        for number in range(-1, sizes.rounds):
+        for number in range(-1, sizes.repetitions):
             for url, speeds in ((with_few, few), (with_many, many)):
                 speed = await _speed(url, sizes.seconds)
-                if number >= 0:  # the first round only warms both up
+                if number >= 0:  # the first repetition only warms both up
                     speeds.append(speed)
-    one = Figure(
+    few_figure = Figure(
         name=f"with {sizes.few:,} job groups", values=tuple(few), unit="/s", better="higher"
     )
-    other = Figure(
+    many_figure = Figure(
         name=f"with {sizes.many:,} job groups", values=tuple(many), unit="/s", better="higher"
     )
-    return [one, other, ratios("many over few", other, one, target=0.5)]
+    return [few_figure, many_figure, ratios("many over few", many_figure, few_figure, target=0.5)]
 
 
 @contextlib.asynccontextmanager

@@ -1,10 +1,10 @@
 """Sends callbacks over kept connections and times the answers; a process of its own.
 
-Takes an `Order` as its argument and prints a `Report`. It writes prepared bytes and looks at
-nothing of an answer but its status, so that it costs less than any server that it drives;
-``busy_share`` shows that it did. With a broker it also subscribes, and times each run from the
-moment at which its callback was due to the moment at which a message about it arrived, and
-apart from that to the moment at which an alert about it did.
+Takes an `Order` as its argument and prints a `Report`. It writes prepared bytes and reads nothing
+of an answer but its status, so that it costs less than any server that it drives; ``busy_share``
+shows that it did. With a broker it also subscribes, and times each run from the time at which its
+callback was due to the time at which a message about it arrived, and apart from that to the time at
+which an alert about it did.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What came of it. Times are milliseconds; those of the subscriber are 0 without a broker."""
+    """The results. Times are milliseconds; those of the subscriber are 0 without a broker."""
 
     answered: int
     refused: int  # answered other than 2xx, or not at all
     per_second: float
     answer_p50: float
     answer_p99: float
-    busy_share: float  # of one core, taken by this process
-    heard: int = 0
-    heard_p50: float = 0.0
-    heard_p99: float = 0.0
-    heard_per_second: float = 0.0  # from the first callback to the last message
+    busy_share: float  # of one core, used by this process
+    arrived: int = 0
+    arrival_p50: float = 0.0
+    arrival_p99: float = 0.0
+    arrived_per_second: float = 0.0  # from the first callback to the last message
     alerts: int = 0
     alert_p50: float = 0.0
     alert_p99: float = 0.0
@@ -116,7 +116,7 @@ class Sender:
         self.refused_ids: list[int] = []
 
     async def run(self) -> float:
-        """Send until the time is over and all is answered; return the seconds that it took."""
+        """Send until the time is over and all is answered; return the seconds that passed."""
         loop = asyncio.get_running_loop()
         made = [
             await loop.create_connection(lambda: _Connection(self), "127.0.0.1", self._order.port)
@@ -125,10 +125,10 @@ class Sender:
         self._free = [protocol for _, protocol in made]
         began = time.monotonic()
         if self._order.per_second:
-            await self._keep_pace(began)
+            await self._send_at_rate(began)
         else:
             self._over_at = 0.0 if self._order.count else began + self._order.seconds
-            while self._free and self._wants_more(began):
+            while self._free and self._may_send_more(began):
                 self._send(time.monotonic())
         await self._is_over.wait()
         ended = time.monotonic()
@@ -136,19 +136,19 @@ class Sender:
             protocol.close()
         return ended - began
 
-    async def _keep_pace(self, began: float) -> None:
+    async def _send_at_rate(self, began: float) -> None:
         sent, total = 0, int(self._order.seconds * self._order.per_second)
         while sent < total:
             now = time.monotonic()
-            wanted = min(total, int((now - began) * self._order.per_second) + 1)
-            for _ in range(wanted - sent):
-                # Timed from here, also if all connections are taken: a slow server that cannot
-                # be asked any faster must not look quick.
+            due_count = min(total, int((now - began) * self._order.per_second) + 1)
+            for _ in range(due_count - sent):
+                # Timed from here, also if all connections are busy: a slow server that cannot
+                # accept more must not seem quick.
                 if self._free:
                     self._send(now)
                 else:
                     self._late.append(now)
-            sent = wanted
+            sent = due_count
             await asyncio.sleep(_TICK_SECONDS)
         self._over_at = 0.0
         self._end_if_done()
@@ -159,15 +159,15 @@ class Sender:
         self._on_the_way += 1
         self._free.pop().send(self._request(run_id), run_id)
 
-    def _wants_more(self, now: float) -> bool:
+    def _may_send_more(self, now: float) -> bool:
         if self._order.per_second:
-            return False  # the pace sends
+            return False  # the rate sends
         if self._order.count:
             return self._next_id < self._order.first_id + self._order.count
         return now < self._over_at
 
     def lost(self, connection: _Connection, *, run_id: int) -> None:
-        """Go on without a connection; servers end those that have had no work for a while."""
+        """Continue without a connection; servers end those that have been idle for a while."""
         if self._is_over.is_set():
             return
         if connection in self._free:
@@ -186,7 +186,7 @@ class Sender:
         self._free.append(connection)
         if self._late:
             self._send(self._late.popleft())
-        elif self._wants_more(now):
+        elif self._may_send_more(now):
             self._send(now)
         else:
             self._end_if_done()
@@ -214,20 +214,20 @@ class Sender:
 
 
 def run_of(message: aiomqtt.Message) -> int | None:
-    """Return the run that a message tells of; ``None`` for what the broker had kept."""
+    """Return the run that a message is about; ``None`` for a retained message."""
     found = None if message.retain else _RUN.search(bytes(message.payload))
     return None if found is None else int(found[1])
 
 
 class _Listener:
-    """Notes when each run was first heard of."""
+    """Records when each run's first message arrived."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self.topics = order.topics
-        self.heard: dict[int, float] = {}
+        self.arrived: dict[int, float] = {}
         self.alerts: dict[int, float] = {}
-        self.heard_at = 0.0
+        self.arrived_at = 0.0
         self.is_subscribed = asyncio.Event()
 
     async def run(self) -> None:
@@ -243,18 +243,18 @@ class _Listener:
             async for message in client.messages:
                 run = run_of(message)
                 if run is not None:
-                    self.heard_at = time.monotonic()
+                    self.arrived_at = time.monotonic()
                     is_alert = "/alert/" in message.topic.value
-                    (self.alerts if is_alert else self.heard).setdefault(run, self.heard_at)
+                    (self.alerts if is_alert else self.arrived).setdefault(run, self.arrived_at)
 
 
-async def _until_heard(sender: Sender, listener: _Listener) -> None:
+async def _until_arrived(sender: Sender, listener: _Listener) -> None:
     sent_at = time.monotonic()
-    awaited = [listener.heard]
+    awaited = [listener.arrived]
     if any("/alert/" in topic for topic in listener.topics):
         awaited.append(listener.alerts)
-    while not all(sender.due.keys() <= item.keys() for item in awaited):
-        if time.monotonic() > max(sent_at, listener.heard_at) + _QUIET_SECONDS:
+    while not all(sender.due.keys() <= arrivals.keys() for arrivals in awaited):
+        if time.monotonic() > max(sent_at, listener.arrived_at) + _QUIET_SECONDS:
             return
         await asyncio.sleep(0.02)  # no event for each message: the subscriber must stay cheap
 
@@ -268,14 +268,14 @@ async def carry_out(order: Order) -> Report:
     seconds = await sender.run()
     busy = (time.process_time() - cpu) / seconds
     if order.broker_port is not None:
-        await _until_heard(sender, listener)
+        await _until_arrived(sender, listener)
     listening.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await listening
     began = min(sender.due.values())
-    took, alerts = (
-        [at - sender.due[run] for run, at in heard.items() if run in sender.due]
-        for heard in (listener.heard, listener.alerts)
+    latencies, alerts = (
+        [at - sender.due[run] for run, at in arrived.items() if run in sender.due]
+        for arrived in (listener.arrived, listener.alerts)
     )
     return Report(
         answered=len(sender.waits),
@@ -284,10 +284,10 @@ async def carry_out(order: Order) -> Report:
         answer_p50=1e3 * percentile(sender.waits, 0.5),
         answer_p99=1e3 * percentile(sender.waits, 0.99),
         busy_share=busy,
-        heard=len(took),
-        heard_p50=1e3 * percentile(took, 0.5) if took else 0.0,
-        heard_p99=1e3 * percentile(took, 0.99) if took else 0.0,
-        heard_per_second=len(took) / (listener.heard_at - began) if took else 0.0,
+        arrived=len(latencies),
+        arrival_p50=1e3 * percentile(latencies, 0.5) if latencies else 0.0,
+        arrival_p99=1e3 * percentile(latencies, 0.99) if latencies else 0.0,
+        arrived_per_second=len(latencies) / (listener.arrived_at - began) if latencies else 0.0,
         alerts=len(alerts),
         alert_p50=1e3 * percentile(alerts, 0.5) if alerts else 0.0,
         alert_p99=1e3 * percentile(alerts, 0.99) if alerts else 0.0,
@@ -296,5 +296,5 @@ async def carry_out(order: Order) -> Report:
 
 
 if __name__ == "__main__":
-    asked = msgspec.json.decode(sys.argv[1], type=Order)
-    sys.stdout.write(msgspec.json.encode(asyncio.run(carry_out(asked))).decode())
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    sys.stdout.write(msgspec.json.encode(asyncio.run(carry_out(order))).decode())

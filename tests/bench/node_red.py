@@ -1,24 +1,24 @@
 """From callback to MQTT subscriber through the daemon, and through a flow in Node-RED.
 
-Both take the same callbacks over 64 kept connections and publish at QoS 1 to one mosquitto. Ours
+Both accept the same callbacks over 64 kept connections and publish at QoS 1 to one mosquitto. Ours
 is the daemon as it is installed, its runs known, and an end waits for no job records: the secret
 is checked, callback, run and event are stored. Node-RED has the usual published flow in its
 leanest and fastest shape: ``http in`` leads to ``mqtt out`` and, beside it, to ``http response``;
 no change or function node stands between, nothing is checked. Its settings are those that it
 comes with, save for two that help it: the broker keeps its session (a fixed client id, no clean
-session), and a lost broker is looked for each second, as ours does at first, not each 15. A flow
-that answers from a ``complete`` node, once the broker has acknowledged, is not taken: while the
+session), and a lost broker is retried each second, as ours does at first, not each 15. A flow
+that answers from a ``complete`` node, once the broker has acknowledged, is not used: while the
 broker is away it answers nobody.
 
 Saturation is a fixed number of callbacks, each sent as soon as one is answered, over the time
-until the last of them has reached the subscriber. Searching for the highest pace with a bearable
-p99 would take ten times as long and hang on one unlucky moment; and counted is what arrived,
+until the last of them has reached the subscriber. Searching for the highest rate with a bearable
+p99 would take ten times as long and hang on one unlucky second; and counted is what arrived,
 because both answer before the broker has the message. The sender and the subscriber share the
 machine with both sides, which sets a limit to either.
 
 At last the broker is ended for 5 s and comes back with what it had stored, while 200 callbacks a
 second go to both sides at once, so that it is the same outage. A subscriber whose session the
-broker keeps counts what arrives until it is quiet. Lost is what was answered 2xx and never heard.
+broker keeps counts what arrives until it is quiet. Lost is what was answered 2xx and never arrived.
 
 Node-RED is optional: the program that ``NODE_RED`` names, or ``node-red`` on the path. Without it
 ours is measured alone.
@@ -46,7 +46,7 @@ from msgspec import Struct
 from tests.bench.daemons import SECRET, TOPICS, knowing
 from tests.bench.figures import Figure, table
 from tests.bench.load import Order, Report, run_of
-from tests.bench.processes import offer
+from tests.bench.processes import send_callbacks
 from tests.servers import Mosquitto, free_port
 
 TITLE = "Callback to MQTT subscriber, beside Node-RED"
@@ -55,37 +55,41 @@ _LOG.addHandler(logging.NullHandler())  # the outage is meant: no line for each 
 _OURS, _THEIRS = "ours", "Node-RED"
 _THEIR_TOPIC = "hooks/acme"
 _FIRST_ID = 1_000_000
-_THEIR_SHIFT = 100_000_000  # keeps the runs of both apart where one subscriber hears both
+_THEIR_SHIFT = 100_000_000  # keeps the runs of both apart where a subscriber receives both
 _START_SECONDS = 30.0
 _END_SECONDS = 20.0
-_LOOK_SECONDS = 0.2
+_CHECK_SECONDS = 0.2
 _QUIET_SECONDS = 10.0  # longer than either side takes to find a broker that came back
 _OUTAGE_LIMIT_SECONDS = 90.0
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 3
-    seconds: float = 2.0  # of each pace
+    repetitions: int = 3
+    seconds: float = 2.0  # at each rate
     paces: tuple[float, ...] = (200.0, 1_000.0)
     saturating: int = 4_000  # callbacks
     before_seconds: float = 2.0  # the outage
     down_seconds: float = 5.0
     after_seconds: float = 3.0
-    outage_pace: float = 200.0
+    outage_rate: float = 200.0
     with_node_red: bool = True
 
     @property
     def outage_callbacks(self) -> int:
         seconds = self.before_seconds + self.down_seconds + self.after_seconds
-        return int(seconds * self.outage_pace)
+        return int(seconds * self.outage_rate)
 
     @property
     def runs(self) -> int:
-        """How many runs all of it takes; each side is saturated once to warm up."""
+        """Return how many runs all of it needs; each side is saturated once to warm up."""
         paced = sum(int(self.seconds * limits) for limits in self.paces)
-        return self.rounds * paced + (self.rounds + 1) * self.saturating + self.outage_callbacks
+        return (
+            self.repetitions * paced
+            + (self.repetitions + 1) * self.saturating
+            + self.outage_callbacks
+        )
 
 
 class _Side(Struct, frozen=True, kw_only=True):
@@ -151,7 +155,7 @@ async def _node_red(program: str, folder: Path, broker_port: int) -> AsyncIterat
         while not _is_connected(log):
             if process.returncode is not None or time.monotonic() > end:
                 raise RuntimeError(f"Node-RED did not start:\n{log.read_text()}")
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
         yield port
     finally:
         if process.returncode is None:
@@ -205,14 +209,14 @@ def _write_flow(folder: Path, broker_port: int) -> Path:
 
 
 async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> list[Figure]:
-    told: dict[tuple[str, float], list[Report]] = {}
+    side_reports: dict[tuple[str, float], list[Report]] = {}
     first_id = _FIRST_ID
-    for number in range(-1, sizes.rounds):
-        # Pace 0 saturates, which is also the warm-up.
+    for number in range(-1, sizes.repetitions):
+        # Rate 0 saturates, which is also the warm-up.
         for limits in (*sizes.paces, 0.0) if number >= 0 else (0.0,):
             count = int(sizes.seconds * limits) or sizes.saturating
             for side in sides:
-                report = await offer(
+                report = await send_callbacks(
                     Order(
                         port=side.port,
                         first_id=first_id + side.id_shift,
@@ -224,23 +228,23 @@ async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> lis
                         topics=side.topics,
                     )
                 )
-                if report.heard != count:
-                    raise RuntimeError(f"{side.name}: heard {report.heard} of {count}")
+                if report.arrived != count:
+                    raise RuntimeError(f"{side.name}: {report.arrived} of {count} arrived")
                 if number >= 0:
-                    told.setdefault((side.name, limits), []).append(report)
+                    side_reports.setdefault((side.name, limits), []).append(report)
             first_id += count
-    return _figures(told)
+    return _figures(side_reports)
 
 
-def _figures(told: dict[tuple[str, float], list[Report]]) -> list[Figure]:
+def _figures(side_reports: dict[tuple[str, float], list[Report]]) -> list[Figure]:
     made: list[Figure] = []
     rates: dict[str, tuple[float, ...]] = {}
-    for (name, limits), reports in told.items():
+    for (name, limits), reports in side_reports.items():
         if not limits:
-            rates[name] = tuple(report.heard_per_second for report in reports)
+            rates[name] = tuple(report.arrived_per_second for report in reports)
             continue
-        p50 = tuple(report.heard_p50 for report in reports)
-        p99 = tuple(report.heard_p99 for report in reports)
+        p50 = tuple(report.arrival_p50 for report in reports)
+        p99 = tuple(report.arrival_p99 for report in reports)
         made.append(Figure(name=f"{name}: p50 at {limits:,.0f} a second", values=p50, unit="ms"))
         made.append(Figure(name=f"{name}: p99 at {limits:,.0f} a second", values=p99, unit="ms"))
     for name, values in rates.items():
@@ -254,22 +258,22 @@ def _figures(told: dict[tuple[str, float], list[Report]]) -> list[Figure]:
 
 
 class _Ledger:
-    """Counts each run that a subscriber hears of whose session the broker keeps."""
+    """Counts each run's messages to a subscriber with a session that the broker keeps."""
 
     def __init__(self, broker_port: int, topics: Sequence[str]) -> None:
         self._broker_port = broker_port
         self._topics = topics
-        self.heard: Counter[int] = Counter()
-        self.heard_at = 0.0
+        self.arrived: Counter[int] = Counter()
+        self.arrived_at = 0.0
         self.is_subscribed = asyncio.Event()
 
     async def run(self) -> None:
-        """Listen until cancelled, over every loss of the broker."""
+        """Receive until cancelled, over every loss of the broker."""
         while True:
             try:
                 await self._listen()
             except aiomqtt.MqttError:
-                await asyncio.sleep(_LOOK_SECONDS)  # the broker is away, which is the point
+                await asyncio.sleep(_CHECK_SECONDS)  # the broker is away, which is the point
 
     async def _listen(self) -> None:
         async with aiomqtt.Client(
@@ -280,16 +284,16 @@ class _Ledger:
             async for message in client.messages:
                 run = run_of(message)
                 if run is not None:
-                    self.heard[run] += 1
-                    self.heard_at = time.monotonic()
+                    self.arrived[run] += 1
+                    self.arrived_at = time.monotonic()
 
-    async def until_quiet(self, wanted: set[int]) -> None:
-        """Return when all that is wanted was heard, or nothing has come for a while."""
+    async def until_quiet(self, expected: set[int]) -> None:
+        """Return when all expected runs arrived, or nothing has come for a while."""
         began = time.monotonic()
-        while not wanted <= self.heard.keys():
-            if time.monotonic() > max(began, self.heard_at) + _QUIET_SECONDS:
+        while not expected <= self.arrived.keys():
+            if time.monotonic() > max(began, self.arrived_at) + _QUIET_SECONDS:
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
 
 async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> list[Figure]:
@@ -299,8 +303,8 @@ async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> li
         Order(
             port=side.port,
             first_id=first_id + side.id_shift,
-            seconds=sizes.outage_callbacks / sizes.outage_pace,
-            per_second=sizes.outage_pace,
+            seconds=sizes.outage_callbacks / sizes.outage_rate,
+            per_second=sizes.outage_rate,
             secret=SECRET,
         )
         for side in sides
@@ -308,37 +312,37 @@ async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> li
     async with asyncio.TaskGroup() as group:
         listening = group.create_task(ledger.run(), name="ledger")
         await ledger.is_subscribed.wait()
-        offered = [group.create_task(offer(order, may_refuse=True)) for order in orders]
+        sending = [group.create_task(send_callbacks(order, may_refuse=True)) for order in orders]
         await asyncio.sleep(sizes.before_seconds)
         await broker.stop()
         await asyncio.sleep(sizes.down_seconds)
         await broker.start()
-        reports = [await order for order in offered]
-        taken = [
+        reports = [await order for order in sending]
+        accepted = [
             set(range(order.first_id, order.first_id + sizes.outage_callbacks))
             - set(report.refused_ids)
             for order, report in zip(orders, reports, strict=True)
         ]
-        await ledger.until_quiet(set().union(*taken))
+        await ledger.until_quiet(set().union(*accepted))
         listening.cancel()
     return [
         figure
-        for side, ids in zip(sides, taken, strict=True)
-        for figure in _losses(side.name, ids, ledger.heard)
+        for side, ids in zip(sides, accepted, strict=True)
+        for figure in _losses(side.name, ids, ledger.arrived)
     ]
 
 
-def _losses(name: str, taken: set[int], heard: Counter[int]) -> list[Figure]:
-    lost = len(taken - heard.keys())
-    repeated = sum(heard[run] > 1 for run in taken)
+def _losses(name: str, accepted: set[int], arrived: Counter[int]) -> list[Figure]:
+    lost = len(accepted - arrived.keys())
+    repeated = sum(arrived[run] > 1 for run in accepted)
     return [
-        Figure(name=f"{name}: answered 2xx around the outage", values=(float(len(taken)),)),
+        Figure(name=f"{name}: answered 2xx around the outage", values=(float(len(accepted)),)),
         Figure(
             name=f"{name}: lost of these",
             values=(float(lost),),
             target=0.0 if name == _OURS else None,
         ),
-        Figure(name=f"{name}: heard more than once", values=(float(repeated),)),
+        Figure(name=f"{name}: arrived more than once", values=(float(repeated),)),
     ]
 
 

@@ -35,7 +35,7 @@ async def serving(module: str, *arguments: str) -> AsyncIterator[int]:
             await process.wait()
 
 
-async def offer(order: Order, *, may_refuse: bool = False) -> Report:
+async def send_callbacks(order: Order, *, may_refuse: bool = False) -> Report:
     """Send callbacks from a process of their own, so that they share no loop with the server."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,

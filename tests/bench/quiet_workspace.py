@@ -1,7 +1,7 @@
 """A workspace in which job groups run and nothing changes, as a process.
 
 ``python -m tests.bench.quiet_workspace FIRST COUNT FLOWS`` shows so many running job groups of
-so many flows, written an hour ago: the daemon finds them in its first look and no poll shows them
+so many flows, written an hour ago: the daemon finds them in its initial poll and no poll shows them
 again, so that what is measured is the way of the callbacks. Job records are there for each.
 """
 

@@ -3,9 +3,9 @@
 A sandbox workspace and a daemon with default settings (a poll every 5 s while something runs, 120
 requests a minute) share a clock that goes faster than ours. Job groups of 5 minutes each are
 started evenly, so that 500 are active at once, until 1,000 have run. Counted is every request of
-the daemon from the first start until all ends were told: polls, job records, names, audits. The
-other side is what a script does that asks for each active run every 5 s, calculated: runs times
-minutes times 12. All ends must have been told, or there is no figure.
+the daemon from the first start until all ends were published: polls, job records, names,
+reconciliation. The other side is what a script does that reads each active run every 5 s,
+calculated: runs times minutes times 12. All ends must have been published, or there is no figure.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from tests.bench.figures import Figure, table
 TITLE = "API requests for 1,000 runs of 5 minutes"
 _RUN_SECONDS = 300.0
 _INTERVAL_SECONDS = 5.0
-_PATIENCE_SECONDS = 1_200.0  # of the fast clock, for the last ends to be told
+_PATIENCE_SECONDS = 1_200.0  # of the fast clock, for the last ends to be published
 
 _LIMIT_SECONDS = 120.0  # of the machine's clock
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 1
+    repetitions: int = 1
     runs: int = 1_000
     active: int = 500
     speed: float = 40.0
@@ -70,7 +70,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the requests, and what share they are of one GET per run and interval."""
     sizes = sizes or Sizes()
     logs.configure(level="error")
-    ours = [float(await _follow(sizes)) for _ in range(sizes.rounds)]
+    ours = [float(await _follow(sizes)) for _ in range(sizes.repetitions)]
     each = sizes.runs * _RUN_SECONDS / _INTERVAL_SECONDS
     return [
         Figure(name="requests of ours", values=tuple(ours)),
@@ -124,10 +124,10 @@ def _configuration(sandbox: Sandbox, url: str, folder: str) -> Configuration:
 async def _count(
     sizes: Sizes, sandbox: Sandbox, clock: FastClock, registry: CollectorRegistry
 ) -> int:
-    while _told(registry, "dataprep_monitor_api_requests_total") == 0:
+    while _metric(registry, "dataprep_monitor_api_requests_total") == 0:
         await clock.sleep(1)
     await clock.sleep(60)
-    before = _told(registry, "dataprep_monitor_api_requests_total")
+    before = _metric(registry, "dataprep_monitor_api_requests_total")
     recipes = [
         recipe
         for flow in sandbox.world.flows.live()
@@ -141,15 +141,15 @@ async def _count(
         sandbox.engine.start_job_group(recipes[number % len(recipes)], by=1)
     end = clock.monotonic() + _RUN_SECONDS + _PATIENCE_SECONDS
     while (
-        ends := _told(registry, "dataprep_monitor_events_total", type="run.succeeded")
+        ends := _metric(registry, "dataprep_monitor_events_total", type="run.succeeded")
     ) < sizes.runs:
         if clock.monotonic() > end:
-            raise TimeoutError(f"only {ends:.0f} of {sizes.runs} ends were told")
+            raise TimeoutError(f"only {ends:.0f} of {sizes.runs} ends were published")
         await clock.sleep(1)
-    return int(_told(registry, "dataprep_monitor_api_requests_total") - before)
+    return int(_metric(registry, "dataprep_monitor_api_requests_total") - before)
 
 
-def _told(registry: CollectorRegistry, name: str, **labels: str) -> float:
+def _metric(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return sum(
         sample.value
         for family in registry.collect()

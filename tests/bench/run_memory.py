@@ -1,9 +1,9 @@
 """What a transition costs with few and with many active runs, and what an active run weighs.
 
 Two observers over two stores of their own, one that knows 1,000 active runs and one that knows
-100,000. In each round both judge, store and learn the same number of transitions, in batches of
-50 as polls and callbacks bring them, in turns within one run. Timed is the processor time of this
-process, all threads of it: waiting for the disk is the same for both and would only hide a
+100,000. In each repetition both derive, store and apply the same number of transitions, in batches
+of 50 as polls and callbacks bring them, in turns within one run. Timed is the processor time of
+this process, all threads of it: waiting for the disk is the same for both and would only hide a
 difference. The weight of an active run is what the interpreter has allocated for 10,000 of them
 after an observer loaded them from its store, which is how a daemon comes to them.
 """
@@ -54,12 +54,12 @@ _STORED_AT_ONCE = 5_000
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 5
+    repetitions: int = 5
     few: int = 1_000
     many: int = 100_000
-    transitions: int = 1_000  # in each round
+    transitions: int = 1_000  # in each repetition
     weighed: int = 10_000
 
 
@@ -74,18 +74,18 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
             _observing(Path(folder) / "few.db", sizes.few) as with_few,
             _observing(Path(folder) / "many.db", sizes.many) as with_many,
         ):
-            for number in range(-1, sizes.rounds):
+            for number in range(-1, sizes.repetitions):
                 for observer, costs in ((with_few, few), (with_many, many)):
                     cost = await _transitions(observer, sizes.transitions, number + 1)
-                    if number >= 0:  # the first round only warms both up
+                    if number >= 0:  # the first repetition only warms both up
                         costs.append(cost)
         weight = await _weight(Path(folder) / "weighed.db", sizes.weighed)
-    one = Figure(name=f"transition with {sizes.few:,} runs", values=tuple(few), unit="us")
-    other = Figure(name=f"transition with {sizes.many:,} runs", values=tuple(many), unit="us")
+    few_figure = Figure(name=f"transition with {sizes.few:,} runs", values=tuple(few), unit="us")
+    many_figure = Figure(name=f"transition with {sizes.many:,} runs", values=tuple(many), unit="us")
     return [
-        one,
-        other,
-        ratios("many over few", other, one, target=1.5),
+        few_figure,
+        many_figure,
+        ratios("many over few", many_figure, few_figure, target=1.5),
         Figure(name="memory of an active run", values=(weight,), unit="bytes"),
     ]
 
@@ -112,7 +112,7 @@ async def _observing(path: Path, runs: int) -> AsyncIterator[Observer]:
 
 
 async def _transitions(observer: Observer, count: int, number: int) -> float:
-    """Start and end new runs, so that the number in memory stays; return microseconds for one."""
+    """Start and end new runs, so that the number in memory stays; return microseconds for each."""
     now, began = datetime.now(UTC), time.process_time()
     first = 10_000_000 + number * count
     for start in range(first, first + count // 2, _BATCH):

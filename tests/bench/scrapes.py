@@ -1,8 +1,8 @@
 """Whether scrapes disturb callbacks: 200 a second, with and without a scrape each second.
 
 One daemon, as it is installed, with a metrics page of 10,000 series; its runs are known. Each
-callback is timed until its answer, which comes when it is on disk. Rounds without scrapes and
-rounds with one scrape a second, as Prometheus asks for it, take turns in one run, so that
+callback is timed until its answer, which comes when it is on disk. Repetitions without scrapes and
+repetitions with one scrape a second, as Prometheus asks for it, take turns in one run, so that
 whatever else goes on disturbs both.
 """
 
@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from tests.bench.daemons import SECRET, Standing, knowing
+from tests.bench.daemons import SECRET, RunningDaemon, knowing
 from tests.bench.figures import Figure, ratios, table
 from tests.bench.load import Order
-from tests.bench.processes import offer
+from tests.bench.processes import send_callbacks
 
 TITLE = "Callbacks while the metrics are scraped"
 _FIRST_ID = 1_000_000
@@ -29,9 +29,9 @@ _SERIES_OF_A_FLOW = 45  # about; how many there really were is part of the table
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
-    rounds: int = 5
+    repetitions: int = 5
     seconds: float = 4.0
     per_second: float = 200.0
     series: int = 10_000
@@ -43,7 +43,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     each = int(sizes.seconds * sizes.per_second)
     flows = max(1, sizes.series // _SERIES_OF_A_FLOW)
     warm_up = max(each, 2 * flows)
-    runs = warm_up + 2 * sizes.rounds * each
+    runs = warm_up + 2 * sizes.repetitions * each
     quiet: list[float] = []
     scraped: list[float] = []
     pages: list[float] = []
@@ -54,7 +54,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
             # Ends in every flow, so that the page has all its series before anything is timed.
             await _answers_p99(daemon, sizes, _FIRST_ID, seconds=warm_up / sizes.per_second)
             first_id = _FIRST_ID + warm_up
-            for number in range(2 * sizes.rounds):
+            for number in range(2 * sizes.repetitions):
                 scraper = asyncio.create_task(_scrape(daemon, pages)) if number % 2 else None
                 p99 = await _answers_p99(daemon, sizes, first_id, seconds=sizes.seconds)
                 (scraped if scraper is not None else quiet).append(p99)
@@ -66,7 +66,9 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     return _figures(quiet, scraped, pages, series)
 
 
-async def _answers_p99(daemon: Standing, sizes: Sizes, first_id: int, *, seconds: float) -> float:
+async def _answers_p99(
+    daemon: RunningDaemon, sizes: Sizes, first_id: int, *, seconds: float
+) -> float:
     order = Order(
         port=daemon.callbacks_port,
         first_id=first_id,
@@ -74,16 +76,16 @@ async def _answers_p99(daemon: Standing, sizes: Sizes, first_id: int, *, seconds
         per_second=sizes.per_second,
         secret=SECRET,
     )
-    return (await offer(order)).answer_p99
+    return (await send_callbacks(order)).answer_p99
 
 
-async def _scrape(daemon: Standing, pages: list[float]) -> None:
+async def _scrape(daemon: RunningDaemon, pages: list[float]) -> None:
     while True:
         began = time.monotonic()
         await daemon.page(_HEADERS)
-        took = time.monotonic() - began
-        pages.append(1e3 * took)
-        await asyncio.sleep(max(0.0, _EVERY_SECONDS - took))
+        seconds = time.monotonic() - began
+        pages.append(1e3 * seconds)
+        await asyncio.sleep(max(0.0, _EVERY_SECONDS - seconds))
 
 
 def _figures(

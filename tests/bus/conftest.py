@@ -34,11 +34,11 @@ async def open_bus(
     """Open the test's store; after its `close` it can be opened again, as after a restart."""
     opened: list[EventBus] = []
 
-    async def open_one() -> EventBus:
+    async def open_backend() -> EventBus:
         opened.append(await BACKENDS[request.param](tmp_path, clock))
         return opened[-1]
 
-    yield open_one
+    yield open_backend
     for bus in opened:
         await bus.close()
 

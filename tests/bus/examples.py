@@ -1,4 +1,4 @@
-"""Runs, events and callbacks to put into a store."""
+"""Runs, events and callbacks for a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.model.events import RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Source, Status
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
-SOON = 10.0  # seconds; longer than any store that works ever takes
+SOON = 10.0  # seconds; longer than any working store needs
 
 
 def at(seconds: float) -> datetime:
@@ -76,6 +76,6 @@ def callback(
 
 
 async def log_of(bus: EventBus) -> list[tuple[int, str]]:
-    """Return positions and run ids of all events that are stored."""
+    """Return positions and run ids of all stored events."""
     stored = await bus.events(after=0, limit=100_000)
     return [(event.position, event.event.id.split(":")[2]) for event in stored]

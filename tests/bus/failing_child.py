@@ -3,7 +3,7 @@
 A step is one statement of the store's writer. For each of them, until a life gets by without
 coming so far, a fresh store is used in a fork of this process: at that step the process is killed,
 or the disk is full from then on, or somebody else locks the file if it can still be locked. What
-was not taken is taken again, as a poll and a sender do. Arguments: a folder, and the failure.
+was not stored is sent again, as a poll and a sender do. Arguments: a folder, and the failure.
 Prints one JSON `Report` for each step.
 """
 
@@ -50,7 +50,7 @@ _SHORT_SECONDS = 0.05
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a store holds at the end, and what it took to get there."""
+    """The contents of a store at the end, and the steps that led there."""
 
     has_come: bool  # the failure, or the life was over before
     failures: int
@@ -67,16 +67,16 @@ class Failure:
         self._word = word
         self._step = step  # 0 never comes
         self._count = 0
-        self._other: sqlite3.Connection | None = None
+        self._locking: sqlite3.Connection | None = None
         self.has_come = False
 
     def connect(self) -> StoreConnection:
         """Open the file for the writer."""
         db = connect(self._path)
-        db.set_trace_callback(self._count_one)
+        db.set_trace_callback(self._count_statement)
         return db
 
-    def _count_one(self, _: str) -> None:
+    def _count_statement(self, _: str) -> None:
         self._count += 1
         if self._count == self._step:
             self.has_come = True
@@ -89,22 +89,22 @@ class Failure:
         _limit_files(1)
 
     def _lock(self) -> None:
-        other = sqlite3.connect(
+        locking = sqlite3.connect(
             self._path, isolation_level=None, timeout=0, check_same_thread=False
         )
         try:
-            other.execute("BEGIN IMMEDIATE")
+            locking.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
-            other.close()  # the writer holds it already
+            locking.close()  # the writer has locked it already
         else:
-            self._other = other
+            self._locking = locking
 
     def end(self) -> None:
         """Let the store work again."""
         _limit_files(resource.RLIM_INFINITY)
-        if self._other is not None:
-            self._other.close()
-            self._other = None
+        if self._locking is not None:
+            self._locking.close()
+            self._locking = None
 
 
 def _limit_files(size: int) -> None:
@@ -129,7 +129,7 @@ def watermark(value: str) -> StateEntry:
 
 
 class Life:
-    """One life of a daemon on the store, which observes the whole history from its start."""
+    """A process of a daemon on the store, which observes the whole history from its start."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, failure: Failure) -> None:
         self._bus = bus
@@ -145,13 +145,13 @@ class Life:
 
     async def live(self) -> None:
         await self._observer.open(WORKSPACE)
-        for step in (self._begin, self._receive, self._work, self._settle, self._end):
-            await self._until_taken(step)
+        for step in (self._begin, self._receive, self._work, self._process, self._end):
+            await self._until_stored(step)
 
-    async def _until_taken(self, take: Callable[[], Awaitable[object]]) -> None:
+    async def _until_stored(self, step: Callable[[], Awaitable[object]]) -> None:
         for _ in range(_TRIES):
             try:
-                await take()
+                await step()
             except BusUnavailableError:
                 self.failures += 1
                 self._failure.end()
@@ -169,9 +169,9 @@ class Life:
         observations = [observation(1, "InProgress"), observation(2, "InProgress")]
         await self._observer.observe(observations, state_entries=[watermark("work")])
 
-    async def _settle(self) -> None:
-        for item in await self._bus.inbox(WORKSPACE, limit=10):
-            await self._observer.observe([observation(1, "Complete", inbox_id=item.id)])
+    async def _process(self) -> None:
+        for stored in await self._bus.inbox(WORKSPACE, limit=10):
+            await self._observer.observe([observation(1, "Complete", inbox_id=stored.id)])
 
     async def _end(self) -> None:
         observations = [observation(1, "Complete"), observation(2, "Failed")]
@@ -225,19 +225,19 @@ async def live(path: Path, failure: Failure) -> Report:
 
 
 def life_of(path: Path, word: str, step: int) -> Report | None:
-    """Live in a fork; return what the store has at its end, None when the life was cut short."""
+    """Run a life in a fork; return what the store has at its end, None when it was killed."""
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
         failure = Failure(path, word, step)
         try:
             os.write(writing, msgspec.json.encode(asyncio.run(live(path, failure))))
-        except BaseException:  # noqa: BLE001 - a fork must not go on as its parent
+        except BaseException:  # noqa: BLE001 - a fork must not continue as its parent
             traceback.print_exc()
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        answer = told.read()
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     if code == -signal.SIGKILL:
         return None
@@ -251,7 +251,7 @@ def main(folder: Path, word: str) -> None:
         path = folder / f"{word}-{step}.db"
         report = life_of(path, word, step)
         has_come = report is None or report.has_come
-        # Who was killed lives again, and nothing fails then.
+        # A killed life is started again, and nothing fails then.
         report = report or life_of(path, word, 0)
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What every store promises of changes: runs, events and state entries, stored together."""
+"""The contract of changes: runs, events and state entries are stored together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def entry(name: str, value: bytes | None, *, topic: str = "watermark") -> StateE
 
 
 async def test_a_change_is_durable_when_commit_returns(open_bus: OpenBus) -> None:
-    """After a restart every part of a committed change is there, as it was given."""
+    """After a restart every part of a committed change is stored unchanged."""
     bus = await open_bus()
     change = Change(
         runs=(run(1),), events=(event(1),), state_entries=(entry("job_group", b"\x00\xff"),)
@@ -42,8 +42,8 @@ async def test_the_same_change_again_changes_nothing(bus: EventBus) -> None:
     assert await bus.recent_runs(limit=10) == [run(1)]
 
 
-async def test_a_change_settles_its_callbacks(bus: EventBus) -> None:
-    """A callback that a change has dealt with waits no longer; settling it again is harmless."""
+async def test_a_change_processes_its_callbacks(bus: EventBus) -> None:
+    """A callback that a change processed leaves the inbox; processing it again is harmless."""
     for number in (1, 2):
         await bus.receive(callback(number), inbox_bound=10, timeout_seconds=SOON)
     waiting = await bus.inbox("marketing", limit=10)
@@ -54,7 +54,7 @@ async def test_a_change_settles_its_callbacks(bus: EventBus) -> None:
     assert (await bus.status()).inbox == {"marketing": 1}
 
 
-async def test_an_event_id_that_the_log_holds_is_not_added_again(bus: EventBus) -> None:
+async def test_an_event_id_of_the_log_is_not_added_again(bus: EventBus) -> None:
     """A repeated id takes no position, whether it comes later or in the same change."""
     await bus.commit(events(1, 2, 1), timeout_seconds=SOON)
     await bus.commit(events(2, 3), timeout_seconds=SOON)
@@ -63,7 +63,7 @@ async def test_an_event_id_that_the_log_holds_is_not_added_again(bus: EventBus) 
 
 
 async def test_changes_of_many_callers_are_kept_in_their_order(bus: EventBus) -> None:
-    """Concurrent commits lose nothing, and events keep the order in which they were handed in."""
+    """Concurrent commits lose nothing, and events keep the order of the calls."""
     numbers = list(range(300))
     await asyncio.gather(*(bus.commit(events(number), timeout_seconds=SOON) for number in numbers))
 
@@ -71,7 +71,7 @@ async def test_changes_of_many_callers_are_kept_in_their_order(bus: EventBus) ->
 
 
 async def test_concurrent_changes_of_one_run_leave_the_later(bus: EventBus) -> None:
-    """Of two states of one run that wait together, the one handed in later is stored."""
+    """Of two concurrent states of a run, the later one is stored."""
     first, second = run(1, Status.PENDING), run(1, Status.RUNNING)
     await asyncio.gather(
         bus.commit(Change(runs=(first,)), timeout_seconds=SOON),
@@ -82,15 +82,15 @@ async def test_concurrent_changes_of_one_run_leave_the_later(bus: EventBus) -> N
 
 
 async def test_an_unknown_run_is_absent(bus: EventBus) -> None:
-    """Only stored runs are returned; asking for none finds none."""
+    """Only stored runs are returned; an empty request returns none."""
     await bus.commit(Change(runs=(run(1),)), timeout_seconds=SOON)
 
     assert await bus.runs([key(1), key(2), key(1, RunKind.PLAN_RUN)]) == {key(1): run(1)}
     assert await bus.runs([]) == {}
 
 
-async def test_any_number_of_runs_can_be_asked_for(bus: EventBus) -> None:
-    """A question for thousands of runs, of several kinds and workspaces, finds them all."""
+async def test_any_number_of_runs_can_be_read(bus: EventBus) -> None:
+    """A request for thousands of runs, of several kinds and workspaces, finds them all."""
     stored = {
         state.key: state
         for number in range(700)
@@ -162,8 +162,8 @@ async def test_children_are_the_runs_whose_parent_it_is(bus: EventBus) -> None:
     assert await bus.children(key(7)) == []
 
 
-async def test_a_note_is_overwritten_and_deleted(bus: EventBus) -> None:
-    """The last value of a entry is kept, and None deletes it; other topics are left alone."""
+async def test_a_state_entry_is_overwritten_and_deleted(bus: EventBus) -> None:
+    """The last value of an entry is kept, and None deletes it; other topics are left alone."""
     await bus.commit(
         Change(
             state_entries=(

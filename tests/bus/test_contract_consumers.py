@@ -1,4 +1,4 @@
-"""What every store promises of the log and of those who read it."""
+"""The contract of the log and its consumers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def advance(bus: EventBus, step: Step) -> None:
     await bus.advance(step, timeout_seconds=SOON)
 
 
-async def test_a_new_consumer_begins_where_it_wants(bus: EventBus) -> None:
-    """The oldest start reads all that is stored; the newest reads only what is still to come."""
+async def test_a_new_consumer_begins_where_it_subscribes(bus: EventBus) -> None:
+    """The oldest start reads all stored events; the newest reads only later ones."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
     assert await bus.subscribe("metrics", start=Start.OLDEST) == 0
@@ -32,7 +32,7 @@ async def test_a_new_consumer_begins_where_it_wants(bus: EventBus) -> None:
 
 
 async def test_a_known_consumer_keeps_its_position(open_bus: OpenBus) -> None:
-    """Subscribing again, also after a restart, goes on where the consumer was."""
+    """Subscribing again, also after a restart, continues from the consumer's position."""
     bus = await open_bus()
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
     await bus.subscribe("mqtt", start=Start.OLDEST)
@@ -44,7 +44,7 @@ async def test_a_known_consumer_keeps_its_position(open_bus: OpenBus) -> None:
 
 
 async def test_dropped_consumers_leave_nothing(bus: EventBus) -> None:
-    """Those not kept are named and go with position, state and dead letters; the kept stay."""
+    """Those not kept are returned and lose position, state and dead letters; the others stay."""
     await bus.commit(events(1), timeout_seconds=SOON)
     for name in ("a", "b", "c"):
         await bus.subscribe(name, start=Start.OLDEST)
@@ -60,7 +60,7 @@ async def test_dropped_consumers_leave_nothing(bus: EventBus) -> None:
 
 
 async def test_reading_goes_oldest_first_and_moves_nothing(bus: EventBus) -> None:
-    """A batch holds at most the limit, in order; reading it again gives the same."""
+    """A batch has at most the limit, in order; reading it again gives the same."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
     await bus.subscribe("mqtt", start=Start.OLDEST)
     batch = await bus.read("mqtt", after=1, limit=1)
@@ -77,7 +77,7 @@ async def test_nothing_new_is_an_empty_batch(bus: EventBus) -> None:
     assert await bus.read("mqtt", after=1, limit=9) == Batch()
 
 
-async def test_somebody_who_only_looks_reads_the_same_log(bus: EventBus) -> None:
+async def test_a_reader_without_a_subscription_reads_the_same_log(bus: EventBus) -> None:
     """Events can be read without being a consumer."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
@@ -86,7 +86,7 @@ async def test_somebody_who_only_looks_reads_the_same_log(bus: EventBus) -> None
 
 
 async def test_a_position_is_found_by_time(bus: EventBus) -> None:
-    """The position lies in front of the first event recorded at or after the instant."""
+    """The position lies in front of the first event recorded at or after the given time."""
     for number in (1, 2, 3):
         change = events(number, recorded_at=at(10 * number))
         await bus.commit(change, timeout_seconds=SOON)
@@ -98,7 +98,7 @@ async def test_a_position_is_found_by_time(bus: EventBus) -> None:
 
 
 async def test_waiting_ends_when_the_log_has_grown(bus: EventBus) -> None:
-    """A wait for what is there ends at once, one for what is to come ends with its commit."""
+    """A wait for a stored event ends at once, one for a later event ends with its commit."""
     waiting = [asyncio.ensure_future(bus.wait(0, timeout_seconds=SOON)) for _ in range(3)]
     await asyncio.sleep(0)
     await bus.commit(events(1), timeout_seconds=SOON)
@@ -108,7 +108,7 @@ async def test_waiting_ends_when_the_log_has_grown(bus: EventBus) -> None:
 
 
 async def test_waiting_ends_with_its_time(bus: EventBus) -> None:
-    """A wait that nothing ends is False after its time; an event that is no news ends none."""
+    """An unfulfilled wait is False after its time; an event that is already stored ends none."""
     await bus.commit(events(1), timeout_seconds=SOON)
     waiting = asyncio.ensure_future(bus.wait(1, timeout_seconds=0.05))
     await bus.commit(events(1), timeout_seconds=SOON)
@@ -116,8 +116,8 @@ async def test_waiting_ends_with_its_time(bus: EventBus) -> None:
     assert not await waiting
 
 
-async def test_a_wait_knows_what_was_there_before_a_restart(open_bus: OpenBus) -> None:
-    """Events of an earlier life of the store end a wait at once."""
+async def test_a_wait_ends_with_events_from_before_a_restart(open_bus: OpenBus) -> None:
+    """Events from before the restart end a wait at once."""
     bus = await open_bus()
     await bus.commit(events(1), timeout_seconds=SOON)
     await bus.close()
@@ -150,8 +150,8 @@ async def test_a_step_is_durable_as_a_whole(open_bus: OpenBus) -> None:
     assert await bus.dead_letters("metrics", limit=9) == [letter(1)]
 
 
-async def test_a_step_of_a_stranger_stores_nothing(bus: EventBus) -> None:
-    """Whoever has not subscribed, or was dropped, is refused together with its events."""
+async def test_a_step_without_a_subscription_stores_nothing(bus: EventBus) -> None:
+    """A consumer that has not subscribed, or was dropped, is refused together with its events."""
     step = Step(consumer="nobody", position=1, state={"k": b"v"}, events=(event(1),))
     with pytest.raises(BusUnavailableError, match="nobody"):
         await advance(bus, step)
@@ -160,7 +160,7 @@ async def test_a_step_of_a_stranger_stores_nothing(bus: EventBus) -> None:
     assert await bus.consumer_state("nobody") == {}
 
 
-async def test_a_strangers_step_spoils_no_other(bus: EventBus) -> None:
+async def test_a_step_without_a_subscription_spoils_no_other(bus: EventBus) -> None:
     """Writes that wait together with a refused one are stored."""
     results = await asyncio.gather(
         bus.commit(events(1), timeout_seconds=SOON),
@@ -174,7 +174,7 @@ async def test_a_strangers_step_spoils_no_other(bus: EventBus) -> None:
 
 
 async def test_a_position_never_moves_back(bus: EventBus) -> None:
-    """A step to an earlier position, or to none, leaves the position where it is."""
+    """A step to an earlier position, or to none, leaves the position unchanged."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
     await bus.subscribe("mqtt", start=Start.OLDEST)
     for position in (3, 1, None):
@@ -192,7 +192,7 @@ async def test_state_is_kept_by_key(bus: EventBus) -> None:
     assert await bus.consumer_state("metrics") == {"a": b"9", "c": b"3"}
 
 
-async def test_a_step_taken_twice_is_a_single_one(bus: EventBus) -> None:
+async def test_a_step_committed_twice_is_a_single_one(bus: EventBus) -> None:
     """A step that is repeated after a crash adds neither events nor dead letters."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     for _ in range(2):
@@ -213,7 +213,7 @@ async def test_the_newest_dead_letters_come_first(bus: EventBus) -> None:
 
 
 async def test_dead_letters_are_bounded(bus: EventBus) -> None:
-    """Of more than ten thousand for one consumer the oldest are removed."""
+    """Above ten thousand dead letters of a consumer the oldest are removed."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     letters = tuple(letter(position) for position in range(1, 10_006))
     await advance(bus, Step(consumer="mqtt", dead_letters=letters[:3]))
@@ -223,7 +223,7 @@ async def test_dead_letters_are_bounded(bus: EventBus) -> None:
     assert kept == list(letters[:4:-1])
 
 
-async def test_the_standing_says_how_far_each_is_behind(bus: EventBus) -> None:
+async def test_the_status_shows_each_consumers_backlog(bus: EventBus) -> None:
     """Backlog and the age of the oldest unread event follow a consumer's position."""
     for number in (1, 2, 3):
         change = events(number, recorded_at=at(number))
@@ -244,7 +244,7 @@ async def test_the_standing_says_how_far_each_is_behind(bus: EventBus) -> None:
     assert status.store_bytes > 0
 
 
-async def test_an_empty_store_stands_empty(bus: EventBus) -> None:
+async def test_the_status_of_an_empty_store_is_empty(bus: EventBus) -> None:
     """Before the first event the oldest position is the one behind the newest."""
     status = await bus.status()
 
@@ -254,7 +254,7 @@ async def test_an_empty_store_stands_empty(bus: EventBus) -> None:
 
 
 async def test_events_are_found_by_their_ids(bus: EventBus) -> None:
-    """Each with its place in the log; an id that the log does not hold is absent."""
+    """Each has its position in the log; an id that the log lacks is absent."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
     found = await bus.events_by_id([event(3).id, "never-stored", event(1).id])

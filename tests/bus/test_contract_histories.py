@@ -26,7 +26,7 @@ names = st.sampled_from(("metrics", "mqtt", "alerting"))
 
 
 class Consumer:
-    """What the model knows of one consumer."""
+    """The model's state of a consumer."""
 
     def __init__(self, position: int, counted_until: int) -> None:
         self.position = position
@@ -35,7 +35,7 @@ class Consumer:
 
 
 class Histories(RuleBasedStateMachine):
-    """Drives one store and a list that says what the log must hold."""
+    """Drives a store and a list of the events that the log must have."""
 
     backend: ClassVar[str]
     begun: ClassVar[int]  # histories so far
@@ -46,7 +46,7 @@ class Histories(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.log: list[int] = []  # the numbers of the events by position, from 1
-        self.cut = 0  # positions up to here are gone
+        self.cut = 0  # positions up to here are removed
         self.consumers: dict[str, Consumer] = {}
         self.bus = self.open()
 
@@ -122,23 +122,23 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_log_is_as_it_should_be(self) -> None:
-        held = self.runner.run(self.bus.events(after=0, limit=1_000))
+        stored = self.runner.run(self.bus.events(after=0, limit=1_000))
         assert [
-            (recorded.position, int(recorded.event.id.split(":")[2])) for recorded in held
+            (recorded.position, int(recorded.event.id.split(":")[2])) for recorded in stored
         ] == list(enumerate(self.log[self.cut :], start=self.cut + 1))
 
     @invariant()
-    def the_standing_is_as_it_should_be(self) -> None:
+    def the_status_is_as_it_should_be(self) -> None:
         status = self.runner.run(self.bus.status())
         assert (status.oldest_position, status.newest_position) == (
             self.cut + 1,
             len(self.log),
         )
-        told = {
+        reported = {
             consumer.consumer: (consumer.position, consumer.backlog, consumer.lost)
             for consumer in status.consumers
         }
-        assert told == {
+        assert reported == {
             name: (
                 consumer.position,
                 len(self.log) - max(consumer.position, self.cut),
@@ -150,7 +150,7 @@ class Histories(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_history_agrees_with_the_model(backend: str) -> None:
-    """After every step of any history the store holds what the model holds."""
+    """After every step of any history the store has the model's state."""
 
     class OfBackend(Histories):
         pass

@@ -1,4 +1,4 @@
-"""What every store promises of accepted callbacks."""
+"""The contract of accepted callbacks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.clocks import ManualClock
 DAY_SECONDS = 86_400.0
 
 
-async def offer(bus: EventBus, stored_callback: StoredCallback, *, bound: int = 100) -> Received:
+async def receive(bus: EventBus, stored_callback: StoredCallback, *, bound: int = 100) -> Received:
     return await bus.receive(stored_callback, inbox_bound=bound, timeout_seconds=SOON)
 
 
-async def settle_all(bus: EventBus) -> None:
+async def process_all(bus: EventBus) -> None:
     waiting = await bus.inbox("marketing", limit=100)
-    await bus.commit(Change(processed=tuple(item.id for item in waiting)), timeout_seconds=SOON)
+    await bus.commit(Change(processed=tuple(stored.id for stored in waiting)), timeout_seconds=SOON)
 
 
 async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None:
-    """What was stored waits after a restart with everything it said, under an id of the store."""
+    """A stored callback waits unchanged after a restart, under an id of the store."""
     bus = await open_bus()
-    assert await offer(bus, callback(1)) is Received.STORED
+    assert await receive(bus, callback(1)) is Received.STORED
     await bus.close()
     bus = await open_bus()
 
@@ -37,45 +37,45 @@ async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None
 
 
 async def test_a_waiting_fingerprint_is_a_duplicate(bus: EventBus) -> None:
-    """What says the same as a waiting callback is not stored again, unless elsewhere."""
-    assert await offer(bus, callback(1)) is Received.STORED
-    assert await offer(bus, callback(1)) is Received.DUPLICATE
-    assert await offer(bus, callback(1, workspace="other")) is Received.STORED
+    """A callback equal to a waiting one is not stored again, except for another workspace."""
+    assert await receive(bus, callback(1)) is Received.STORED
+    assert await receive(bus, callback(1)) is Received.DUPLICATE
+    assert await receive(bus, callback(1, workspace="other")) is Received.STORED
 
     assert (await bus.status()).inbox == {"marketing": 1, "other": 1}
 
 
 async def test_duplicates_that_arrive_together_are_stored_once(bus: EventBus) -> None:
-    """Of equal callbacks that arrive in the same moment one is stored."""
-    answers = await asyncio.gather(*(offer(bus, callback(1)) for _ in range(20)))
+    """Of equal concurrent callbacks one is stored."""
+    answers = await asyncio.gather(*(receive(bus, callback(1)) for _ in range(20)))
 
     assert sorted(answers) == [Received.DUPLICATE] * 19 + [Received.STORED]
     assert len(await bus.inbox("marketing", limit=100)) == 1
 
 
-async def test_a_settled_fingerprint_is_a_duplicate_for_a_day(
+async def test_a_processed_fingerprint_is_a_duplicate_for_a_day(
     bus: EventBus, clock: ManualClock
 ) -> None:
-    """The repetition of a processed callback is recognised for a day, and then taken as new."""
-    await offer(bus, callback(1))
-    await settle_all(bus)
+    """The repetition of a processed callback is recognised for a day, and then stored as new."""
+    await receive(bus, callback(1))
+    await process_all(bus)
     clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS - 1))
-    assert await offer(bus, callback(1)) is Received.DUPLICATE
+    assert await receive(bus, callback(1)) is Received.DUPLICATE
 
     clock.set_wall(clock.now() + timedelta(seconds=2))
-    assert await offer(bus, callback(1)) is Received.STORED
+    assert await receive(bus, callback(1)) is Received.STORED
     assert len(await bus.inbox("marketing", limit=10)) == 1
 
 
-async def test_a_late_change_does_not_settle_a_newer_callback(
+async def test_a_late_change_does_not_process_a_newer_callback(
     bus: EventBus, clock: ManualClock
 ) -> None:
     """The id of a callback that is stored again is another one."""
-    await offer(bus, callback(1))
+    await receive(bus, callback(1))
     (first,) = await bus.inbox("marketing", limit=10)
-    await settle_all(bus)
+    await process_all(bus)
     clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS + 1))
-    await offer(bus, callback(1))
+    await receive(bus, callback(1))
     await bus.commit(Change(processed=(first.id,)), timeout_seconds=SOON)
 
     assert len(await bus.inbox("marketing", limit=10)) == 1
@@ -83,36 +83,38 @@ async def test_a_late_change_does_not_settle_a_newer_callback(
 
 async def test_a_full_inbox_stores_nothing(bus: EventBus) -> None:
     """At the bound of a workspace new callbacks are refused; duplicates and others are not."""
-    answers = [await offer(bus, callback(number), bound=2) for number in (1, 2, 3)]
+    answers = [await receive(bus, callback(number), bound=2) for number in (1, 2, 3)]
 
     assert answers == [Received.STORED, Received.STORED, Received.FULL]
-    assert await offer(bus, callback(1), bound=2) is Received.DUPLICATE
-    assert await offer(bus, callback(1, workspace="other"), bound=2) is Received.STORED
-    assert [item.run_id for item in await bus.inbox("marketing", limit=9)] == ["1", "2"]
+    assert await receive(bus, callback(1), bound=2) is Received.DUPLICATE
+    assert await receive(bus, callback(1, workspace="other"), bound=2) is Received.STORED
+    assert [stored.run_id for stored in await bus.inbox("marketing", limit=9)] == ["1", "2"]
 
 
-async def test_the_bound_holds_for_those_who_come_together(bus: EventBus) -> None:
-    """Callbacks that arrive in the same moment do not pass the bound either."""
-    answers = await asyncio.gather(*(offer(bus, callback(number), bound=5) for number in range(20)))
+async def test_the_bound_holds_for_concurrent_callbacks(bus: EventBus) -> None:
+    """Concurrent callbacks do not pass the bound either."""
+    answers = await asyncio.gather(
+        *(receive(bus, callback(number), bound=5) for number in range(20))
+    )
 
     assert answers.count(Received.STORED) == 5
     assert answers.count(Received.FULL) == 15
 
 
-async def test_settling_makes_room(bus: EventBus) -> None:
-    """The bound counts what waits, not what was processed."""
-    await offer(bus, callback(1), bound=1)
-    await settle_all(bus)
+async def test_processing_makes_room(bus: EventBus) -> None:
+    """The bound counts waiting callbacks, not processed ones."""
+    await receive(bus, callback(1), bound=1)
+    await process_all(bus)
 
-    assert await offer(bus, callback(2), bound=1) is Received.STORED
+    assert await receive(bus, callback(2), bound=1) is Received.STORED
 
 
 async def test_the_inbox_is_read_in_order_of_arrival(bus: EventBus) -> None:
     """Waiting callbacks come oldest first, from behind an id, up to a limit."""
     for number in (5, 3, 9, 1):
-        await offer(bus, callback(number))
+        await receive(bus, callback(number))
     first = await bus.inbox("marketing", limit=2)
     rest = await bus.inbox("marketing", after=first[-1].id, limit=10)
 
-    assert [item.run_id for item in first + rest] == ["5", "3", "9", "1"]
+    assert [stored.run_id for stored in first + rest] == ["5", "3", "9", "1"]
     assert await bus.inbox("other", limit=10) == []

@@ -1,4 +1,4 @@
-"""What every store promises of what it forgets."""
+"""The contract of retention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def fill(bus: EventBus, count: int) -> None:
 
 
 async def test_events_leave_by_age(bus: EventBus) -> None:
-    """Events older than the limit go; one that is exactly as old stays."""
+    """Events older than the limit are removed; one that is exactly as old stays."""
     for number in (1, 2, 3):
         change = events(number, recorded_at=at(number))
         await bus.commit(change, timeout_seconds=SOON)
@@ -29,7 +29,7 @@ async def test_events_leave_by_age(bus: EventBus) -> None:
 
 
 async def test_events_leave_by_count(bus: EventBus) -> None:
-    """The oldest go until no more than the limit are stored, however many that are."""
+    """The oldest are removed until no more than the limit are stored."""
     await fill(bus, 2_505)
 
     assert (await bus.prune(KEEP_TWO, now=NOW)).events == 2_503
@@ -37,7 +37,7 @@ async def test_events_leave_by_count(bus: EventBus) -> None:
 
 
 async def test_the_log_has_no_holes(bus: EventBus) -> None:
-    """An event that looks old by its time does not leave from between younger ones."""
+    """An event with an old time does not leave from between younger ones."""
     for number, seconds in ((1, 50), (2, 1), (3, 60)):
         change = events(number, recorded_at=at(seconds))
         await bus.commit(change, timeout_seconds=SOON)
@@ -46,8 +46,8 @@ async def test_the_log_has_no_holes(bus: EventBus) -> None:
     assert [position for position, _ in await log_of(bus)] == [1, 2, 3]
 
 
-async def test_a_slow_consumer_holds_its_events(bus: EventBus) -> None:
-    """Neither age nor count cuts in front of the slowest consumer."""
+async def test_a_slow_consumer_keeps_its_events(bus: EventBus) -> None:
+    """Neither age nor count removes events that the slowest consumer has not read."""
     await fill(bus, 5)
     await bus.subscribe("slow", start=Start.OLDEST)
     await bus.subscribe("quick", start=Start.NEWEST)
@@ -59,7 +59,7 @@ async def test_a_slow_consumer_holds_its_events(bus: EventBus) -> None:
 
 
 async def test_the_hard_cap_overtakes_a_consumer(bus: EventBus) -> None:
-    """Above the hard cap events go although somebody needs them, and that reader gets a gap."""
+    """Above the hard cap unread events are removed, and their consumer gets a gap."""
     await fill(bus, 5)
     await bus.subscribe("slow", start=Start.OLDEST)
     await bus.advance(Step(consumer="slow", position=1), timeout_seconds=SOON)
@@ -99,7 +99,7 @@ async def test_a_loss_is_counted_once(open_bus: OpenBus) -> None:
     assert (await bus.status()).consumers[0].lost == 4
 
 
-async def test_what_was_read_is_not_lost(bus: EventBus) -> None:
+async def test_events_that_were_read_are_not_lost(bus: EventBus) -> None:
     """A reader that is ahead of its stored position loses only what it has not read."""
     await fill(bus, 6)
     await bus.subscribe("ahead", start=Start.OLDEST)
@@ -119,7 +119,7 @@ async def test_concurrent_readers_count_a_loss_once(bus: EventBus) -> None:
     assert (await bus.status()).consumers[0].lost == 4
 
 
-async def test_somebody_who_only_looks_counts_no_loss(bus: EventBus) -> None:
+async def test_a_reader_without_a_subscription_counts_no_loss(bus: EventBus) -> None:
     """Reading events from behind a gap, under no or an unknown name, changes nothing."""
     await fill(bus, 6)
     await bus.subscribe("slow", start=Start.OLDEST)
@@ -132,7 +132,7 @@ async def test_somebody_who_only_looks_counts_no_loss(bus: EventBus) -> None:
 
 
 async def test_a_new_consumer_has_lost_nothing(bus: EventBus) -> None:
-    """Whoever begins at the oldest event begins behind what is gone."""
+    """A new consumer at the oldest event begins behind the removed events."""
     await fill(bus, 6)
     await bus.prune(KEEP_TWO, now=NOW)
     start = await bus.subscribe("new", start=Start.OLDEST)
@@ -142,7 +142,7 @@ async def test_a_new_consumer_has_lost_nothing(bus: EventBus) -> None:
 
 
 async def test_positions_are_never_used_again(open_bus: OpenBus) -> None:
-    """After everything was cut, and a restart, the next event gets the next position."""
+    """After all events were removed, and a restart, the next event gets the next position."""
     bus = await open_bus()
     await fill(bus, 3)
     await bus.prune(Retention(events_count=0, events_hard_cap=0), now=NOW)
@@ -155,7 +155,7 @@ async def test_positions_are_never_used_again(open_bus: OpenBus) -> None:
 
 
 async def test_finished_runs_are_forgotten_after_their_end(bus: EventBus) -> None:
-    """Runs go that ended before the horizon; active ones stay, however old."""
+    """Runs that ended before the horizon are removed; active ones stay, however old."""
     stored = (
         run(1, Status.FAILED, finished_at=at(10)),
         run(2, Status.SUCCEEDED, finished_at=at(90)),
@@ -169,7 +169,7 @@ async def test_finished_runs_are_forgotten_after_their_end(bus: EventBus) -> Non
 
 
 async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
-    """One run of retention removes all that is due, in as many steps as it takes."""
+    """A single call of retention removes everything due, in as many steps as it needs."""
     due = tuple(run(number, Status.CANCELED, kind=RunKind.FLOW_RUN) for number in range(2_100))
     await bus.commit(Change(runs=due), timeout_seconds=SOON)
 
@@ -191,7 +191,7 @@ async def test_callbacks_that_nothing_confirmed_are_returned(bus: EventBus) -> N
 
 
 async def test_other_writes_pass_between_the_steps(bus: EventBus) -> None:
-    """Commits go on while a long retention runs, and nothing of them is lost."""
+    """Commits succeed while a long retention runs, and nothing of them is lost."""
     await fill(bus, 5_000)
     await bus.subscribe("reader", start=Start.NEWEST)
     pruning = asyncio.ensure_future(bus.prune(Retention(events_count=0), now=NOW))

@@ -1,4 +1,4 @@
-"""A row that was damaged on the disk is one clear error, never an answer that seems right."""
+"""A row that was damaged on the disk raises a clear error, never a plausible answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANY = settings(
 
 @dataclass
 class Store:
-    """An open store, and its file as whoever damages it sees it."""
+    """An open store, and its file for the damage."""
 
     bus: SqliteBus
     path: Path
@@ -44,7 +44,7 @@ class Store:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    """Hold one run, one event and one callback from an earlier life: none is in memory."""
+    """Open a store with a run, an event and a callback from an earlier process, none in memory."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
     await bus.commit(Change(runs=(run(1),), events=(event(1),)), timeout_seconds=SOON)
@@ -59,8 +59,8 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @given(body=DAMAGES)
 @example(body=b"")
 @example(body=b"\r")
-async def test_a_damaged_run_is_not_taken_for_an_unknown_one(store: Store, body: bytes) -> None:
-    """Every question that would meet it fails; an unknown run would emit its events again."""
+async def test_a_damaged_run_is_no_unknown_run(store: Store, body: bytes) -> None:
+    """Every query that meets it fails; an unknown run would emit its events again."""
     store.damage("run", body)
     key = run(1).key
     for question in (
@@ -82,7 +82,7 @@ async def test_a_run_under_another_key_is_refused(store: Store) -> None:
 @MANY
 @given(body=DAMAGES)
 async def test_a_damaged_event_is_not_passed_over(store: Store, body: bytes) -> None:
-    """A consumer that meets it does not go on as if there had been none."""
+    """A consumer that meets it does not continue as if it were absent."""
     store.damage("event", body)
     for question in (
         lambda: store.bus.events(after=0, limit=10),
@@ -95,14 +95,14 @@ async def test_a_damaged_event_is_not_passed_over(store: Store, body: bytes) -> 
 @MANY
 @given(body=DAMAGES)
 async def test_a_damaged_callback_is_not_passed_over(store: Store, body: bytes) -> None:
-    """The inbox says that it cannot be understood."""
+    """Reading the inbox raises the error."""
     store.damage("callback", body)
     with pytest.raises(BusError):
         await store.bus.inbox("marketing", limit=10)
 
 
-async def test_the_store_goes_on_beside_a_damaged_row(store: Store) -> None:
-    """What does not meet the row is answered, and new rows are stored."""
+async def test_the_store_works_beside_a_damaged_row(store: Store) -> None:
+    """Queries that do not meet the row are answered, and new rows are stored."""
     store.damage("event", b"{")
     await store.bus.commit(Change(runs=(run(2),)), timeout_seconds=SOON)
 
@@ -115,7 +115,7 @@ INSTANTS = msgspec.json.Decoder(datetime)
 @MANY
 @given(value=DAMAGES)
 def test_a_damaged_state_entry_is_an_error_or_skipped(value: bytes) -> None:
-    """Where it can be learned again it is left out with a log, elsewhere it is an error."""
+    """An entry that can be rebuilt is skipped with a log event, any other is an error."""
     good = b'"2026-01-01T00:00:00Z"'
     with structlog.testing.capture_logs() as logged:
         decoded = decode_entries({"good": good, "bad": value}, INSTANTS, topic="watermark")

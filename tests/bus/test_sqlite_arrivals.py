@@ -1,4 +1,4 @@
-"""The inbox as it is kept in memory is the inbox of the file."""
+"""The inbox in memory equals the inbox in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.bus.examples import SOON, callback
 from tests.clocks import ManualClock
 
 WORKSPACES = ("marketing", "finance")
-# A number arrives, a negative one is processed if it waits; 0 is another life of the store.
+# A number arrives, a negative one is processed if it waits; 0 restarts the store.
 STEPS = st.lists(
     st.tuples(st.sampled_from(WORKSPACES), st.integers(-6, 6)), min_size=1, max_size=12
 )
@@ -29,14 +29,14 @@ async def open_store(path: Path) -> SqliteBus:
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
-async def test_the_inbox_is_what_arrived_and_was_not_settled(
+async def test_the_inbox_has_the_unprocessed_callbacks(
     steps: list[tuple[str, int]],
 ) -> None:
-    """From whatever id on it is read, in whatever life."""
+    """The inbox reads the same from any id, before and after a restart."""
     waiting: dict[tuple[str, str], int] = {}
     with TemporaryDirectory() as folder:
         bus = await open_store(Path(folder) / "state.db")
-        seen: set[tuple[str, int]] = set()
+        received: set[tuple[str, int]] = set()
         for workspace, number in steps:
             if number == 0:
                 await bus.close()
@@ -45,22 +45,22 @@ async def test_the_inbox_is_what_arrived_and_was_not_settled(
                 processed = waiting.pop((workspace, str(-number)), None)
                 if processed is not None:
                     await bus.commit(Change(processed=(processed,)), timeout_seconds=SOON)
-            elif (workspace, number) not in seen:
-                seen.add((workspace, number))
-                one = callback(number, workspace=workspace)
-                await bus.receive(one, inbox_bound=10, timeout_seconds=SOON)
+            elif (workspace, number) not in received:
+                received.add((workspace, number))
+                arriving = callback(number, workspace=workspace)
+                await bus.receive(arriving, inbox_bound=10, timeout_seconds=SOON)
                 newest = (await bus.inbox(workspace, limit=100))[-1]
                 waiting[workspace, newest.run_id] = newest.id
             for name in WORKSPACES:
                 expected = sorted(text for (of, _), text in waiting.items() if of == name)
                 for after in (0, *expected):
                     read = [waiting.id for waiting in await bus.inbox(name, after=after, limit=100)]
-                    assert read == [item for item in expected if item > after]
+                    assert read == [text for text in expected if text > after]
         await bus.close()
 
 
-async def test_what_came_too_long_ago_is_asked_of_the_file() -> None:
-    """Memory has a bound, and says where it ends."""
+async def test_older_callbacks_are_read_from_the_file() -> None:
+    """Memory has a bound, and reports where it ends."""
     recent = RecentCallbacks()
     count = arrivals.CALLBACKS_KEPT + 2
     recent.add(replace(callback(number), id=number) for number in range(1, count + 1))

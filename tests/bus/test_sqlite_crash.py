@@ -57,10 +57,10 @@ def listen(process: subprocess.Popen[str], reported: Reported, *, lines: int | N
 
 
 async def check(bus: EventBus, reported: Reported) -> None:
-    """Everything reported is there, and no state without its event."""
+    """Everything reported is stored, and no state without its event."""
     logged = {int(name) for _, name in await log_of(bus)}
     stored = {int(state.key.id) for state in await bus.recent_runs(limit=100_000)}
-    waiting = {int(item.run_id) for item in await bus.inbox("marketing", limit=100_000)}
+    waiting = {int(stored.run_id) for stored in await bus.inbox("marketing", limit=100_000)}
     assert reported["commit"] <= logged
     assert reported["receive"] <= waiting
     assert stored == logged
@@ -68,14 +68,14 @@ async def check(bus: EventBus, reported: Reported) -> None:
 
 
 async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: ManualClock) -> None:
-    """Killed at random moments again and again, the store holds all that was acknowledged."""
+    """Killed at random times again and again, the store has all that was acknowledged."""
     seed = secrets.randbits(32)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
-    moments = random.Random(seed)  # noqa: S311 - no secret
+    chance = random.Random(seed)  # noqa: S311 - no secret
     reported: Reported = defaultdict(set)
     for life in range(LIVES):
         with child(tmp_path / "state.db", life * NUMBERS_OF_A_LIFE) as process:
-            listen(process, reported, lines=moments.randrange(1, 800))
+            listen(process, reported, lines=chance.randrange(1, 800))
             process.kill()
             listen(process, reported)
         bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
@@ -89,10 +89,10 @@ async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: Manua
     assert reported["commit"]
 
 
-async def test_a_full_disk_keeps_exactly_what_was_acknowledged(
+async def test_a_full_disk_keeps_exactly_the_acknowledged_changes(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    """Refused changes leave nothing, acknowledged ones stay, and writing goes on with room."""
+    """Refused changes store nothing, acknowledged ones stay, and with room writing continues."""
     reported: Reported = defaultdict(set)
     with child(tmp_path / "state.db", 0, "full") as process:
         listen(process, reported)

@@ -1,4 +1,4 @@
-"""A store that fails at each of its steps in turn, and observations that are taken again."""
+"""A store that fails at each of its steps in turn, and observations that are repeated."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FEWEST_STEPS = 20  # five commits of several statements each
 
 
 @pytest.mark.parametrize("failure", ["kill", "full", "locked"])
-def test_every_event_comes_out_once_whichever_step_fails(tmp_path: Path, failure: str) -> None:
-    """Killed, full or locked at any statement: what is taken again repeats nothing."""
+def test_every_event_is_stored_once_whichever_step_fails(tmp_path: Path, failure: str) -> None:
+    """Killed, full or locked at any statement: a retry publishes nothing twice."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.bus.failing_child", str(tmp_path), failure],
         cwd=ROOT,

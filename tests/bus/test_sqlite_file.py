@@ -1,4 +1,4 @@
-"""Which process owns the store's file, and which files are accepted as one."""
+"""Which process owns the store's file, and which files are accepted as a store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def open_store(path: Path) -> SqliteBus:
 
 
 async def test_a_second_daemon_learns_which_process_has_locked_the_store(tmp_path: Path) -> None:
-    """While one has the store open, another is refused with the process that has it."""
+    """While a daemon has the store open, another is refused with the process id of the first."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
     with pytest.raises(BusLockedError, match=rf"process {os.getpid()} since 2026-11-21T10:00:00"):
@@ -43,7 +43,7 @@ async def test_a_second_daemon_learns_which_process_has_locked_the_store(tmp_pat
 
 
 async def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
-    """A killed daemon holds nothing: the next one gets the store at once."""
+    """A killed daemon keeps no lock: the next one opens the store at once."""
     path = tmp_path / "state.db"
     with child(path, 0) as process:
         listen(process, defaultdict(set), lines=1)
@@ -94,12 +94,12 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert path.read_text().startswith("a letter")
 
 
-async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+async def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
     """An SQLite file of another program is refused and not changed by a byte."""
     path = tmp_path / "state.db"
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE run (theirs)")
-    other.close()
+    foreign = sqlite3.connect(path)
+    foreign.execute("CREATE TABLE run (theirs)")
+    foreign.close()
     before = path.read_bytes()
     with pytest.raises(BusSchemaError, match="not a store of the monitor"):
         await open_store(path)
@@ -108,7 +108,7 @@ async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A store of a later version says which schema it has and which is known here."""
+    """A store of a later version reports its schema and the newest that is known here."""
     path = tmp_path / "state.db"
     await (await open_store(path)).close()
     db = sqlite3.connect(path)
@@ -181,7 +181,7 @@ def test_an_upgrade_that_fails_has_not_happened(tmp_path: Path) -> None:
 
 
 async def test_a_store_keeps_its_promises_on_disk(tmp_path: Path) -> None:
-    """The file is in WAL mode, and what was committed can be read by any SQLite."""
+    """The file is in WAL mode, and committed rows can be read by any SQLite."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
     await bus.commit(events(1, 2), timeout_seconds=SOON)
@@ -194,14 +194,14 @@ async def test_a_store_keeps_its_promises_on_disk(tmp_path: Path) -> None:
 
 
 def spoil(folder: Path) -> None:
-    for item in folder.glob("state.db*"):
-        size = item.stat().st_size
-        with item.open("r+b") as file:  # in place: a mapped file must not shrink
+    for file_path in folder.glob("state.db*"):
+        size = file_path.stat().st_size
+        with file_path.open("r+b") as file:  # in place: a mapped file must not shrink
             file.write(b"\xff" * size)
 
 
 async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
-    """The writer may go on for long on what it remembers; the store must not count as alive."""
+    """The writer may work for long from memory; the store must not count as alive."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
     await bus.commit(events(1), timeout_seconds=SOON)
@@ -217,7 +217,7 @@ async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
 
 
 async def test_a_store_of_the_first_schema_keeps_entries_and_callbacks(tmp_path: Path) -> None:
-    """The upgrade renames tables and columns; what waited and what was processed stays so."""
+    """The upgrade renames tables and columns; waiting and processed callbacks stay so."""
     path = tmp_path / "state.db"
     first = schema_files(resources.files("monitor.bus.sqlite") / "schema")[1]
     prepare(path, schema=schema_of(tmp_path / "first", first))

@@ -1,4 +1,4 @@
-"""One thread answers all queries: a query that is given up disturbs no other."""
+"""One thread answers all queries: a cancelled query disturbs no other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def reader(path: Path) -> AsyncIterator[StoreReader]:
 
 
 def counting(rows: int, started: threading.Event) -> Callable[[sqlite3.Connection], int]:
-    """Return a query that takes its time, and that sets ``started`` once it is in the middle."""
+    """Return a query that runs for a while, and that sets ``started`` once it is in the middle."""
 
     def start() -> int:
         started.set()
@@ -51,7 +51,7 @@ def counting(rows: int, started: threading.Event) -> Callable[[sqlite3.Connectio
 
 
 async def test_a_time_out_does_not_interrupt_the_query_behind_it(reader: StoreReader) -> None:
-    """The first query ends at the moment of its time-out; the second runs already by then."""
+    """The first query ends at its time-out, when the second already runs."""
     loop = asyncio.get_running_loop()
     release, began, started = threading.Event(), threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ async def test_a_time_out_does_not_interrupt_the_query_behind_it(reader: StoreRe
         await first
 
 
-async def test_a_query_that_takes_too_long_is_interrupted(path: Path) -> None:
+async def test_a_query_that_runs_too_long_is_interrupted(path: Path) -> None:
     """The thread is free again at once, for the next query."""
     reader = StoreReader(lambda: connect_reading(path), timeout_seconds=0.2)
     try:
@@ -90,11 +90,11 @@ async def test_a_query_that_takes_too_long_is_interrupted(path: Path) -> None:
 
 
 async def test_a_query_whose_caller_is_cancelled_is_interrupted(reader: StoreReader) -> None:
-    """Nobody waits for its answer, so it must not hold up the next query until a time-out."""
+    """Nobody waits for its answer, so it must not delay the next query until a time-out."""
     started = threading.Event()
-    asked = asyncio.create_task(reader.ask(counting(10**12, started)))
+    query = asyncio.create_task(reader.ask(counting(10**12, started)))
     await asyncio.to_thread(started.wait)
-    asked.cancel()
+    query.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await query
     assert await reader.ask(counting(10, threading.Event())) == 10

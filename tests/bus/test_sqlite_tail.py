@@ -1,4 +1,4 @@
-"""What is read from memory is what the file says."""
+"""The log in memory equals the log in the file."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def open_store(path: Path) -> SqliteBus:
 
 
 async def store_together(bus: EventBus, numbers: list[int]) -> None:
-    """Offer all at once, so that one transaction takes them."""
+    """Write all at once, so that they share one transaction."""
 
-    async def store_one(number: int) -> None:
+    async def store_number(number: int) -> None:
         if number > 0:
             await bus.commit(events(number), timeout_seconds=SOON)
             return
@@ -40,13 +40,13 @@ async def store_together(bus: EventBus, numbers: list[int]) -> None:
         with pytest.raises(BusUnavailableError):
             await bus.advance(step, timeout_seconds=SOON)
 
-    await asyncio.gather(*(store_one(number) for number in numbers))
+    await asyncio.gather(*(store_number(number) for number in numbers))
 
 
 @settings(max_examples=40, deadline=None)
 @given(groups=GROUPS)
 async def test_the_tail_is_the_end_of_the_file(groups: list[list[int]]) -> None:
-    """Whatever was committed, repeated or refused together, another life reads the same log."""
+    """After any commits, repetitions and refusals a restarted store reads the same log."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "state.db"
         bus = await open_store(path)
@@ -61,7 +61,7 @@ async def test_the_tail_is_the_end_of_the_file(groups: list[list[int]]) -> None:
 
 
 async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
-    """What retention took is a gap, also for a reader whose events were still in memory."""
+    """Removed events are a gap, also for a reader whose events were still in memory."""
     bus = await open_store(tmp_path / "state.db")
     await bus.subscribe("slow", start=Start.OLDEST)
     await bus.commit(events(1, 2, 3, 4), timeout_seconds=SOON)
@@ -76,7 +76,7 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 
 
 async def test_memory_holds_the_newest_only() -> None:
-    """A reader that is further behind than memory reaches is sent to the file."""
+    """A reader behind the events in memory reads from the file."""
     end = LogTail(7)
     stored = 2 * tail.EVENTS_KEPT + 1
     end.append([Recorded(7 + number, event(number)) for number in range(1, stored + 1)])

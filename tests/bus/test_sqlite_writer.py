@@ -49,7 +49,7 @@ class Store:
     async def write(self, *keys: str, seconds: float = SOON) -> None:
         """Store entries of these names, each of 100 KB."""
         await asyncio.gather(
-            *(self.writer.write(store_notes, key, timeout_seconds=seconds) for key in keys)
+            *(self.writer.write(store_entries, key, timeout_seconds=seconds) for key in keys)
         )
 
     def state_entries(self) -> list[str]:
@@ -59,30 +59,30 @@ class Store:
         return found
 
 
-def store_notes(db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
+def store_entries(db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
     for key in keys:
         db.execute("INSERT INTO state_entry VALUES ('w', 't', ?, zeroblob(100000))", (key,))
     return [None for _ in keys]
 
 
 class Pause:
-    """Work that holds its transaction open until it is let go."""
+    """Work that keeps its transaction open until it is released."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
-        self.go_on = threading.Event()
+        self.released = threading.Event()
 
     def __call__(self, db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
         self.begun.set()
-        assert self.go_on.wait(SOON)
-        return store_notes(db, keys)
+        assert self.released.wait(SOON)
+        return store_entries(db, keys)
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    one = Store(tmp_path / "state.db")
-    yield one
-    await one.writer.close()
+    made = Store(tmp_path / "state.db")
+    yield made
+    await made.writer.close()
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 async def bus(tmp_path: Path, registry: CollectorRegistry) -> AsyncIterator[SqliteBus]:
-    one = await SqliteBus.open(tmp_path / "bus.db", clock=ManualClock(), registry=registry)
-    yield one
-    await one.close()
+    made = await SqliteBus.open(tmp_path / "bus.db", clock=ManualClock(), registry=registry)
+    yield made
+    await made.close()
 
 
 def transactions(registry: CollectorRegistry) -> float:
@@ -116,40 +116,40 @@ async def test_many_writes_share_a_transaction(bus: SqliteBus, registry: Collect
 
 
 async def test_a_locked_file_costs_only_time(store: Store) -> None:
-    """A write waits while somebody else holds the file, and is stored when it is free."""
-    other = sqlite3.connect(store.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    """A write waits while another process locks the file, and is stored when it is free."""
+    locking = sqlite3.connect(store.path, isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
     writing = asyncio.ensure_future(store.write("a"))
     await asyncio.wait([writing], timeout=0.15)
     assert not writing.done()
-    other.execute("COMMIT")
-    other.close()
+    locking.execute("COMMIT")
+    locking.close()
     await writing
 
     assert store.state_entries() == ["a"]
 
 
 async def test_a_write_that_waits_too_long_is_not_kept(store: Store) -> None:
-    """A time-out before the transaction leaves nothing, also when the file is free later."""
-    other = sqlite3.connect(store.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    """A time-out before the transaction stores nothing, also when the file is free later."""
+    locking = sqlite3.connect(store.path, isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
     with pytest.raises(BusUnavailableError, match="not free within"):
         await store.write("a", seconds=0.05)
-    other.execute("COMMIT")
-    other.close()
+    locking.execute("COMMIT")
+    locking.close()
     await store.write("b")
 
     assert store.state_entries() == ["b"]
 
 
 async def test_a_write_inside_a_transaction_is_awaited(store: Store) -> None:
-    """A time-out during the transaction does not leave the caller in doubt: it is awaited."""
+    """A write that times out during its transaction is awaited, so its outcome is known."""
     pause = Pause()
     writing = asyncio.ensure_future(store.writer.write(pause, "a", timeout_seconds=0.02))
     await asyncio.to_thread(pause.begun.wait, SOON)
     await asyncio.wait([writing], timeout=0.05)
     assert not writing.done()
-    pause.go_on.set()
+    pause.released.set()
     await writing
 
     assert store.state_entries() == ["a"]
@@ -165,7 +165,7 @@ async def test_a_cancelled_write_that_waits_is_not_kept(store: Store) -> None:
     await asyncio.sleep(0)
     second.cancel()
     await asyncio.wait([second])
-    pause.go_on.set()
+    pause.released.set()
     await first
     await store.write("c")
 
@@ -173,7 +173,7 @@ async def test_a_cancelled_write_that_waits_is_not_kept(store: Store) -> None:
 
 
 async def test_a_full_queue_refuses_at_once(store: Store) -> None:
-    """Beyond the bound of what may wait, a write is refused and the waiting ones are stored."""
+    """Above the bound of waiting writes, a write is refused and the waiting ones are stored."""
     results = await asyncio.gather(
         *(store.write(str(number)) for number in range(8)), return_exceptions=True
     )
@@ -182,8 +182,8 @@ async def test_a_full_queue_refuses_at_once(store: Store) -> None:
     assert store.state_entries() == ["0", "1", "2", "3", "4"]
 
 
-async def test_a_full_store_refuses_the_group_and_goes_on(store: Store) -> None:
-    """When there is no room, nothing of the group is kept; with room again, writes are taken."""
+async def test_a_full_store_refuses_the_group_and_continues(store: Store) -> None:
+    """When there is no room, nothing of the group is kept; with room again, writes succeed."""
     store.page_limits = [60]
     results = await asyncio.gather(
         *(store.write(str(number)) for number in range(5)), return_exceptions=True
@@ -195,8 +195,8 @@ async def test_a_full_store_refuses_the_group_and_goes_on(store: Store) -> None:
     assert store.state_entries() == ["later"]
 
 
-async def test_a_job_with_a_fault_spoils_no_other(store: Store) -> None:
-    """What violates a constraint is refused alone, and leaves nothing of itself."""
+async def test_a_write_that_violates_a_constraint_spoils_no_other(store: Store) -> None:
+    """A write that violates a constraint is refused alone, and stores nothing."""
     results = await asyncio.gather(
         store.write("a"), store.write("b"), store.write("a"), return_exceptions=True
     )
@@ -205,8 +205,8 @@ async def test_a_job_with_a_fault_spoils_no_other(store: Store) -> None:
     assert store.state_entries() == ["a", "b"]
 
 
-async def test_the_death_of_the_writer_is_seen(store: Store) -> None:
-    """An error that nobody foresaw ends the watch, and every write from then on."""
+async def test_the_death_of_the_writer_is_noticed(store: Store) -> None:
+    """An unexpected error ends the watch, and every write from then on."""
 
     def broken(_db: sqlite3.Connection, _items: Sequence[str]) -> list[None]:
         raise KeyError("unforeseen")
@@ -235,17 +235,17 @@ async def test_a_damaged_file_ends_the_writer(store: Store) -> None:
 
 
 async def test_a_hung_disk_ends_the_writer(store: Store) -> None:
-    """A transaction that does not come to its end is given up, and the watch says so."""
+    """A transaction that does not end is given up, and the watch raises that."""
     pause = Pause()
     with pytest.raises(BusUnavailableError, match="does not come to its end"):
         await store.writer.write(pause, "a", timeout_seconds=0.02)
     with pytest.raises(BusUnavailableError, match="has died"):
         await store.writer.watch()
-    pause.go_on.set()
+    pause.released.set()
 
 
 async def test_closing_ends_the_watch(bus: SqliteBus) -> None:
-    """A store that is closed in peace ends its watch without an error."""
+    """A store that is closed in order ends its watch without an error."""
     watching = asyncio.ensure_future(bus.watch())
     await bus.close()
     await watching
@@ -253,7 +253,7 @@ async def test_closing_ends_the_watch(bus: SqliteBus) -> None:
     assert watching.exception() is None
 
 
-async def test_a_read_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
+async def test_a_read_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     """A read has a time limit, after which the next one is answered."""
     settings = StorageSettings(url=f"sqlite://{tmp_path}/slow.db", read_timeout_seconds=0.1)
     bus = await SqliteBus.open(settings, clock=ManualClock(), registry=CollectorRegistry())

@@ -63,7 +63,7 @@ def observer(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a sender gets back."""
+    """The response that a sender gets."""
 
     status: int
     body: bytes
@@ -71,8 +71,8 @@ class Answer:
 
 
 @dataclass
-class Door:
-    """The listener as a sender sees it, and what it told the daemon."""
+class ListenerScene:
+    """The listener as a sender sees it, and how often it woke the daemon."""
 
     port: int
     session: aiohttp.ClientSession
@@ -100,7 +100,7 @@ class Door:
             return Answer(response.status, await response.read(), response.headers)
 
     def count(self, outcome: str) -> float:
-        """Return how often a callback came to this."""
+        """Return the number of callbacks with this outcome."""
         value = self.registry.get_sample_value(
             "dataprep_monitor_callback_requests_total", {"outcome": outcome}
         )
@@ -114,12 +114,12 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-async def door(
+async def scene(
     bus: SqliteBus,
     clock: ManualClock,
     registry: CollectorRegistry,
     callback_settings: CallbackSettings,
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[ListenerScene]:
     stored: list[str] = []
     listener = CallbackListener(
         settings=ListenerSettings(port=0),
@@ -131,7 +131,7 @@ async def door(
     )
     port = await listener.start()
     async with aiohttp.ClientSession() as session:
-        yield Door(port=port, session=session, registry=registry, stored=stored)
+        yield ListenerScene(port=port, session=session, registry=registry, stored=stored)
     await listener.stop()
 
 
@@ -140,7 +140,7 @@ def job_group(number: int) -> RunKey:
 
 
 def polled(number: int, word: str, clock: ManualClock) -> Observation:
-    """Return what a poll would have seen of a job group."""
+    """Return a poll's observation of a job group."""
     return Observation(
         key=job_group(number), source=Source.POLL, observed_at=clock.now(), native_status=word
     )

@@ -37,19 +37,19 @@ TEST = "/v4/webhooks/test"
 
 
 class Gate:
-    """Hands requests on to a workspace, save those that a test wants to see refused."""
+    """Forwards requests to a workspace, except those that a test refuses."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self.asked: list[tuple[str, str]] = []
-        self.refused: dict[tuple[str, str], tuple[int, str]] = {}  # what begins so -> the answer
+        self.requests: list[tuple[str, str]] = []
+        self.refused: dict[tuple[str, str], tuple[int, str]] = {}  # method and prefix -> the answer
         self.lost: set[tuple[str, str]] = set()  # done by the workspace, but answered 502
 
     def refuse(self, method: str, path: str, status: int, name: str) -> None:
         self.refused[method, path] = (status, name)
 
     def count(self, method: str, path: str) -> int:
-        return sum(item == method and told.startswith(path) for item, told in self.asked)
+        return sum(verb == method and target.startswith(path) for verb, target in self.requests)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
@@ -63,7 +63,7 @@ class Gate:
         await runner.cleanup()
 
     async def _pass_on(self, request: web.Request) -> web.Response:
-        self.asked.append((request.method, request.path))
+        self.requests.append((request.method, request.path))
         for (method, path), (status, name) in self.refused.items():
             if request.method == method and request.path.startswith(path):
                 body = {"exception": {"name": name, "message": "refused", "details": ""}}
@@ -85,7 +85,7 @@ class Gate:
 
 @dataclass
 class Scene:
-    """One workspace with its tasks as they really are, and our side of it."""
+    """A workspace with its real tasks, and our side of it."""
 
     clock: ManualClock
     folder: Path
@@ -105,7 +105,7 @@ class Scene:
         return msgspec.structs.replace(settings, **changes)
 
     def registrar(self, settings: CallbackSettings, *, instance: str = "monitor") -> Registrar:
-        """Return a registrar as a new life of the daemon has it."""
+        """Return a registrar as a new process of the daemon has it."""
         return Registrar(
             self.client,
             settings=settings,
@@ -116,7 +116,7 @@ class Scene:
         )
 
     async def list_flows(self) -> None:
-        """Do what the poll of the names does."""
+        """List the flows as the poll of the names does."""
         async for page in self.client.pipelines.flows(priority=Priority.NAMES):
             for row in page.rows:
                 self.live_state.name_pipeline("acme", PipelineKind.FLOW, row.id, row.name)
@@ -131,10 +131,10 @@ class Scene:
             )
         )
 
-    def offer(self) -> None:
-        """Let it be known what the workspace offers."""
-        offered = frozenset(str(capability) for capability in capabilities_of(self.edition))
-        self.live_state.update_workspace("acme", edition=str(self.edition), capabilities=offered)
+    def publish_capabilities(self) -> None:
+        """Publish the workspace's capabilities."""
+        available = frozenset(str(capability) for capability in capabilities_of(self.edition))
+        self.live_state.update_workspace("acme", edition=str(self.edition), capabilities=available)
 
     async def lose_the_store(self) -> None:
         """Begin with an empty store, as after a lost disk."""
@@ -144,7 +144,7 @@ class Scene:
         )
 
     def tasks(self) -> list[WebhookFlowTask]:
-        """Return every task that stands in the workspace."""
+        """Return every task of the workspace."""
         return list(self.sandbox.world.webhook_tasks.live())
 
     def flows_with_tasks(self) -> list[int]:
@@ -155,7 +155,7 @@ class Scene:
         return sorted(flow.id for flow in flows if name in (None, flow.name))
 
     def fill(self, flow_id: int, *, count: int) -> None:
-        """Give a flow tasks of somebody else."""
+        """Add tasks of somebody else to a flow."""
         for number in range(count):
             self.sandbox.world.create(
                 WebhookFlowTask, by=11, flow_id=flow_id, name=f"n{number}", url="http://x.example"
@@ -208,9 +208,9 @@ async def open_scene(
         )
         try:
             if is_known:
-                scene.offer()
+                scene.publish_capabilities()
                 await scene.list_flows()
-                gate.asked.clear()
+                gate.requests.clear()
             yield scene
         finally:
             await client.close()

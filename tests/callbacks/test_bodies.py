@@ -1,4 +1,4 @@
-"""Callback bodies are free text: what can be read is read, the rest is one clear error."""
+"""Callback bodies are free text: they are parsed, or raise one clear error."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def filled(template: str) -> bytes:
     return template.replace("$jobId", "7827359").replace("$jobStatus", "Complete").encode()
 
 
-def test_our_own_template_tells_run_flow_and_task() -> None:
-    """The pipeline is known from the body alone, without a read."""
+def test_our_own_template_names_run_flow_and_task() -> None:
+    """The pipeline follows from the body alone, without a read."""
     template = bodies.template(workspace="acme", flow_id="11", task_key="abc")
     statement = bodies.read(filled(template))
 
@@ -51,14 +51,14 @@ def test_our_own_template_tells_run_flow_and_task() -> None:
 def test_bodies_that_users_type_are_understood(
     body: bytes, kind: RunKind, run_id: str, status: str | None
 ) -> None:
-    """Usual names are read in any spelling; a plan's task tells its run and never its end."""
+    """Usual names are read in any spelling; a plan's task reports its run and never its end."""
     statement = bodies.read(body)
 
     assert (statement.kind, statement.run_id, statement.native_status) == (kind, run_id, status)
 
 
-def test_what_users_mean_by_our_optional_names_refuses_nothing() -> None:
-    """A task or flow that is told by its name is not an id, and no reason to refuse the run."""
+def test_users_values_of_our_optional_keys_refuse_nothing() -> None:
+    """A task or flow that is given by its name is not an id, and no reason to refuse the run."""
     body = b'{"job_id":"9","status":"Complete","task":"Tell me: now!","flow_id":"Daily sales"}'
     statement = bodies.read(body)
 
@@ -82,8 +82,8 @@ def test_what_users_mean_by_our_optional_names_refuses_nothing() -> None:
         b"\xff\xfe{}",
     ],
 )
-def test_what_cannot_be_read_is_one_error_without_the_body(body: bytes) -> None:
-    """An unreadable body raises the one error, which never repeats what was sent."""
+def test_an_unreadable_body_raises_one_error_without_the_body(body: bytes) -> None:
+    """An unreadable body raises the one error, which never repeats the body."""
     with pytest.raises(PayloadError) as caught:
         bodies.read(body)
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_one_error_without_the_body(body: bytes) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_raise_anything_else(body: bytes) -> None:
-    """Whatever arrives is read or refused with the one error."""
+    """Any bytes are parsed or refused with the one error."""
     try:
         statement = bodies.read(body)
     except PayloadError:
@@ -102,7 +102,7 @@ def test_no_bytes_raise_anything_else(body: bytes) -> None:
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=12) | st.integers() | st.none()))
 def test_no_object_raises_anything_else(fields: dict[str, object]) -> None:
-    """Whatever object arrives is read or refused with the one error."""
+    """Any object is parsed or refused with the one error."""
     try:
         statement = bodies.read(msgspec.json.encode({**fields, "id": 4}))
     except PayloadError:
@@ -118,7 +118,7 @@ HEADERS = st.text(max_size=100) | st.lists(
 
 @given(header=st.none() | HEADERS, body=st.binary(max_size=20))
 def test_no_header_signs_a_body_by_chance(header: str | None, body: bytes) -> None:
-    """Whatever stands in the signature's place is a wrong signature."""
+    """Any text in place of the signature is a wrong signature."""
     now = datetime(2026, 11, 21, 10, tzinfo=UTC)
     verifier = signature.Verifier(Secret("key"))
     assert not verifier.accepts(header, body, now=now)

@@ -1,4 +1,4 @@
-"""From a job group's end in a workspace to one event, by a callback that was really sent."""
+"""From a job group's end in a workspace to its event, by a callback that was really sent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FORGED = StoredCallback(
 
 @dataclass
 class Monitor:
-    """Everything of one workspace that takes part, wired as the daemon does it."""
+    """All parts for a workspace, wired as the daemon does it."""
 
     sandbox: Sandbox
     bus: SqliteBus
@@ -134,7 +134,7 @@ async def client(
 
 @pytest.fixture
 def clock() -> FastClock:
-    """Here everything runs by one clock that nobody moves."""
+    """All parts run by one clock that nobody moves."""
     return FastClock()
 
 
@@ -187,31 +187,34 @@ async def monitor(
     await listener.stop()
 
 
-async def test_an_end_is_told_once_by_poll_and_callback_together(monitor: Monitor) -> None:
-    """Our task's callback arrives, polls go on, and the end of the run is one event."""
+async def test_an_end_is_emitted_once_by_poll_and_callback_together(monitor: Monitor) -> None:
+    """Our task's callback arrives, polls continue, and the end of the run is one event."""
     async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
         registered = {"registered": len(list(monitor.sandbox.world.flows.live()))}
         await eventually(
             lambda: _states(monitor.live_state) == registered, why="no tasks were registered"
         )
-        groups = [monitor.run_job_group(item) for item in (Outcome.COMPLETE, Outcome.FAILED)]
+        groups = [monitor.run_job_group(outcome) for outcome in (Outcome.COMPLETE, Outcome.FAILED)]
 
-        async def are_told() -> bool:
+        async def are_published() -> bool:
             return monitor.accepted() == 2 and all([await monitor.ends(group) for group in groups])
 
-        await eventually(are_told, why=lambda: f"{monitor.accepted()} callbacks came")
+        await eventually(are_published, why=lambda: f"{monitor.accepted()} callbacks came")
         assert await monitor.sandbox.deliveries.idle(timeout_seconds=10)
-        await eventually(lambda: _is_settled(monitor.bus), why="callbacks wait in the inbox")
+        await eventually(lambda: _is_processed(monitor.bus), why="callbacks wait in the inbox")
         ends = [await monitor.ends(group) for group in groups]
 
-    assert [[active.run.status for active in told] for told in ends] == [["succeeded"], ["failed"]]
-    assert {told[0].observed_by for told in ends} <= {Source.CALLBACK, Source.POLL}
-    states = await monitor.bus.runs([told[0].run.key for told in ends])
+    assert [[active.run.status for active in run_events] for run_events in ends] == [
+        ["succeeded"],
+        ["failed"],
+    ]
+    assert {run_events[0].observed_by for run_events in ends} <= {Source.CALLBACK, Source.POLL}
+    states = await monitor.bus.runs([run_events[0].run.key for run_events in ends])
     assert all(state.is_called_back for state in states.values())
 
 
-async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -> None:
-    """With the polls at rest a known run's end comes from its callback alone, with its flow."""
+async def test_a_callback_reports_an_end_that_no_poll_has_observed(monitor: Monitor) -> None:
+    """Without polls a known run's end comes from its callback alone, with its flow."""
     async with running(monitor.poller.run, monitor.registrar.run):
         await eventually(lambda: bool(_states(monitor.live_state)), why="no tasks were registered")
         await eventually(lambda: "pending" not in _states(monitor.live_state), why="tasks are left")
@@ -226,7 +229,7 @@ async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -
         async def is_notified() -> bool:
             return bool(await monitor.ends(group))
 
-        await eventually(is_notified, why="the end was not told")
+        await eventually(is_notified, why="the end was not emitted")
     (end,) = await monitor.ends(group)
 
     assert end.observed_by is Source.CALLBACK
@@ -236,14 +239,14 @@ async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -
 
 
 async def test_a_forged_callback_for_no_run_makes_no_event(monitor: Monitor) -> None:
-    """An id that the workspace does not know is asked for once, dropped and counted."""
+    """An id that the workspace does not know is read once, dropped and counted."""
     async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
         await eventually(
             lambda: _edition(monitor.live_state) is not None, why="the workspace did not answer"
         )
         await monitor.bus.receive(FORGED, inbox_bound=10, timeout_seconds=5)
         monitor.reader.notify()
-        await eventually(lambda: _is_settled(monitor.bus), why="the callback still waits")
+        await eventually(lambda: _is_processed(monitor.bus), why="the callback still waits")
 
     labels = {"source": "callback", "outcome": "unconfirmed"}
     assert monitor.registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
@@ -256,7 +259,7 @@ def _states(live_state: LiveState) -> dict[str, int]:
     return {state: count for state, count in counts.items() if count}
 
 
-async def _is_settled(bus: SqliteBus) -> bool:
+async def _is_processed(bus: SqliteBus) -> bool:
     return not await bus.inbox("acme", limit=1)
 
 

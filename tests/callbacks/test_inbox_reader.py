@@ -24,10 +24,10 @@ from tests.clocks import ManualClock
 
 @dataclass
 class Workspace:
-    """What the polling side answers, and what it was asked."""
+    """The answers of the polling side, and the requests it got."""
 
     exists: bool | None = None
-    asked: list[RunKey] = field(default_factory=list)
+    requested: list[RunKey] = field(default_factory=list)
     woken: int = 0
     failure: WorkspaceError | None = None
     answering: asyncio.Event | None = None
@@ -38,7 +38,7 @@ class Workspace:
         return list(observations)
 
     async def confirm(self, key: RunKey) -> bool | None:
-        self.asked.append(key)
+        self.requested.append(key)
         if self.failure is not None:
             raise self.failure
         if self.answering is not None:
@@ -83,13 +83,13 @@ async def arrive(bus: SqliteBus, clock: ManualClock, number: int, word: str = "C
 
 
 async def until(condition: Callable[[], bool], clock: ManualClock) -> None:
-    """Let time pass until ``condition`` holds."""
+    """Advance the clock until ``condition`` holds."""
     async with asyncio.timeout(10):
         while not condition():
             await clock.advance(0.5)
 
 
-async def told(bus: SqliteBus) -> list[str]:
+async def emitted(bus: SqliteBus) -> list[str]:
     """Return the ids of all events in the log."""
     return [event.event.id for event in await bus.events(after=0, limit=100)]
 
@@ -97,12 +97,12 @@ async def told(bus: SqliteBus) -> list[str]:
 async def test_a_callback_ends_a_known_run(
     reader: InboxReader, observer: Observer, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """The end of a known run is told, with the flow that the body named, and settled."""
+    """The end of a known run is emitted, with the flow of the body, and the callback processed."""
     await observer.observe([polled(9, "InProgress", clock)])
     await arrive(bus, clock, 9)
     await reader.take_all()
 
-    assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
+    assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
     assert await bus.inbox("acme", limit=10) == []
     event = (await bus.events(after=0, limit=100))[-1].event
     assert isinstance(event, RunEvent)
@@ -125,7 +125,7 @@ async def test_a_forged_run_id_invents_nothing(
     await clock.advance(3)
     assert await reader.ask_one()
 
-    assert await told(bus) == []
+    assert await emitted(bus) == []
     assert await bus.inbox("acme", limit=10) == []
     labels = {"source": "callback", "outcome": "unconfirmed"}
     assert registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
@@ -146,52 +146,52 @@ async def test_an_unknown_run_waits_for_the_poll(
     await reader.take_all()
     await reader.ask_one()
 
-    assert workspace.asked == []
-    assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
+    assert workspace.requested == []
+    assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
 
 
-async def test_what_nobody_confirms_is_given_up(
+async def test_an_unconfirmed_callback_is_given_up(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
 ) -> None:
-    """While the workspace cannot be asked a callback waits, with growing waits, up to a bound."""
+    """While the workspace fails a callback waits, with growing waits, up to a bound."""
     await arrive(bus, clock, 9)
     await reader.take_all()
     for _ in range(8):
         await clock.advance(600)
         await reader.ask_one()
 
-    assert 0 < len(workspace.asked) <= 8
+    assert 0 < len(workspace.requested) <= 8
     assert await bus.inbox("acme", limit=10) == []
-    assert await told(bus) == []
+    assert await emitted(bus) == []
 
 
-async def test_a_restart_takes_what_was_left(
+async def test_a_restart_processes_stored_callbacks(
     observer: Observer, reader: InboxReader, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A callback that was stored before a crash is taken by the next life."""
+    """A callback that was stored before a crash is processed after the restart."""
     await arrive(bus, clock, 9)
     await observer.observe([polled(9, "InProgress", clock)])
     await reader.take_all()
 
-    assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
+    assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
 
 
-async def test_a_burst_of_unknown_runs_is_asked_for_one_by_one(
+async def test_a_burst_of_unknown_runs_is_read_one_by_one(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
 ) -> None:
-    """Fifty forged ids are not fifty reads at once: each turn asks for one of them."""
+    """Fifty forged ids are not fifty concurrent reads: each turn reads one of them."""
     workspace.exists = False
     for number in range(50):
         await arrive(bus, clock, number)
     await reader.take_all()
     await clock.advance(3)
     await reader.take_all()
-    asked_by_taking = list(workspace.asked)
+    requested_by_processing = list(workspace.requested)
     await reader.ask_one()
     await reader.ask_one()
 
-    assert asked_by_taking == []
-    assert len(workspace.asked) == 2
+    assert requested_by_processing == []
+    assert len(workspace.requested) == 2
     assert len(await bus.inbox("acme", limit=100)) == 48
 
 
@@ -202,25 +202,25 @@ async def test_a_run_shown_meanwhile_costs_no_read(
     clock: ManualClock,
     workspace: Workspace,
 ) -> None:
-    """Before a run is asked for by its id, it is looked for among what is known by now."""
+    """A run that live state knows by now is not read by its id."""
     await arrive(bus, clock, 9)
     await reader.take_all()
     await clock.advance(3)
     await observer.observe([polled(9, "InProgress", clock)])
 
     assert await reader.ask_one()
-    assert workspace.asked == []
+    assert workspace.requested == []
     assert await bus.inbox("acme", limit=10) == []
 
 
-async def test_a_workspace_that_fails_to_answer_holds_up_nothing(
+async def test_a_workspace_that_fails_to_answer_delays_nothing(
     reader: InboxReader,
     observer: Observer,
     bus: SqliteBus,
     clock: ManualClock,
     workspace: Workspace,
 ) -> None:
-    """When neither run nor job records can be read, known ends go out and the rest waits."""
+    """When neither run nor job records can be read, known ends are emitted and the rest waits."""
     workspace.failure = WorkspaceUnreachableError("no answer")
     await observer.observe([polled(9, "InProgress", clock)])
     await arrive(bus, clock, 9)
@@ -229,8 +229,8 @@ async def test_a_workspace_that_fails_to_answer_holds_up_nothing(
     await clock.advance(3)
 
     assert await reader.ask_one()
-    assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
-    assert [item.run_id for item in await bus.inbox("acme", limit=10)] == ["10"]
+    assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
+    assert [stored.run_id for stored in await bus.inbox("acme", limit=10)] == ["10"]
 
 
 async def test_a_slow_answer_about_one_run_delays_no_other(
@@ -240,19 +240,19 @@ async def test_a_slow_answer_about_one_run_delays_no_other(
     clock: ManualClock,
     workspace: Workspace,
 ) -> None:
-    """While a run is being asked for, the callback of a known run becomes an event."""
+    """While a run is being read, the callback of a known run becomes an event."""
     workspace.answering = asyncio.Event()
     await arrive(bus, clock, 9)
     running = asyncio.create_task(reader.run())
-    await until(lambda: bool(workspace.asked), clock)
+    await until(lambda: bool(workspace.requested), clock)
     await observer.observe([polled(10, "InProgress", clock)])
     await arrive(bus, clock, 10)
     reader.notify()
     async with asyncio.timeout(10):
-        while (await told(bus))[-1:] != ["acme:job_group:10:succeeded"]:  # noqa: ASYNC110 - what is waited for has no event
+        while (await emitted(bus))[-1:] != ["acme:job_group:10:succeeded"]:  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0)
 
-    assert workspace.asked == [job_group(9)]
+    assert workspace.requested == [job_group(9)]
     running.cancel()
     await asyncio.wait({running})
 
@@ -274,7 +274,7 @@ async def test_a_run_that_never_becomes_known_is_given_up_too(
 async def test_a_closed_store_is_waited_for(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """The reader outlives a store that cannot be read, and looks again after a while."""
+    """The reader outlives a store that cannot be read, and retries after a while."""
     await bus.close()
     running = asyncio.create_task(reader.run())
     for _ in range(5):
@@ -285,7 +285,7 @@ async def test_a_closed_store_is_waited_for(
     await asyncio.wait({running})
 
 
-async def test_each_stored_callback_asks_for_a_poll(
+async def test_each_stored_callback_requests_a_poll(
     reader: InboxReader, workspace: Workspace
 ) -> None:
     """A callback wakes the poller, which coalesces."""

@@ -1,4 +1,4 @@
-"""Callbacks wait for their job records beside each other, and are told in the order they came."""
+"""Callbacks wait for their job records in parallel, and are emitted in the order they came."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.model.runs import RunKey
 from monitor.tracking.observer import Observer
 from tests.app.eventually import eventually
 from tests.callbacks.conftest import polled
-from tests.callbacks.test_inbox_reader import arrive, told
+from tests.callbacks.test_inbox_reader import arrive, emitted
 from tests.clocks import ManualClock
 
 WAIT_SECONDS = 1.0
@@ -25,18 +25,18 @@ GATHER_SECONDS = 0.05
 
 @dataclass
 class Inbox:
-    """A reader at work, and the runs whose job records it has asked for."""
+    """A running reader, and the runs whose job records it has requested."""
 
     bus: SqliteBus
     clock: ManualClock
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     notify: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """Nothing polls here."""
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
-        self.asked.update(observation.key.id for observation in observations)
+        self.requested.update(observation.key.id for observation in observations)
         if [observation.key.id for observation in observations] != ["8"]:
             await self.clock.sleep(WAIT_SECONDS)
         return list(observations)
@@ -44,10 +44,10 @@ class Inbox:
     async def confirm(self, _key: RunKey) -> bool | None:
         return None
 
-    async def take_in(self, number: int) -> None:
-        """Let a callback arrive, and be gathered with whatever came just before."""
+    async def receive(self, number: int) -> None:
+        """Store a callback, and wait until the reader requests its job records."""
         await self.arrive(number)
-        await eventually(lambda: str(number) in self.asked, why=f"{number} is not taken")
+        await eventually(lambda: str(number) in self.requested, why=f"{number} is not read")
         await self.clock.advance(GATHER_SECONDS)
 
     async def arrive(self, number: int) -> None:
@@ -55,18 +55,22 @@ class Inbox:
         self.notify()
 
     async def ends(self) -> list[str]:
-        return [item.split(":")[2] for item in await told(self.bus) if item.endswith(":succeeded")]
+        return [
+            event_id.split(":")[2]
+            for event_id in await emitted(self.bus)
+            if event_id.endswith(":succeeded")
+        ]
 
-    async def until_told(self, count: int) -> None:
+    async def until_emitted(self, count: int) -> None:
         async def is_notified() -> bool:
             return len(await self.ends()) >= count
 
-        await eventually(is_notified, why=f"{count} ends are not told")
+        await eventually(is_notified, why=f"{count} ends are not emitted")
 
 
 @pytest.fixture
 async def inbox(bus: SqliteBus, observer: Observer, clock: ManualClock) -> AsyncIterator[Inbox]:
-    """Read an inbox whose job records take a second, except for run 8: it has them at once."""
+    """Read an inbox whose job records need a second, except for run 8: they are read at once."""
     inbox = Inbox(bus, clock)
 
     made = InboxReader(
@@ -88,41 +92,41 @@ async def inbox(bus: SqliteBus, observer: Observer, clock: ManualClock) -> Async
 
 
 async def test_a_wait_is_not_added_to_the_wait_of_those_before(inbox: Inbox) -> None:
-    """One that comes half a second after another is told half a second after it."""
-    await inbox.take_in(1)
+    """A callback that comes half a second after another is emitted half a second after it."""
+    await inbox.receive(1)
     await inbox.clock.advance(WAIT_SECONDS / 2)
-    await inbox.take_in(2)
+    await inbox.receive(2)
 
     await inbox.clock.advance(WAIT_SECONDS / 2)
-    await inbox.until_told(1)
+    await inbox.until_emitted(1)
     assert await inbox.ends() == ["1"]
     await inbox.clock.advance(WAIT_SECONDS / 2)
-    await inbox.until_told(2)
+    await inbox.until_emitted(2)
     assert await inbox.ends() == ["1", "2"]
 
 
-async def test_who_is_ready_early_is_told_behind_those_before(inbox: Inbox) -> None:
-    """Of two that say different ends of one run, the first to come must stay the first."""
-    await inbox.take_in(1)
-    await inbox.take_in(8)
+async def test_a_callback_that_is_ready_early_is_emitted_behind_those_before(inbox: Inbox) -> None:
+    """Of two callbacks that disagree about a run's end, the first to come stays the first."""
+    await inbox.receive(1)
+    await inbox.receive(8)
     assert await inbox.ends() == []
 
     await inbox.clock.advance(WAIT_SECONDS)
-    await inbox.until_told(2)
+    await inbox.until_emitted(2)
     assert await inbox.ends() == ["1", "8"]
 
 
 async def test_only_so_many_wait_at_a_time(inbox: Inbox) -> None:
     """A fourth batch begins when the first has ended, and nothing is lost by that."""
     for number in (1, 2, 3):
-        await inbox.take_in(number)
+        await inbox.receive(number)
     await inbox.arrive(4)
     await inbox.clock.advance(WAIT_SECONDS / 2)
-    assert inbox.asked == {"1", "2", "3"}
+    assert inbox.requested == {"1", "2", "3"}
 
     await inbox.clock.advance(WAIT_SECONDS / 2)
-    await inbox.until_told(3)
-    await eventually(lambda: "4" in inbox.asked, why="the fourth is not taken")
+    await inbox.until_emitted(3)
+    await eventually(lambda: "4" in inbox.requested, why="the fourth is not read")
     await inbox.clock.advance(WAIT_SECONDS)
-    await inbox.until_told(4)
+    await inbox.until_emitted(4)
     assert await inbox.ends() == ["1", "2", "3", "4"]

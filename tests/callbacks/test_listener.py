@@ -1,4 +1,4 @@
-"""The door for callbacks: what is let in is durable, and nothing else gets an answer."""
+"""The listener for callbacks: accepted callbacks are durable, other requests get no content."""
 
 from __future__ import annotations
 
@@ -11,37 +11,41 @@ import pytest
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import SECRET, Door
+from tests.callbacks.conftest import SECRET, ListenerScene
 from tests.clocks import ManualClock
 
 BODY = b'{"job_id":"9","job_status":"Complete"}'
 SIGNING = "a key for signatures"
 
 
-async def test_an_accepted_callback_is_in_the_inbox(door: Door, bus: SqliteBus) -> None:
-    """204 means that the callback is durable, and the daemon is told."""
-    response = await door.post(BODY)
+async def test_an_accepted_callback_is_in_the_inbox(scene: ListenerScene, bus: SqliteBus) -> None:
+    """204 means that the callback is durable, and the daemon is woken."""
+    response = await scene.post(BODY)
 
     assert (response.status, response.body) == (204, b"")
-    assert [item.run_id for item in await bus.inbox("acme", limit=10)] == ["9"]
-    assert door.stored == ["acme"]
-    assert door.count("accepted") == 1
+    assert [stored.run_id for stored in await bus.inbox("acme", limit=10)] == ["9"]
+    assert scene.stored == ["acme"]
+    assert scene.count("accepted") == 1
 
 
-async def test_a_repeated_callback_is_counted_and_not_kept(door: Door, bus: SqliteBus) -> None:
-    """The same statement again is answered 204 and stored once."""
-    statuses = [(await door.post(BODY)).status for _ in range(3)]
+async def test_a_repeated_callback_is_counted_and_not_kept(
+    scene: ListenerScene, bus: SqliteBus
+) -> None:
+    """The same callback again is answered 204 and stored once."""
+    statuses = [(await scene.post(BODY)).status for _ in range(3)]
 
     assert statuses == [204, 204, 204]
     assert len(await bus.inbox("acme", limit=10)) == 1
-    assert door.count("duplicate") == 2
+    assert scene.count("duplicate") == 2
 
 
-async def test_a_secret_in_the_path_serves_tasks_made_by_hand(door: Door) -> None:
-    """Who cannot set headers may put the secret into the path."""
+async def test_a_secret_in_the_path_serves_tasks_made_by_hand(
+    scene: ListenerScene,
+) -> None:
+    """A sender that cannot set headers may put the secret into the path."""
     path = "/hooks/acme/" + SECRET.replace(" ", "%20")
 
-    assert (await door.post(BODY, path=path, secret=None)).status == 204
+    assert (await scene.post(BODY, path=path, secret=None)).status == 204
 
 
 @pytest.mark.parametrize(
@@ -55,11 +59,11 @@ async def test_a_secret_in_the_path_serves_tasks_made_by_hand(door: Door) -> Non
         ("/", SECRET),
     ],
 )
-async def test_a_stranger_finds_nothing(
-    door: Door, bus: SqliteBus, path: str, secret: str | None
+async def test_a_request_without_the_secret_is_not_found(
+    scene: ListenerScene, bus: SqliteBus, path: str, secret: str | None
 ) -> None:
     """A wrong secret, workspace or path is 404, whatever was wrong; nothing is stored."""
-    assert (await door.post(BODY, path=path, secret=secret)).status == 404
+    assert (await scene.post(BODY, path=path, secret=secret)).status == 404
     assert await bus.inbox("acme", limit=10) == []
 
 
@@ -72,39 +76,46 @@ async def test_a_stranger_finds_nothing(
         (b'{"job_id":"$jobId"}', "application/json", 400, "bad_payload"),
     ],
 )
-async def test_what_cannot_be_taken_is_refused_without_an_echo(
-    door: Door, bus: SqliteBus, body: bytes, content_type: str, status: int, outcome: str
+async def test_an_invalid_callback_is_refused_without_an_echo(
+    scene: ListenerScene,
+    bus: SqliteBus,
+    body: bytes,
+    content_type: str,
+    status: int,
+    outcome: str,
 ) -> None:
     """Each refusal has its status and its count; the body is never echoed or stored."""
-    response = await door.post(body, content_type=content_type)
+    response = await scene.post(body, content_type=content_type)
 
     assert response.status == status
     assert response.body == b""
-    assert door.count(outcome) == 1
+    assert scene.count(outcome) == 1
     assert await bus.inbox("acme", limit=10) == []
 
 
-async def test_a_closed_store_is_overload_not_success(door: Door, bus: SqliteBus) -> None:
+async def test_a_closed_store_is_overload_not_success(scene: ListenerScene, bus: SqliteBus) -> None:
     """A callback that cannot be made durable is answered 503 with a time to come back."""
     await bus.close()
-    response = await door.post(BODY)
+    response = await scene.post(BODY)
 
     assert response.status == 503
     assert int(response.headers["Retry-After"]) > 0
-    assert door.count("overloaded") == 1
+    assert scene.count("overloaded") == 1
 
 
-async def test_the_registrars_test_is_answered_and_not_stored(door: Door, bus: SqliteBus) -> None:
-    """Trying whether the listener can be reached leaves nothing behind."""
-    assert (await door.post(b'{"dataprep_monitor_test":"acme"}')).status == 204
+async def test_the_registrars_test_is_answered_and_not_stored(
+    scene: ListenerScene, bus: SqliteBus
+) -> None:
+    """The registrar's test of the listener stores nothing."""
+    assert (await scene.post(b'{"dataprep_monitor_test":"acme"}')).status == 204
     assert await bus.inbox("acme", limit=10) == []
-    assert door.count("test") == 1
+    assert scene.count("test") == 1
 
 
-async def test_a_burst_is_stored_whole(door: Door, bus: SqliteBus) -> None:
-    """Two hundred callbacks at once are all answered 204 and all there."""
+async def test_a_burst_is_stored_whole(scene: ListenerScene, bus: SqliteBus) -> None:
+    """Two hundred concurrent callbacks are all answered 204 and all stored."""
     bodies = [b'{"job_id":"%d","job_status":"Complete"}' % number for number in range(200)]
-    answers = await asyncio.gather(*(door.post(body) for body in bodies))
+    answers = await asyncio.gather(*(scene.post(body) for body in bodies))
 
     assert {answer.status for answer in answers} == {204}
     assert len(await bus.inbox("acme", limit=1_000)) == 200
@@ -120,23 +131,23 @@ class TestSignatures:
         )
 
     async def test_a_wrong_signature_is_refused_only_where_required(
-        self, door: Door, callback_settings: CallbackSettings
+        self, scene: ListenerScene, callback_settings: CallbackSettings
     ) -> None:
-        """Off ignores, observe counts and takes, require answers 401."""
-        status = (await door.post(BODY, headers={"X-Webhook-Signature": "t=1,sha256=00"})).status
+        """Off ignores, observe counts and accepts, require answers 401."""
+        status = (await scene.post(BODY, headers={"X-Webhook-Signature": "t=1,sha256=00"})).status
         mode = callback_settings.signature
 
         assert status == (401 if mode is SignatureMode.REQUIRE else 204)
-        assert door.count("bad_signature") == (0 if mode is SignatureMode.OFF else 1)
+        assert scene.count("bad_signature") == (0 if mode is SignatureMode.OFF else 1)
 
     async def test_a_right_signature_passes_in_every_mode(
-        self, door: Door, clock: ManualClock
+        self, scene: ListenerScene, clock: ManualClock
     ) -> None:
         """The assumed scheme is accepted, with the stamp in milliseconds."""
         stamp = str(int(clock.now().timestamp() * 1000))
         digest = hmac.new(SIGNING.encode(), stamp.encode() + b"." + BODY, hashlib.sha256)
         header = f"t={stamp},sha256={digest.hexdigest()}"
-        response = await door.post(BODY, headers={"X-Webhook-Signature": header})
+        response = await scene.post(BODY, headers={"X-Webhook-Signature": header})
 
         assert response.status == 204
-        assert door.count("bad_signature") == 0
+        assert scene.count("bad_signature") == 0

@@ -1,4 +1,4 @@
-"""Which words of a path are a workspace and a secret, and that every other path is nobody's."""
+"""Which parts of a path are a workspace and a secret, and that every other path is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import Door
+from tests.callbacks.conftest import ListenerScene
 from tests.callbacks.test_listener_socket import Socket, status_of
 
 AWKWARD = "a/b%c{d}?e#f g"
@@ -19,12 +19,12 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-def socket(door: Door) -> Socket:
-    return Socket(port=door.port, registry=door.registry)
+def socket(scene: ListenerScene) -> Socket:
+    return Socket(port=scene.port, registry=scene.registry)
 
 
-async def ask(socket: Socket, path: str, *, secret: str = "") -> bytes:
-    """Send a callback to exactly this path, as a client that corrects nothing."""
+async def send(socket: Socket, path: str, *, secret: str = "") -> bytes:
+    """Send a callback to exactly this path, without any normalisation."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nX-Monitor-Secret: {secret}\r\nConnection: close\r\n"
     return await socket.send(head.encode() + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
 
@@ -37,10 +37,10 @@ async def ask(socket: Socket, path: str, *, secret: str = "") -> bytes:
         "%61%2F%62%25c{d}%3Fe%23f%20g?x",
     ],
 )
-async def test_a_secret_in_the_path_may_hold_anything(socket: Socket, spelling: str) -> None:
-    """What is encoded is decoded once, however it is spelled, and a slash in it divides nothing."""
-    assert status_of(await ask(socket, f"/hooks/acme/{spelling}")) == 204
-    assert status_of(await ask(socket, f"/hooks/acme/{spelling.replace('%25', '%2525')}")) == 404
+async def test_a_secret_in_the_path_may_contain_anything(socket: Socket, spelling: str) -> None:
+    """An encoded secret is decoded once, in any spelling, and a slash in it divides nothing."""
+    assert status_of(await send(socket, f"/hooks/acme/{spelling}")) == 204
+    assert status_of(await send(socket, f"/hooks/acme/{spelling.replace('%25', '%2525')}")) == 404
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ async def test_a_secret_in_the_path_may_hold_anything(socket: Socket, spelling: 
 )
 async def test_the_workspace_is_found_however_it_is_spelled(socket: Socket, path: str) -> None:
     """An encoded letter, a query and a whole address name the same workspace."""
-    assert status_of(await ask(socket, path, secret=AWKWARD)) == 204
+    assert status_of(await send(socket, path, secret=AWKWARD)) == 204
 
 
 @pytest.mark.parametrize(
@@ -70,17 +70,19 @@ async def test_the_workspace_is_found_however_it_is_spelled(socket: Socket, path
         "/%0A",
     ],
 )
-async def test_every_other_path_gets_the_same_answer(door: Door, socket: Socket, path: str) -> None:
-    """Another path is what a wrong secret is: one empty answer, with the right secret or not."""
+async def test_every_other_path_gets_the_same_answer(
+    scene: ListenerScene, socket: Socket, path: str
+) -> None:
+    """Another path is like a wrong secret: one empty answer, with the right secret or not."""
     answers = [
-        await ask(socket, path, secret=AWKWARD),
-        await ask(socket, "/hooks/acme", secret="wrong"),
+        await send(socket, path, secret=AWKWARD),
+        await send(socket, "/hooks/acme", secret="wrong"),
     ]
 
     assert [status_of(answer) for answer in answers] == [404, 404]
     assert _without_date(answers[0]) == _without_date(answers[1])
-    assert door.count("wrong_secret") == 2
-    assert door.stored == []
+    assert scene.count("wrong_secret") == 2
+    assert scene.stored == []
 
 
 def _without_date(answer: bytes) -> list[bytes]:

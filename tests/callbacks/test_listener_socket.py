@@ -1,4 +1,4 @@
-"""Whatever arrives on the listener's socket is answered or cut off, and never a 500."""
+"""Any bytes on the listener's socket are answered or cut off, and never a 500."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import OUTCOMES, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import SECRET, Door
+from tests.callbacks.conftest import SECRET, ListenerScene
 from tests.clocks import ManualClock
 
 BODY = b'{"job_id":"9","job_status":"Complete"}'
@@ -58,7 +58,7 @@ class Socket:
             writer.close()
 
     async def post(self, body: bytes, *headers: bytes) -> bytes:
-        """Send a whole callback with the right secret, and ask for the connection's end."""
+        """Send a whole callback with the right secret, and request the connection's end."""
         lines = [*headers, b"Content-Length: %d" % len(body)]
         return await self.send(HEAD + b"\r\n".join(lines) + b"\r\n\r\n" + body)
 
@@ -98,7 +98,7 @@ async def is_alive(socket: Socket) -> bool:
 
 
 @pytest.mark.parametrize("size", [LIMIT - 1, LIMIT, LIMIT + 1])
-async def test_the_limit_is_the_last_size_that_is_taken(socket: Socket, size: int) -> None:
+async def test_the_limit_is_the_last_size_that_is_accepted(socket: Socket, size: int) -> None:
     """A body of exactly the limit is read; one byte more is 413."""
     answer = await socket.post(BODY + b" " * (size - len(BODY)))
 
@@ -122,7 +122,7 @@ async def test_a_packed_body_is_bounded_as_what_it_unpacks_to(socket: Socket) ->
     broken = await socket.post(b"\x1f\x8bnothing", b"Content-Encoding: gzip")
     good = await socket.post(gzip.compress(BODY), b"Content-Encoding: gzip")
 
-    assert [status_of(item) for item in (large, broken, good)] == [413, 400, 204]
+    assert [status_of(answer) for answer in (large, broken, good)] == [413, 400, 204]
 
 
 async def test_a_slow_body_is_waited_for_only_so_long(socket: Socket) -> None:
@@ -155,27 +155,27 @@ async def test_a_sender_that_leaves_is_no_failure(
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"])
 @pytest.mark.parametrize("path", ["/hooks/acme", "/hooks/nobody", "/metrics"])
 async def test_another_method_finds_nothing(socket: Socket, method: str, path: str) -> None:
-    """Only POST exists: anything else is the same empty 404 as a wrong secret, on any path."""
+    """Only POST exists: any other method is the same empty 404 as a wrong secret, on any path."""
     head = HEAD.replace(b"POST /hooks/acme", f"{method} {path}".encode())
     answer = await socket.send(head + b"Content-Length: 0\r\n\r\n")
-    wrong = await socket.send(
+    refused = await socket.send(
         b"POST /hooks/acme HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     )
 
-    assert status_of(wrong) == 404
+    assert status_of(refused) == 404
     assert status_of(answer) == 404
     assert body_of(answer) == b""
     if method != "HEAD":  # whose answer has no length
-        assert _without_date(answer) == _without_date(wrong)
+        assert _without_date(answer) == _without_date(refused)
 
 
 async def test_an_expectation_is_met_or_ignored(socket: Socket) -> None:
-    """A sender that asks before its body may go on; one that expects anything else may, too."""
-    asking = await socket.post(BODY, b"Expect: 100-continue")
-    other = await socket.post(BODY, b"Expect: miracles")
+    """A sender with ``Expect`` before its body may continue, whatever it expects."""
+    continued = await socket.post(BODY, b"Expect: 100-continue")
+    ignored = await socket.post(BODY, b"Expect: miracles")
 
-    assert asking.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204")
-    assert status_of(other) == 204
+    assert continued.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204")
+    assert status_of(ignored) == 204
 
 
 @MANY
@@ -187,7 +187,7 @@ async def test_an_expectation_is_met_or_ignored(socket: Socket) -> None:
 async def test_no_body_is_a_failure(
     socket: Socket, body: bytes, content_type: str, encoding: str
 ) -> None:
-    """Any bytes under any name for them are taken or refused with a status of ours."""
+    """Any bytes in any encoding are accepted or refused with a status of ours."""
     headers = [f"Content-Type: {content_type}".encode("latin-1")]
     if encoding:
         headers.append(f"Content-Encoding: {encoding}".encode())
@@ -216,7 +216,7 @@ async def test_no_header_is_a_failure(
 @MANY
 @given(garbage=st.binary(min_size=1, max_size=300))
 async def test_no_garbage_is_a_failure(socket: Socket, garbage: bytes) -> None:
-    """Bytes that are no HTTP at all are 400 or silence, and the next callback is taken."""
+    """Bytes that are no HTTP at all are 400 or silence, and the next callback is accepted."""
     answer = await socket.send(garbage + b"\r\n\r\n", then_leaves=True)
 
     assert status_of(answer) in {*STATUSES, None}
@@ -234,7 +234,7 @@ async def test_no_framing_is_a_failure(socket: Socket, framing: bytes) -> None:
     assert status_of(answer) in {*STATUSES, None}
 
 
-async def test_what_cannot_be_parsed_is_not_logged(
+async def test_an_unparsable_head_is_not_logged(
     socket: Socket, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A head that is broken next to the secret leaves neither secret nor trace in the log."""
@@ -247,15 +247,15 @@ async def test_what_cannot_be_parsed_is_not_logged(
     assert "Traceback" not in shown.out + shown.err
 
 
-async def test_a_number_of_thousands_of_digits_is_no_id(door: Door) -> None:
-    """What cannot be written out is refused like any other id that is none."""
-    assert (await door.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
+async def test_a_number_of_thousands_of_digits_is_no_id(scene: ListenerScene) -> None:
+    """A number that is too long to print is refused like any other invalid id."""
+    assert (await scene.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
 
 
 async def test_a_callback_in_work_is_answered_when_the_listener_stops(
     bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry
 ) -> None:
-    """What is stored while the listener stops is still acknowledged, and the door is shut."""
+    """A callback that is stored while the listener stops is acknowledged, and no later one is."""
     stopping: list[asyncio.Task[None]] = []
     listener = CallbackListener(
         settings=ListenerSettings(port=0),

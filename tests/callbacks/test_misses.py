@@ -1,4 +1,4 @@
-"""A callback that should have come and did not is counted once, and nothing else is."""
+"""A callback that was expected and did not come is counted once, and nothing else is."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Watched:
     clock: ManualClock
     position: int = 0
 
-    async def ended(self, number: int = 9, **told: object) -> None:
-        """Let a poll show the end of a job group that was created after the flow's task."""
-        await self.seen(number, told)
+    async def ended(self, number: int = 9, **changes: object) -> None:
+        """Observe in a poll the end of a job group that was created after the flow's task."""
+        await self.observed(number, changes)
 
-    async def seen(self, number: int, told: Mapping[str, object]) -> None:
+    async def observed(self, number: int, changes: Mapping[str, object]) -> None:
         observation = Observation(
             key=job_group(number),
             source=Source.POLL,
@@ -51,7 +51,7 @@ class Watched:
             pipeline=Pipeline(kind=PipelineKind.FLOW, id=FLOW),
             ran_for="recipe",
         )
-        await self.observer.observe([msgspec.structs.replace(observation, **told)])
+        await self.observer.observe([msgspec.structs.replace(observation, **changes)])
 
     async def called(self, number: int = 9) -> None:
         """Let a callback of that job group reach the observer."""
@@ -67,7 +67,7 @@ class Watched:
         )
 
     async def passes(self, seconds: float) -> int:
-        """Let time pass, judge, and return how many have been counted as missed so far."""
+        """Advance the clock, evaluate, and return how many misses have been counted so far."""
         await self.clock.advance(seconds)
         while (reached := await self.watch().judge(self.position)) != self.position:
             self.position = reached
@@ -101,7 +101,7 @@ async def watched(
 
 @pytest.mark.parametrize("word", ["Complete", "Failed"])
 async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, word: str) -> None:
-    """Up to two minutes after its end was seen it may come; after that it is missed, once."""
+    """Up to two minutes after its end was observed it may come; after that it is missed, once."""
     await watched.ended(native_status=word)
 
     assert await watched.passes(119) == 0
@@ -110,7 +110,7 @@ async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, wo
 
 
 async def test_each_run_is_evaluated_by_itself(watched: Watched) -> None:
-    """One end that is overdue does not take those with it that are not."""
+    """An overdue end does not count the others that are not overdue."""
     await watched.ended(1)
     await watched.ended(2)
     await watched.clock.advance(100)
@@ -123,7 +123,7 @@ async def test_each_run_is_evaluated_by_itself(watched: Watched) -> None:
 
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_a_callback_that_came_is_not_missed(watched: Watched, is_late: bool) -> None:  # noqa: FBT001 - a row
-    """It counts whether it told the end or came after a poll had told it."""
+    """It counts whether it reported the end or came after a poll had reported it."""
     await watched.ended(native_status="Complete" if is_late else "InProgress")
     await watched.clock.advance(60)
     await watched.called()
@@ -132,7 +132,7 @@ async def test_a_callback_that_came_is_not_missed(watched: Watched, is_late: boo
 
 
 async def test_a_callback_that_waits_for_its_run_is_not_missed(watched: Watched) -> None:
-    """What lies in the inbox has come, though the reader has not got to it yet."""
+    """A callback in the inbox has come, though the reader has not processed it yet."""
     await watched.bus.receive(
         StoredCallback(
             workspace="acme",
@@ -151,7 +151,7 @@ async def test_a_callback_that_waits_for_its_run_is_not_missed(watched: Watched)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "changes",
     [
         {"native_status": "Canceled"},
         {"pipeline": None},
@@ -162,24 +162,24 @@ async def test_a_callback_that_waits_for_its_run_is_not_missed(watched: Watched)
         {"key": RunKey("acme", RunKind.FLOW_RUN, "9")},
     ],
 )
-async def test_where_none_was_to_come_none_is_missed(
-    watched: Watched, told: dict[str, object]
+async def test_an_unexpected_callback_is_not_missed(
+    watched: Watched, changes: dict[str, object]
 ) -> None:
     """Canceled, of a flow without our task, in a plan, or no job group: nothing is expected."""
-    await watched.seen(9, told)
+    await watched.observed(9, changes)
 
     assert await watched.passes(600) == 0
 
 
 async def test_a_run_older_than_the_task_is_not_expected_to_call(watched: Watched) -> None:
-    """A job group that was created before its flow's task may never have heard of it."""
+    """A job group that was created before its flow's task need not call it."""
     await watched.ended(created_at=watched.clock.now() - 2 * MINUTE)
 
     assert await watched.passes(600) == 0
 
 
-async def test_a_parent_that_is_told_late_still_counts(watched: Watched) -> None:
-    """That its flow run belongs to a plan run is often known only after the job group's end."""
+async def test_a_parent_that_becomes_known_late_still_counts(watched: Watched) -> None:
+    """The plan run of a flow run is often known only after the job group's end."""
     flow_run = RunKey("acme", RunKind.FLOW_RUN, "5")
     await watched.ended(parents=Parents(flow_run=flow_run.id))
     await watched.ended(10)
@@ -190,7 +190,7 @@ async def test_a_parent_that_is_told_late_still_counts(watched: Watched) -> None
 
 
 async def test_a_restart_counts_nothing_again(watched: Watched) -> None:
-    """What was judged before a restart is not judged by the next life; what was not, is."""
+    """Ends evaluated before a restart are not evaluated again; the others are."""
     await watched.ended(1)
     counted = await watched.passes(121)
     await watched.ended(2)

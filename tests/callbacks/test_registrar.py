@@ -1,4 +1,4 @@
-"""One webhook task of ours at every flow that should have one, in a workspace that really runs."""
+"""A webhook task of ours at every configured flow, in a workspace that really runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def scene(
 
 @pytest.fixture
 async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scene]:
-    """Where the edition makes no difference, one is enough."""
+    """For tests in which the edition makes no difference, this one is enough."""
     async with open_scene(clock, tmp_path) as opened:
         yield opened
 
@@ -59,16 +59,16 @@ async def test_every_flow_gets_one_task(scene: Scene) -> None:
 
 
 async def test_another_sync_changes_nothing(rl: Scene) -> None:
-    """What is as it should be is read once and left alone."""
+    """A correct task is read once and left alone."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
     before = [task.id for task in rl.tasks()]
-    rl.gate.asked.clear()
+    rl.gate.requests.clear()
     await registrar.sync()
 
     assert [task.id for task in rl.tasks()] == before
-    assert {method for method, _ in rl.gate.asked} == {"GET"}
-    assert len(rl.gate.asked) == len(before)
+    assert {method for method, _ in rl.gate.requests} == {"GET"}
+    assert len(rl.gate.requests) == len(before)
 
 
 async def test_flows_are_chosen_by_id(rl: Scene) -> None:
@@ -80,7 +80,7 @@ async def test_flows_are_chosen_by_id(rl: Scene) -> None:
 
 
 async def test_flows_of_one_name_all_get_a_task(rl: Scene) -> None:
-    """Two flows may have the same name; naming it means both."""
+    """Two flows may have the same name; the name selects both."""
     chosen = rl.flow_ids("Daily sales")
     await rl.registrar(rl.settings("Daily sales", "no such flow")).sync()
 
@@ -89,10 +89,10 @@ async def test_flows_of_one_name_all_get_a_task(rl: Scene) -> None:
 
 
 async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
-    """The workspace calls the listener before any task is made, and never again after."""
+    """The workspace calls the listener before any task is created, and never again after."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
-    methods = [path for method, path in rl.gate.asked if method == "POST"]
+    methods = [path for method, path in rl.gate.requests if method == "POST"]
 
     assert methods[0] == TEST
     assert methods.count(TEST) == 1
@@ -101,7 +101,7 @@ async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
 
 
 async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualClock) -> None:
-    """While the listener refuses the test nothing is registered, and it is tried again later."""
+    """While the listener refuses the test nothing is registered, and it is retried later."""
     registrar = rl.registrar(rl.settings("*", secret=Secret("not the listener's secret")))
     task_statuses = await registrar.sync()
 
@@ -115,14 +115,14 @@ async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualC
 
 
 async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scene) -> None:
-    """A workspace that does not offer the test still gets its tasks."""
+    """A workspace without the test's capability still gets its tasks."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*")).sync()
 
     assert rl.flows_with_tasks() == rl.flow_ids()
 
 
-async def test_what_somebody_deleted_is_made_again(rl: Scene, clock: ManualClock) -> None:
+async def test_a_deleted_task_is_created_again(rl: Scene, clock: ManualClock) -> None:
     """A task that vanished from the workspace is back at the next verification."""
     settings = rl.settings("*", verify_seconds=60.0)
     registrar = rl.registrar(settings)
@@ -146,7 +146,7 @@ async def test_what_somebody_deleted_is_made_again(rl: Scene, clock: ManualClock
     ],
 )
 async def test_changed_settings_make_the_tasks_anew(rl: Scene, change: dict[str, object]) -> None:
-    """Secret, URL and key stand in the task, so a task with former ones is replaced."""
+    """Secret, URL and key are part of the task, so a task with former ones is replaced."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*")).sync()
     before = {task.id for task in rl.tasks()}
@@ -161,8 +161,8 @@ async def test_changed_settings_make_the_tasks_anew(rl: Scene, change: dict[str,
         assert task.headers[SECRET_HEADER] == settings.secret.reveal()
 
 
-async def test_what_is_not_wanted_any_more_is_removed(rl: Scene) -> None:
-    """A flow that the settings do not name any more loses our task, and only ours."""
+async def test_a_task_that_is_no_longer_configured_is_removed(rl: Scene) -> None:
+    """A flow that the settings no longer name loses our task, and only ours."""
     await rl.registrar(rl.settings("*")).sync()
     kept, other = rl.flow_ids()[:2]
     rl.fill(other, count=1)
@@ -173,25 +173,25 @@ async def test_what_is_not_wanted_any_more_is_removed(rl: Scene) -> None:
 
 
 async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> None:
-    """A daemon that is told no URL asks for nothing, except to remove what it made before."""
+    """A daemon without a public URL requests nothing, except to remove its former tasks."""
     off = rl.settings("*", public_url=None)
     await rl.registrar(off).work_on_next()
-    asked_at_first = list(rl.gate.asked)
+    requests_at_first = list(rl.gate.requests)
     await rl.registrar(rl.settings("*")).sync()
     registrar = rl.registrar(off)
     for _ in rl.flow_ids():
         await registrar.work_on_next()
-    rl.gate.asked.clear()
+    rl.gate.requests.clear()
     await registrar.work_on_next()
 
-    assert asked_at_first == []
+    assert requests_at_first == []
     assert rl.tasks() == []
-    assert rl.gate.asked == []
+    assert rl.gate.requests == []
     assert await registered_at(rl.bus, "acme") == {}
 
 
-async def test_a_flow_full_of_others_tasks_is_left_alone(rl: Scene) -> None:
-    """At the product's bound no task is made; it is said, and the other flows are served."""
+async def test_a_flow_full_of_foreign_tasks_is_left_alone(rl: Scene) -> None:
+    """At the product's bound no task is created; the other flows are served."""
     full, nearly = rl.flow_ids()[:2]
     rl.fill(full, count=50)
     rl.fill(nearly, count=49)
@@ -209,7 +209,7 @@ async def test_a_lost_store_makes_no_second_task(scene: Scene) -> None:
     await scene.registrar(scene.settings("*")).sync()
     before = sorted(task.id for task in scene.tasks())
     await scene.lose_the_store()
-    scene.gate.asked.clear()
+    scene.gate.requests.clear()
     task_statuses = await scene.registrar(scene.settings("*")).sync()
 
     assert sorted(task.id for task in scene.tasks()) == before
@@ -221,7 +221,7 @@ async def test_a_lost_store_makes_no_second_task(scene: Scene) -> None:
 
 
 async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) -> None:
-    """What is found at a flow and holds a former secret goes; nothing is left over."""
+    """A task with a former secret is removed from its flow; nothing is left over."""
     rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
     await rl.registrar(rl.settings("*", secret=Secret("the secret of yesterday"))).sync()
     await rl.lose_the_store()
@@ -234,7 +234,7 @@ async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) 
 async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
     rl: Scene, clock: ManualClock
 ) -> None:
-    """A creation that arrived and whose answer was lost is found again instead of repeated."""
+    """A task whose creation was answered by an error is found again instead of created twice."""
     chosen = rl.flow_ids()[0]
     registrar = rl.registrar(rl.settings(str(chosen)))
     rl.gate.lost.add(("POST", TASKS))
@@ -258,8 +258,8 @@ async def test_two_daemons_leave_each_others_tasks_alone(rl: Scene) -> None:
     assert rl.flows_with_tasks() == sorted(2 * rl.flow_ids())
 
 
-async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: ManualClock) -> None:
-    """The refused flow is failed with its reason and asked less and less; the others are served."""
+async def test_a_flow_that_cannot_be_read_delays_no_other(rl: Scene, clock: ManualClock) -> None:
+    """The refused flow fails with its reason and is read less and less; the others are served."""
     closed = rl.flow_ids()[1]
     rl.gate.refuse("GET", f"/v4/flows/{closed}", 403, "AccessControlException")
     registrar = rl.registrar(rl.settings("*"))
@@ -268,7 +268,7 @@ async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: Ma
 
     assert (failed.state, "403" in (failed.reason or "")) == ("failed", True)
     assert states(rl) == {"registered": len(rl.flow_ids()) - 1, "failed": 1}
-    rl.gate.asked.clear()
+    rl.gate.requests.clear()
     for _ in range(3_600):
         await clock.advance(1)
         await registrar.work_on_next()
@@ -279,13 +279,13 @@ async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: Ma
 
 
 async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: ManualClock) -> None:
-    """While the workspace fails nothing is called failed, and it is asked ever less often."""
+    """While the workspace fails no task is failed, and it is requested ever less often."""
     registrar = rl.registrar(rl.settings("*", verify_seconds=60.0))
     await registrar.sync()
     before = registrar.task_statuses()
     await clock.advance(61)
     rl.gate.refuse("GET", "/", 503, "Unavailable")
-    rl.gate.asked.clear()
+    rl.gate.requests.clear()
     passed = 0.0
     while passed < 600:
         pause = await registrar.work_on_next()
@@ -293,14 +293,14 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
         passed += pause
 
     assert registrar.task_statuses() == before
-    assert 1 <= len(rl.gate.asked) <= 12
+    assert 1 <= len(rl.gate.requests) <= 12
     rl.gate.refused.clear()
     with_delay = [await registrar.work_on_next() for _ in range(2)]
     assert all(pause <= 5 for pause in with_delay)
 
 
 async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
-    """When a flow is gone its task goes from our notes, also where the API denies to look."""
+    """The task of a deleted flow leaves the store, also where the API denies the read."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
     gone, hidden = rl.tasks()[:2]
@@ -337,7 +337,7 @@ async def test_a_start_before_the_flows_are_listed_removes_nothing(
 
 
 async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClock) -> None:
-    """What `webhooks delete` took away comes back with `webhooks sync`, not by itself."""
+    """Tasks removed by `webhooks delete` come back with `webhooks sync`, not by themselves."""
     registrar = rl.registrar(rl.settings("*"))
     await registrar.sync()
     chosen = rl.flow_ids()[0]
@@ -353,7 +353,7 @@ async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClo
 
 
 async def test_a_flow_that_is_not_chosen_cannot_be_synchronised(rl: Scene) -> None:
-    """Naming a flow that the settings leave out is an error that says so."""
+    """Naming a flow that the settings leave out is an error with the reason."""
     first, second = rl.flow_ids()[:2]
     registrar = rl.registrar(rl.settings(str(first)))
 
@@ -362,27 +362,27 @@ async def test_a_flow_that_is_not_chosen_cannot_be_synchronised(rl: Scene) -> No
 
 
 @pytest.mark.parametrize("edition", [Edition.LE, Edition.PC])
-async def test_nothing_is_tried_where_tasks_are_not_offered(
+async def test_nothing_is_tried_without_the_capability_of_tasks(
     clock: ManualClock, tmp_path: Path, edition: Edition
 ) -> None:
-    """In the small editions nothing is asked for, and a sync says why."""
+    """In the small editions nothing is requested, and a sync reports why."""
     async with open_scene(clock, tmp_path, edition=edition, is_known=False) as scene:
-        scene.offer()
+        scene.publish_capabilities()
         registrar = scene.registrar(scene.settings("*"))
         for _ in range(3):
             await registrar.work_on_next()
         with pytest.raises(NotAvailableError):
             await registrar.sync()
 
-        assert scene.gate.asked == []
+        assert scene.gate.requests == []
         assert scene.tasks() == []
 
 
 async def test_no_secret_is_shown(rl: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither standings nor log lines repeat a secret, also when the workspace does."""
+    """Neither status nor log lines repeat a secret, also when the workspace does."""
     rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {SECRET}")
     task_statuses = await rl.registrar(rl.settings("*")).sync()
-    told = capsys.readouterr()
+    output = capsys.readouterr()
 
     assert {status.state for status in task_statuses} == {"failed"}
-    assert SECRET not in f"{task_statuses}{told.out}{told.err}"
+    assert SECRET not in f"{task_statuses}{output.out}{output.err}"

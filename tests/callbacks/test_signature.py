@@ -20,16 +20,16 @@ BODY = b'{"job_id":"9"}'
 
 
 def signed(stamp: str, body: bytes, *, key: str = KEY) -> str:
-    """Return the header that the scheme asks for, by the library's one-step function."""
+    """Return the header of the scheme, by the library's one-step function."""
     digest = hmac.digest(key.encode(), stamp.encode() + b"." + body, hashlib.sha256)
     return f"t={stamp},sha256={digest.hex()}"
 
 
 @given(key=st.text(max_size=80), bodies=st.lists(st.binary(max_size=5_000), max_size=4))
-def test_one_verifier_takes_what_its_key_signed_however_often(
+def test_a_verifier_accepts_what_its_key_signed_however_often(
     key: str, bodies: list[bytes]
 ) -> None:
-    """No callback leaves anything behind that the next one is signed with, whatever their sizes."""
+    """No callback changes how the next one is verified, whatever their sizes."""
     verifier = Verifier(Secret(key))
     for body in [*bodies, *bodies]:
         header = signed(str(SECONDS), body, key=key)
@@ -39,17 +39,17 @@ def test_one_verifier_takes_what_its_key_signed_however_often(
 
 @pytest.mark.parametrize("factor", [1, 1_000])
 @pytest.mark.parametrize("late_seconds", [300, -300, 301, -301])
-def test_a_stamp_holds_for_five_minutes(factor: int, late_seconds: int) -> None:
+def test_a_stamp_is_valid_for_five_minutes(factor: int, late_seconds: int) -> None:
     """Seconds and milliseconds are both understood, and an old callback cannot be sent again."""
     header = signed(str(SECONDS * factor), BODY)
     now = NOW + timedelta(seconds=late_seconds)
 
-    is_taken = Verifier(Secret(KEY)).accepts(header, BODY, now=now)
-    assert is_taken == (abs(late_seconds) <= 300)
+    is_accepted = Verifier(Secret(KEY)).accepts(header, BODY, now=now)
+    assert is_accepted == (abs(late_seconds) <= 300)
 
 
 def test_spelling_makes_no_difference_and_another_key_does() -> None:
-    """Spaces and capitals are no reason to refuse; a signature by another key is none at all."""
+    """Spaces and capitals are no reason to refuse; another key is."""
     stamp, digest = signed(str(SECONDS), BODY).split(",sha256=")
     verifier = Verifier(Secret(KEY))
 

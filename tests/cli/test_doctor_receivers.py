@@ -30,7 +30,7 @@ async def test_a_real_alertmanager_accepts_the_check(tmp_path: Path) -> None:
         subject = f"alertmanager 127.0.0.1:{alertmanager.port}"
         assert report[subject].found == "accepted an empty list of alerts"
         assert set(outcomes(report).values()) == {"ok"}
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 @pytest.mark.parametrize("status", [401, 404, 503])
@@ -39,14 +39,14 @@ async def test_a_receiver_that_refuses_fails_and_the_others_are_checked(
 ) -> None:
     """Each has a line of its own, with the answer and the hint."""
     async with PostReceiver() as well, PostReceiver() as ill:
-        ill.judge = lambda _: status
+        ill.status_for = lambda _: status
         settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
         report = await run_checks(tmp_path, alertmanager=settings)
         assert report[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
         line = report[f"alertmanager 127.0.0.1:{ill.port}"]
         assert (line.outcome, line.found) == ("failed", f"accepts no alerts: answered {status}")
         assert "[alertmanager]" in (line.hint or "")
-        assert [post.body for post in (*well.got, *ill.got)] == [b"[]", b"[]"]
+        assert [item.body for item in (*well.requests, *ill.requests)] == [b"[]", b"[]"]
         assert "s3cret" not in str(report)
 
 
@@ -68,7 +68,7 @@ async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) ->
         report = await run_checks(tmp_path, webhook=settings)
         assert report["webhook"].found == "accepts connections; nothing was posted"
         assert report["webhook TLS"].outcome == "ok"
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:

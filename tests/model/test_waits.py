@@ -31,7 +31,7 @@ def test_a_backoff_is_within_its_limits(
     assert min(base_seconds, cap_seconds) <= seconds <= cap_seconds
 
 
-async def test_what_happens_in_time_is_true() -> None:
+async def test_an_event_in_time_returns_true() -> None:
     """The wait ends with the event, and the clock is not awaited any further."""
     clock, happened = ManualClock(), asyncio.Event()
     waiting = asyncio.create_task(
@@ -43,7 +43,7 @@ async def test_what_happens_in_time_is_true() -> None:
     assert await waiting is True
 
 
-async def test_a_wait_that_runs_out_is_false_and_cancels_what_it_waited_for() -> None:
+async def test_a_wait_that_times_out_returns_false_and_cancels_the_event() -> None:
     """Nothing is left running once the time is over."""
     clock, ended = ManualClock(), asyncio.Event()
     waiting = asyncio.create_task(
@@ -69,7 +69,7 @@ async def test_a_cancelled_wait_leaves_no_task_behind() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_what_the_event_raises_is_raised() -> None:
+async def test_an_error_of_the_event_is_raised() -> None:
     """A failure is neither True nor False, and no exception group hides it."""
 
     async def fail() -> None:

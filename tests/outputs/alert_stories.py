@@ -1,4 +1,4 @@
-"""Alerts and their events, told shortly."""
+"""Builders of alerts and their events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = BEGAN + timedelta(minutes=10)
 
 
 def alert(number: int = 1, state: AlertState = AlertState.FIRING, **more: Any) -> Alert:
-    """Return the ``number``-th alert, told of; ``more`` overrides any field."""
+    """Return the ``number``-th alert, already notified; ``more`` overrides any field."""
     pipeline = msgspec.structs.replace(FLOW, id=str(number), name=f"orders {number}")
     made = Alert(
         fingerprint=fingerprint("run_failed", {"workspace": "w", "pipeline_id": pipeline.id}),
@@ -47,27 +47,29 @@ def alert(number: int = 1, state: AlertState = AlertState.FIRING, **more: Any) -
     return msgspec.structs.replace(made, **more)
 
 
-def event_of(told: Alert, event_type: EventType | None = None, *, number: int = 0) -> AlertEvent:
-    """Return the event that tells the alert: fired or resolved, unless another is named."""
+def event_of(
+    instance: Alert, event_type: EventType | None = None, *, number: int = 0
+) -> AlertEvent:
+    """Return the event about the alert: fired or resolved, unless another type is named."""
     if event_type is None:
-        is_over = told.state is AlertState.RESOLVED
+        is_over = instance.state is AlertState.RESOLVED
         event_type = EventType.ALERT_RESOLVED if is_over else EventType.ALERT_FIRED
     transition = event_type.removeprefix("alert.")
     return AlertEvent(
-        id=alert_event_id(told.fingerprint, told.starts_at, transition, number),
+        id=alert_event_id(instance.fingerprint, instance.starts_at, transition, number),
         type=event_type,
-        alert=told,
-        occurred_at=told.ends_at or told.starts_at,
-        recorded_at=(told.ends_at or told.starts_at) + timedelta(seconds=1),
+        alert=instance,
+        occurred_at=instance.ends_at or instance.starts_at,
+        recorded_at=(instance.ends_at or instance.starts_at) + timedelta(seconds=1),
         number=number,
     )
 
 
 def fired(number: int = 1, **more: Any) -> AlertEvent:
-    """Return the event that the ``number``-th alert has fired."""
+    """Return the event that the ``number``-th alert fired."""
     return event_of(alert(number, **more))
 
 
 def resolved(number: int = 1, **more: Any) -> AlertEvent:
-    """Return the event that the ``number``-th alert is over."""
+    """Return the event that the ``number``-th alert resolved."""
     return event_of(alert(number, AlertState.RESOLVED, **more))

@@ -1,4 +1,4 @@
-"""A process that counts the events of a store until it is killed; says so after each batch."""
+"""A process that counts a store's events until it is killed; prints a line after each batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a whole daemon, over a real store and knowledge that a test writes."""
+"""The metrics of a whole daemon, over a real store and live state that a test writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.outputs.metrics_examples import NOON
 
 
 class Daemon:
-    """The metrics of a daemon with a real store; its knowledge is written by the test."""
+    """The metrics of a daemon with a real store; the test writes its live state."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, settings: MetricsSettings) -> None:
         self.bus = bus
@@ -36,7 +36,7 @@ class Daemon:
         self.metrics = self.restarted()
 
     def restarted(self) -> Metrics:
-        """Return the metrics of a process that starts over the same store and knowledge."""
+        """Return the metrics of a process that starts over the same store and live state."""
         return Metrics(
             bus=self.bus,
             live_state=self.live_state.view,
@@ -48,7 +48,7 @@ class Daemon:
             alerting=lambda: self.alerting,
         )
 
-    async def tell(self, *events: Event) -> None:
+    async def emit(self, *events: Event) -> None:
         await self.bus.commit(Change(events=events), timeout_seconds=5)
 
     async def page(self, accept: str = "") -> bytes:

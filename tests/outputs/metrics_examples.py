@@ -1,4 +1,4 @@
-"""Runs, events and pictures that the tests of the metrics share."""
+"""Runs, events and samples that the tests of the metrics share."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def run(
 
 
 def event(state: RunState, event_type: EventType | None = None) -> RunEvent:
-    """Return the event of the run's present status, or another one about it."""
-    told = event_type or STATUS_EVENTS[state.status]
+    """Return the event of the run's status, or another event about the run."""
+    type_ = event_type or STATUS_EVENTS[state.status]
     return RunEvent(
-        id=run_event_id(state.key, told),
-        type=told,
+        id=run_event_id(state.key, type_),
+        type=type_,
         run=state,
         before=None,
         occurred_at=NOON,
@@ -78,7 +78,7 @@ def event(state: RunState, event_type: EventType | None = None) -> RunEvent:
 
 
 def history(state: RunState) -> tuple[RunEvent, ...]:
-    """Return the three events that every run yields."""
+    """Return the three events that every run emits."""
     return (
         event(state, EventType.RUN_QUEUED),
         event(state, EventType.RUN_STARTED),
@@ -90,7 +90,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 def samples(page: bytes) -> dict[Series, float]:
-    """Read a text page into series and their values; a series that is there twice is an error."""
+    """Parse a text page into series and their values; fail on a series that appears twice."""
     found: dict[Series, float] = {}
     for name, labels, value in _lines(page):
         series = (name, frozenset(labels.items()))

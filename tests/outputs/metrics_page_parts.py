@@ -1,4 +1,4 @@
-"""What a workspace told beyond its runs, and what rules hold, for pages that show all of it."""
+"""An inventory and an alerting snapshot, for pages that show all of both."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def quality(pipeline: Pipeline, number: int, name: str | None, *counts: int) -> 
     )
 
 
-def told(pipeline: Pipeline) -> Inventory:
-    """Return something of everything."""
+def full_inventory(pipeline: Pipeline) -> Inventory:
+    """Return an inventory with something in each of its parts."""
     return Inventory(
         objects=figures(flow=3, plan=0),
         tokens=figures(abc=1_800_000_000.0),
@@ -44,7 +44,7 @@ def told(pipeline: Pipeline) -> Inventory:
 
 
 def alerting(pipeline: Pipeline) -> AlertingSnapshot:
-    """Return a picture of rules that has learned something of a plan and expects its start."""
+    """Return an alerting snapshot with a learned limit and an expected start of a plan."""
     learned = LearnedLimit(
         workspace="one", kind=RunKind.PLAN_RUN, pipeline=pipeline, seconds=900.0, runs=12
     )

@@ -46,8 +46,8 @@ def settings_for(url: str, **more: Any) -> MqttSettings:
     return msgspec.structs.replace(settings, **more)
 
 
-class Heard(Struct, frozen=True):
-    """One message that a subscriber received."""
+class ReceivedMessage(Struct, frozen=True):
+    """A message that a subscriber received."""
 
     topic: str
     payload: bytes
@@ -59,15 +59,15 @@ class Heard(Struct, frozen=True):
 
 
 class Subscriber:
-    """Listens to everything, on a connection of its own."""
+    """Subscribes to all topics, on its own connection."""
 
     def __init__(self, port: int, *, keep_session_as: str | None = None) -> None:
         self._port = port
         self._session = keep_session_as
-        self._heard = asyncio.Condition()
+        self._arrived = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._is_subscribed = asyncio.Event()
-        self.messages: list[Heard] = []
+        self.messages: list[ReceivedMessage] = []
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._listen())
@@ -85,21 +85,21 @@ class Subscriber:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def on(self, end: str) -> list[Heard]:
-        """Return the messages on topics that end so, oldest first."""
+    def on(self, end: str) -> list[ReceivedMessage]:
+        """Return the messages on topics that end with ``end``, oldest first."""
         return [message for message in self.messages if message.topic.endswith(end)]
 
     def retained(self) -> dict[str, bytes]:
-        """Return what the broker held, by topic, as of the subscription."""
+        """Return what the broker retained at the time of the subscription, by topic."""
         return {message.topic: message.payload for message in self.messages if message.is_retained}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was heard fulfils the condition."""
-        async with asyncio.timeout(LIMIT_SECONDS), self._heard:
-            await self._heard.wait_for(condition)
+        """Wait until the received messages fulfil the condition."""
+        async with asyncio.timeout(LIMIT_SECONDS), self._arrived:
+            await self._arrived.wait_for(condition)
 
-    async def hear_all(self) -> None:
-        """Return when everything that the broker had for us by now was heard."""
+    async def receive_all(self) -> None:
+        """Return when everything that the broker had for this subscriber has arrived."""
         fence = f"fence/{len(self.messages)}"
         await self._client.publish(fence, b"", qos=1)
         await self.until(lambda: bool(self.on(fence)))
@@ -116,27 +116,27 @@ class Subscriber:
             await client.subscribe("#", qos=1)
             self._is_subscribed.set()
             async for message in client.messages:
-                async with self._heard:
-                    self.messages.append(_heard(message))
-                    self._heard.notify_all()
+                async with self._arrived:
+                    self.messages.append(received_message(message))
+                    self._arrived.notify_all()
 
 
-def _heard(message: aiomqtt.Message) -> Heard:
+def received_message(message: aiomqtt.Message) -> ReceivedMessage:
     assert isinstance(message.payload, bytes)
-    told = message.properties
-    properties = {} if told is None else told.json()  # type: ignore[no-untyped-call]  # paho's
-    return Heard(message.topic.value, message.payload, message.retain, properties)
+    packed = message.properties
+    properties = {} if packed is None else packed.json()  # type: ignore[no-untyped-call]  # paho's
+    return ReceivedMessage(message.topic.value, message.payload, message.retain, properties)
 
 
 class MqttScene:
-    """An output that runs between `start` and `stop`, on a store that outlives it."""
+    """An MQTT output that runs between `start` and `stop`, on a store that outlives it."""
 
     def __init__(self, folder: Path, settings: MqttSettings) -> None:
         self._folder = folder
         self.settings = settings
         self.clock = SystemClock()
         self.live_state = LiveState(["w"])
-        self.picture = AlertingSnapshot()
+        self.snapshot = AlertingSnapshot()
         self.registry = CollectorRegistry()
         self._task: asyncio.Task[None] | None = None
 
@@ -155,7 +155,7 @@ class MqttScene:
         await self.bus.close()
 
     async def start(self, *, is_connected: bool = True) -> None:
-        """Run the output; return when it is connected, unless told not to wait for that."""
+        """Run the output; return when it is connected, unless that wait is switched off."""
         self.registry = CollectorRegistry()
         self.output = MqttOutput(
             self.settings,
@@ -165,7 +165,7 @@ class MqttScene:
             registry=self.registry,
             metrics=DeliveryMetrics(self.registry),
             info=INFO,
-            alerting=lambda: self.picture,
+            alerting=lambda: self.snapshot,
         )
         self._task = asyncio.create_task(self.output.run())
         await self.until(lambda: self.output.is_connected or not is_connected)
@@ -177,7 +177,7 @@ class MqttScene:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    async def tell(self, *events: Event) -> None:
+    async def emit(self, *events: Event) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -190,7 +190,7 @@ class MqttScene:
                 await self.clock.sleep(0.005)
 
     async def until_delivered(self) -> None:
-        """Wait until all that the log holds is acknowledged and the position durable."""
+        """Wait until all events of the log are acknowledged and the position is durable."""
         assert await self.output.drain(timeout_seconds=LIMIT_SECONDS)
 
     def metric(self, name: str, **labels: str) -> float | None:

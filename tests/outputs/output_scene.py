@@ -32,17 +32,17 @@ QUICK = DeliverySettings(
 
 
 class Killed(BaseException):
-    """The process is gone. Nothing of ours may catch it."""
+    """The process is killed. No code of ours may catch it."""
 
 
 class MortalBus:
-    """A store as one process has it: once that is dead, it stores nothing more."""
+    """A store as a single process has it: once the process is dead, it stores nothing more."""
 
-    def __init__(self, bus: SqliteBus, *, cut: int | None = None, is_taken: bool = False) -> None:
-        """``cut`` is the step at which it dies, counted from 1, before it is taken or after."""
+    def __init__(self, bus: SqliteBus, *, cut: int | None = None, is_stored: bool = False) -> None:
+        """``cut`` is the step at which it dies, counted from 1, before it is stored or after."""
         self._bus = bus
         self._cut = cut
-        self._is_taken = is_taken
+        self._is_stored = is_stored
         self.is_dead = False
         self.steps = 0
 
@@ -52,7 +52,7 @@ class MortalBus:
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         self.steps += 1
         is_cut = self.steps == self._cut
-        if not self.is_dead and (not is_cut or self._is_taken):
+        if not self.is_dead and (not is_cut or self._is_stored):
             await self._bus.advance(step, timeout_seconds=timeout_seconds)
         self.is_dead |= is_cut
         if self.is_dead:
@@ -68,13 +68,13 @@ class RunningOutput(Output, Protocol):
 
 
 class OutputScene:
-    """``make`` builds the output for each life anew, as a new process does."""
+    """``make`` builds the output anew for each life, as a new process does."""
 
     def __init__(self, folder: Path, make: Callable[[OutputScene], RunningOutput]) -> None:
         self._folder = folder
         self._make = make
         self.clock = SystemClock()
-        self.picture = AlertingSnapshot()
+        self.snapshot = AlertingSnapshot()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -99,9 +99,9 @@ class OutputScene:
         self.metrics = DeliveryMetrics(self.registry)
         return self._make(self)
 
-    async def start(self, *, cut: int | None = None, is_taken: bool = False) -> None:
-        """Run the output; ``cut`` and ``is_taken`` say at which step of the store it dies."""
-        self.store = MortalBus(self.bus, cut=cut, is_taken=is_taken)
+    async def start(self, *, cut: int | None = None, is_stored: bool = False) -> None:
+        """Run the output; ``cut`` and ``is_stored`` define at which step of the store it dies."""
+        self.store = MortalBus(self.bus, cut=cut, is_stored=is_stored)
         self.output = self._build()
         self._task = asyncio.create_task(self.output.run())
 
@@ -121,15 +121,15 @@ class OutputScene:
             await asyncio.wait([task])
             assert task.cancelled() or task.exception() is not None
 
-    async def tell(self, *events: Event) -> None:
+    async def emit(self, *events: Event) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until_delivered(self) -> None:
-        """Wait until all that the log holds is settled and the position durable."""
+        """Wait until all events of the log are processed and the position is durable."""
         assert await self.is_delivered()
 
     async def is_delivered(self) -> bool:
-        """Wait likewise, but return False if the output dies at the step that was named."""
+        """Wait likewise, but return False if the output dies at its cut."""
         assert self._task is not None
         drained = asyncio.create_task(self.output.drain(timeout_seconds=LIMIT_SECONDS))
         await asyncio.wait([drained, self._task], return_when=asyncio.FIRST_COMPLETED)

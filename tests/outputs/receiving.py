@@ -1,4 +1,4 @@
-"""An HTTP receiver that remembers what it was posted and answers as the test says."""
+"""An HTTP receiver that records the requests it receives and answers as the test configures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from msgspec import Struct
 from tests.app.eventually import pause
 
 LIMIT_SECONDS = 15.0
-DEAF = 0  # stands where a status stands: no answer at all
+DEAF = 0  # in place of a status: no answer at all
 BROKEN = -1  # the connection is cut instead of an answer
 
 
-class Got(Struct, frozen=True):
-    """One request as it came, and what it was answered."""
+class ReceivedRequest(Struct, frozen=True):
+    """A request as it arrived, and the status it was answered with."""
 
     path: str
     headers: dict[str, str]
@@ -33,14 +33,14 @@ class Got(Struct, frozen=True):
 
 
 class PostReceiver:
-    """Listens on a free port, or again on the one that it had."""
+    """Listens on a free port; after a restart on the same port."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
         self.port = 0
-        self.got: list[Got] = []
+        self.requests: list[ReceivedRequest] = []
         self.answers: deque[int] = deque()  # statuses of the next answers; then 200
-        self.judge: Callable[[bytes], int] | None = None  # takes precedence
+        self.status_for: Callable[[bytes], int] | None = None  # takes precedence
         self.headers: dict[str, str] = {}
         self.text = ""
         self.pause_seconds = 0.0  # before each answer
@@ -55,9 +55,9 @@ class PostReceiver:
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
 
     @property
-    def taken(self) -> list[Got]:
-        """What was answered with a success."""
-        return [run for run in self.got if 200 <= run.status < 300]
+    def accepted(self) -> list[ReceivedRequest]:
+        """Return the requests that were answered with a success."""
+        return [request for request in self.requests if 200 <= request.status < 300]
 
     async def start(self) -> None:
         self._closing.clear()
@@ -91,7 +91,7 @@ class PostReceiver:
         await self.stop()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was received fulfils the condition."""
+        """Wait until the received requests fulfil the condition."""
         async with asyncio.timeout(LIMIT_SECONDS), self._has_more:
             await self._has_more.wait_for(condition)
 
@@ -102,8 +102,8 @@ class PostReceiver:
             body = await request.read()
             status = self._status(body)
             async with self._has_more:
-                got = Got(request.path, dict(request.headers), body, status)
-                self.got.append(got)
+                received = ReceivedRequest(request.path, dict(request.headers), body, status)
+                self.requests.append(received)
                 self._has_more.notify_all()
             await pause(self.pause_seconds)
             if status == DEAF:
@@ -115,6 +115,6 @@ class PostReceiver:
             self._at_once -= 1
 
     def _status(self, body: bytes) -> int:
-        if self.judge is not None:
-            return self.judge(body)
+        if self.status_for is not None:
+            return self.status_for(body)
         return self.answers.popleft() if self.answers else 200

@@ -1,4 +1,4 @@
-"""Runs and their events, told shortly."""
+"""Builders of runs and their events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_state(run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -
 
 
 def run_event(run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -> RunEvent:
-    """Return the event of a run's transition to ``status``; ``more`` goes to the run."""
+    """Return the event of a run's transition to ``status``; ``more`` overrides its fields."""
     state = run_state(run_id, status, **more)
     event_type = STATUS_EVENTS[status]
     return RunEvent(
@@ -55,7 +55,7 @@ def run_event(run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -
 
 
 def detailed_event(run_id: str = "1") -> RunEvent:
-    """Return the event that a job group's records were read."""
+    """Return the event that a job group's job records were read."""
     event = run_event(run_id, Status.SUCCEEDED)
     return msgspec.structs.replace(
         event,
@@ -80,5 +80,5 @@ def workspace_event(what: str = "edition", number: int = 1) -> WorkspaceEvent:
 
 
 def change(*events: Event) -> Change:
-    """Return the commit that tells these events."""
+    """Return the change that commits these events."""
     return Change(events=events)

@@ -1,4 +1,4 @@
-"""What an alert's message says, and how large it may become."""
+"""Content and size limit of alert messages."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from monitor.outputs.cloudevent_schemas import json_schemas
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from tests.outputs.alert_stories import ENDED, alert, event_of, fired, resolved
 
-ALERT_TYPES = [item for item in EventType if item.startswith("alert.")]
+ALERT_TYPES = [event_type for event_type in EventType if event_type.startswith("alert.")]
 
 
-def told(event: AlertEvent, *, position: int = 42) -> dict[str, Any]:
+def decoded(event: AlertEvent, *, position: int = 42) -> dict[str, Any]:
     """Return the message as a subscriber decodes it."""
     message: dict[str, Any] = json.loads(encode(message_of(event, position=position)))
     return message
 
 
-def test_a_resolved_alert_is_told_with_all_attributes() -> None:
+def test_a_resolved_alert_is_published_with_all_attributes() -> None:
     """The envelope is that of every event; the data has Alertmanager's names."""
     key = alert().fingerprint
-    assert told(resolved()) == {
+    assert decoded(resolved()) == {
         "specversion": "1.0",
         "id": f"alert:{key}:20241121T093000000000Z:resolved",
         "source": "/dataprep/w/alert/run_failed",
@@ -67,17 +67,17 @@ def test_a_resolved_alert_is_told_with_all_attributes() -> None:
         (EventType.ALERT_RESOLVED, Severity.CRITICAL, "INFO"),
     ],
 )
-def test_the_severity_is_that_of_what_is_told(
+def test_the_severity_follows_the_state_of_the_alert(
     event_type: EventType, severity: Severity, text: str
 ) -> None:
-    """An end is no error, and nor is what somebody has silenced."""
-    assert told(event_of(alert(severity=severity), event_type))["severitytext"] == text
+    """Neither a resolved nor a silenced alert has the severity of an error."""
+    assert decoded(event_of(alert(severity=severity), event_type))["severitytext"] == text
 
 
 def test_an_alert_about_the_daemon_has_the_bridge_as_its_source() -> None:
-    """The reserved name stands where a workspace's name stands."""
+    """The reserved name replaces the workspace's name."""
     event = fired(workspace=BRIDGE, kind=None, pipeline=None, run=None)
-    assert told(event)["source"] == "/dataprep/bridge/alert/run_failed"
+    assert decoded(event)["source"] == "/dataprep/bridge/alert/run_failed"
 
 
 @pytest.mark.parametrize("text", ["x" * 200_000, "\x01" * 60_000, "\N{SNOWMAN}" * 60_000])
@@ -94,7 +94,7 @@ def test_long_texts_are_cut_and_marked(text: str) -> None:
 
 
 def test_an_alert_that_cannot_be_made_small_is_refused() -> None:
-    """Where its labels are to blame, it is refused instead of mutilated."""
+    """A message whose labels are too large is refused, not mutilated."""
     event = fired(labels={"pipeline": "x" * PAYLOAD_BYTES_LIMIT})
     with pytest.raises(OutputRefusedError, match="bytes are more"):
         encode(message_of(event, position=1))
@@ -103,14 +103,16 @@ def test_an_alert_that_cannot_be_made_small_is_refused() -> None:
 @pytest.mark.parametrize("event_type", ALERT_TYPES)
 @pytest.mark.parametrize("more", [{}, {"ends_at": ENDED, "run": None, "facts": {"a": None}}])
 def test_every_transition_fits_its_schema(event_type: EventType, more: dict[str, Any]) -> None:
-    """A message is valid by the schema of its type, by no other's, and all its data is required."""
+    """A message is valid by the schema of its type only, and all its data is required."""
     schema = json_schemas()[type_name(event_type)]
-    message = told(event_of(alert(1, **more), event_type, number=1))
+    message = decoded(event_of(alert(1, **more), event_type, number=1))
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(message)
     data = schema["$defs"]["AlertEventData"]
     assert set(message["data"]) == set(data["properties"]) == set(data["required"])
-    others = [
+    other_schemas = [
         json_schema for name, json_schema in json_schemas().items() if name != type_name(event_type)
     ]
-    assert not any(Draft202012Validator(other).is_valid(message) for other in others)
+    assert not any(
+        Draft202012Validator(other_schema).is_valid(message) for other_schema in other_schemas
+    )

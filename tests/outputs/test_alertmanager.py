@@ -1,4 +1,4 @@
-"""What an Alertmanager is posted, and what becomes of alerts that it does not take."""
+"""What is posted to an Alertmanager, and what happens to alerts that it does not accept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.settings import AlertmanagerSettings
 from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
-from tests.outputs.receiving import BROKEN, Got, PostReceiver
+from tests.outputs.receiving import BROKEN, PostReceiver, ReceivedRequest
 from tests.outputs.stories import run_event
 
 NOW = datetime(2024, 11, 21, 10, tzinfo=UTC)
@@ -28,15 +28,15 @@ NOW = datetime(2024, 11, 21, 10, tzinfo=UTC)
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[PostReceiver]:
-    """Return a receiver that stands where an Alertmanager would."""
+    """Return a receiver in place of an Alertmanager."""
     async with PostReceiver() as made:
         yield made
 
 
 @pytest.fixture
 async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
-    """Return a scene around one Alertmanager, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as made:
+    """Return a scene with one Alertmanager, whose output is not yet running."""
+    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as made:
         yield made
 
 
@@ -50,24 +50,24 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
         bus=scene.store,
         clock=scene.clock,
         metrics=scene.metrics,
-        alerting=lambda: scene.picture,
+        alerting=lambda: scene.snapshot,
     )
 
 
 def posted(alert: Alert, *, now: datetime = NOW) -> dict[str, Any]:
-    """Return what an Alertmanager reads of one alert."""
+    """Return the alert as the Alertmanager decodes it."""
     (read,) = msgspec.json.decode(body_of([alert], now=now, resend_seconds=60))
     assert isinstance(read, dict)
     return read
 
 
-def ids(got: Got) -> list[str]:
-    """Return whose alerts one request told, by the ids of their pipelines."""
-    return [item["labels"]["pipeline_id"] for item in got.json()]
+def ids(request: ReceivedRequest) -> list[str]:
+    """Return the pipeline ids of the alerts in a request."""
+    return [posted_alert["labels"]["pipeline_id"] for posted_alert in request.json()]
 
 
-def test_a_firing_alert_lapses_unless_it_is_told_again() -> None:
-    """Its end lies four intervals ahead; labels and annotations are those of the episode."""
+def test_a_firing_alert_lapses_unless_it_is_repeated() -> None:
+    """Its `endsAt` lies four intervals ahead; labels and annotations are those of the alert."""
     read = posted(alert(1))
     assert read["startsAt"] == "2024-11-21T09:30:00Z"
     assert read["endsAt"] == "2024-11-21T10:04:00Z"
@@ -77,7 +77,7 @@ def test_a_firing_alert_lapses_unless_it_is_told_again() -> None:
 
 
 def test_a_resolved_alert_carries_its_end() -> None:
-    """The end is that of the evidence, not the moment of telling."""
+    """`endsAt` is the time of the evidence, not the time of the notification."""
     assert posted(alert(1, AlertState.RESOLVED))["endsAt"] == "2024-11-21T09:40:00Z"
 
 
@@ -93,14 +93,14 @@ def test_a_resolved_alert_carries_its_end() -> None:
 def test_an_end_is_never_ahead_nor_before_the_start(
     starts_at: datetime, ends_at: datetime | None
 ) -> None:
-    """A workspace whose clock is ahead keeps no alert alive, nor makes one that is refused."""
+    """A workspace whose clock is ahead neither keeps an alert alive nor gets it refused."""
     read = posted(alert(1, AlertState.RESOLVED, starts_at=starts_at, ends_at=ends_at))
-    told = [datetime.fromisoformat(read[text]) for text in ("startsAt", "endsAt")]
-    assert told[0] <= told[1] <= NOW
+    times = [datetime.fromisoformat(read[text]) for text in ("startsAt", "endsAt")]
+    assert times[0] <= times[1] <= NOW
 
 
-def test_what_is_known_beside_the_rule_becomes_annotations() -> None:
-    """Flapping, silences of ours and the address of the run are told, never as labels."""
+def test_facts_beside_the_rule_become_annotations() -> None:
+    """Flapping, local silences and the run's address are annotations, never labels."""
     facts = {"url": "https://example.org/jobs/91"}
     read = posted(alert(1, is_flapping=True, muted_by=("silence:3",), facts=facts))
     assert read["annotations"]["flapping"] == "true"
@@ -110,176 +110,179 @@ def test_what_is_known_beside_the_rule_becomes_annotations() -> None:
 
 
 async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostReceiver) -> None:
-    """Both are posted to the API of version 2, and other events are passed over."""
+    """Both are posted to the API of version 2; other events are skipped."""
     await scene.start()
-    await scene.tell(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
-    await scene.tell(resolved(1))
+    await scene.emit(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
+    await scene.emit(resolved(1))
     await scene.until_delivered()
-    told = [item for got in receiver.got for item in got.json()]
-    assert {got.path for got in receiver.got} == {"/api/v2/alerts"}
-    assert len(told) == 2
-    assert told[1]["endsAt"] == ENDED.isoformat().replace("+00:00", "Z")
+    alerts = [posted_alert for request in receiver.requests for posted_alert in request.json()]
+    assert {request.path for request in receiver.requests} == {"/api/v2/alerts"}
+    assert len(alerts) == 2
+    assert alerts[1]["endsAt"] == ENDED.isoformat().replace("+00:00", "Z")
     assert (scene.count("delivered"), scene.count("skipped")) == (2, 2)
 
 
-async def test_a_storm_takes_few_requests(scene: OutputScene, receiver: PostReceiver) -> None:
-    """Five hundred alerts are told once each, at most 64 in one request."""
-    await scene.tell(*[fired(number) for number in range(500)])
+async def test_a_storm_needs_few_requests(scene: OutputScene, receiver: PostReceiver) -> None:
+    """Five hundred alerts are posted once each, at most 64 in a request."""
+    await scene.emit(*[fired(number) for number in range(500)])
     await scene.start()
     await scene.until_delivered()
-    told = [id_ for got in receiver.got for id_ in ids(got)]
-    assert told == [str(number) for number in range(500)]
-    assert max(len(ids(got)) for got in receiver.got) <= 64
-    assert len(receiver.got) <= 20
+    posted_ids = [id_ for request in receiver.requests for id_ in ids(request)]
+    assert posted_ids == [str(number) for number in range(500)]
+    assert max(len(ids(request)) for request in receiver.requests) <= 64
+    assert len(receiver.requests) <= 20
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401, 404, 302, BROKEN])
-async def test_an_alertmanager_that_cannot_take_them_is_asked_again(
+async def test_an_alertmanager_that_cannot_accept_alerts_is_retried(
     scene: OutputScene, receiver: PostReceiver, status: int
 ) -> None:
-    """No alert is lost or becomes a dead letter, whatever it answers meanwhile."""
+    """No alert is lost or becomes a dead letter, whatever the Alertmanager answers meanwhile."""
     receiver.answers.extend([status, status])
     await scene.start()
-    await scene.tell(fired(1), fired(2))
+    await scene.emit(fired(1), fired(2))
     await scene.until_delivered()
-    assert {id_ for got in receiver.taken for id_ in ids(got)} == {"1", "2"}
+    assert {id_ for request in receiver.accepted for id_ in ids(request)} == {"1", "2"}
     assert await scene.letters() == []
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-async def test_an_alertmanager_with_another_time_is_told_by_its_own(
+async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
     scene: OutputScene, receiver: PostReceiver, hours: int
 ) -> None:
-    """What its answer shows to have lapsed, or not to have ended, is posted again at once."""
+    """An alert that its answer shows as lapsed, or as not ended, is posted again at once."""
     theirs = scene.clock.now() + timedelta(hours=hours)
     receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
     await scene.start()
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     await scene.until_delivered()
-    await scene.tell(resolved(2, ends_at=scene.clock.now()))
+    await scene.emit(resolved(2, ends_at=scene.clock.now()))
     await scene.until_delivered()
     lapses, ends = (
-        datetime.fromisoformat(got.json()[0]["endsAt"])
-        for got in (receiver.got[1], receiver.got[2])
+        datetime.fromisoformat(request.json()[0]["endsAt"])
+        for request in (receiver.requests[1], receiver.requests[2])
     )
     assert abs(lapses - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
     assert ends <= theirs + timedelta(seconds=10)
-    assert [ids(got) for got in receiver.got] == [["1"], ["1"], ["2"]]
+    assert [ids(request) for request in receiver.requests] == [["1"], ["1"], ["2"]]
 
 
-async def test_the_standing_says_whether_it_answers(
+async def test_the_status_shows_whether_it_answers(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:
-    """After a failure it names the answer, until the next request goes well."""
-    receiver.judge = lambda _: 503
+    """After a failure the status names the answer, until the next request succeeds."""
+    receiver.status_for = lambda _: 503
     await scene.start()
     output = scene.output
     assert isinstance(output, AlertmanagerOutput)
     assert output.is_well
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     await scene.until(lambda: not output.is_well)
     assert output.status.startswith("does not answer: answered 503")
-    receiver.judge = None
+    receiver.status_for = None
     await scene.until_delivered()
     assert (output.is_well, output.status) == (True, "no request failed last")
 
 
-async def test_one_that_is_refused_keeps_no_other_back(
-    scene: OutputScene, receiver: PostReceiver
-) -> None:
-    """Of many in one request the refused one alone becomes a dead letter, with the reason."""
-    receiver.judge = lambda body: 400 if b'"bad-label"' in body else 200
+async def test_a_refused_alert_delays_no_other(scene: OutputScene, receiver: PostReceiver) -> None:
+    """Of the alerts in a request only the refused becomes a dead letter, with the reason."""
+    receiver.status_for = lambda body: 400 if b'"bad-label"' in body else 200
     receiver.text = 'invalid label "bad-label"'
     bad = fired(2, labels={**alert(2).labels, "bad-label": "x"})
-    await scene.tell(fired(1), bad, fired(3))
+    await scene.emit(fired(1), bad, fired(3))
     await scene.start()
     await scene.until_delivered()
     (letter,) = await scene.letters()
     assert letter.event.id == bad.id
     assert "bad-label" in letter.reason
-    assert [id_ for got in receiver.taken for id_ in ids(got)] == ["1", "3"]
+    assert [id_ for request in receiver.accepted for id_ in ids(request)] == ["1", "3"]
 
 
-async def test_what_stands_is_told_again(tmp_path: Path, receiver: PostReceiver) -> None:
-    """Each interval tells every alert that goes on, also one that fired in a former life."""
+async def test_firing_alerts_are_repeated(tmp_path: Path, receiver: PostReceiver) -> None:
+    """Each interval repeats every firing alert, also one that fired before a restart."""
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
+        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
     ) as scene:
-        untold = alert(3, is_notified=False, muted_by=("mute",))
+        unnotified = alert(3, is_notified=False, muted_by=("mute",))
         pending = alert(4, AlertState.PENDING, is_notified=False)
-        scene.picture = AlertingSnapshot(alerts=(alert(1), alert(2), untold, pending))
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2), unnotified, pending))
         await scene.start()
-        await receiver.until(lambda: len(receiver.taken) >= 3)
-        assert {tuple(ids(got)) for got in receiver.taken} == {("1", "2")}
+        await receiver.until(lambda: len(receiver.accepted) >= 3)
+        assert {tuple(ids(request)) for request in receiver.accepted} == {("1", "2")}
 
 
-async def test_telling_again_never_revives_what_is_over(
+async def test_a_repetition_never_revives_a_resolved_alert(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """An end that the log told counts, although the picture may lag behind it; it is repeated."""
+    """A resolved event of the log outweighs a lagging snapshot, and is repeated."""
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
+        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
     ) as scene:
-        scene.picture = AlertingSnapshot(alerts=(alert(1),))
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1),))
         await scene.start()
-        await scene.tell(fired(1), resolved(1))
+        await scene.emit(fired(1), resolved(1))
         await scene.until_delivered()
-        told = len(receiver.got)
-        await receiver.until(lambda: len(receiver.got) >= told + 3)
-        ends = [item["endsAt"] for got in receiver.got[told:] for item in got.json()]
+        posted_before = len(receiver.requests)
+        await receiver.until(lambda: len(receiver.requests) >= posted_before + 3)
+        ends = [
+            posted_alert["endsAt"]
+            for request in receiver.requests[posted_before:]
+            for posted_alert in request.json()
+        ]
         assert set(ends) == {ENDED.isoformat().replace("+00:00", "Z")}
 
 
-async def test_a_new_episode_is_told_again_after_an_old_end(
+async def test_a_new_alert_is_repeated_after_an_old_end(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """An end holds back the episode that it ended, not the next one."""
+    """A resolved alert suppresses only its own repetitions, not those of the next alert."""
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
+        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
     ) as scene:
         await scene.start()
-        await scene.tell(resolved(1))
+        await scene.emit(resolved(1))
         await scene.until_delivered()
         anew = BEGAN + timedelta(hours=1)
-        scene.picture = AlertingSnapshot(alerts=(alert(1, starts_at=anew),))
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1, starts_at=anew),))
         await receiver.until(
             lambda: any(
-                item["endsAt"] > item["startsAt"] and item["startsAt"] != "2024-11-21T09:30:00Z"
-                for got in receiver.taken
-                for item in got.json()
+                posted_alert["endsAt"] > posted_alert["startsAt"]
+                and posted_alert["startsAt"] != "2024-11-21T09:30:00Z"
+                for request in receiver.accepted
+                for posted_alert in request.json()
             )
         )
-        newest = receiver.taken[-1].json()[0]
+        newest = receiver.accepted[-1].json()[0]
         assert datetime.fromisoformat(newest["startsAt"]) == anew
 
 
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:
-    """Those beside it are repeated on, and it is not asked about again and again."""
-    receiver.judge = lambda body: 400 if b'"2"' in body else 200
+    """The other alerts are repeated on, and the refused one is not posted again and again."""
+    receiver.status_for = lambda body: 400 if b'"2"' in body else 200
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
+        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.05)
     ) as scene:
-        scene.picture = AlertingSnapshot(alerts=(alert(1), alert(2)))
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2)))
         await scene.start()
-        await receiver.until(lambda: len(receiver.taken) >= 4)
-        assert [got.status for got in receiver.got].count(400) == 2
-        assert {tuple(ids(got)) for got in receiver.taken} == {("1",)}
+        await receiver.until(lambda: len(receiver.accepted) >= 4)
+        assert [request.status for request in receiver.requests].count(400) == 2
+        assert {tuple(ids(request)) for request in receiver.accepted} == {("1",)}
 
 
 async def test_each_alertmanager_has_its_own_position(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """One that is down for a while misses nothing, and the other need not wait for it."""
-    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as scene:
+    """An Alertmanager that is down misses nothing, and the other does not wait for it."""
+    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as scene:
         await receiver.stop()
         await scene.start()
-        await scene.tell(fired(1))
+        await scene.emit(fired(1))
         await scene.until(lambda: scene.count("failed") > 0)
         await scene.stop()
         await receiver.start()
         await scene.start()
         await scene.until_delivered()
-        assert [id_ for got in receiver.taken for id_ in ids(got)] == ["1"]
+        assert [id_ for request in receiver.accepted for id_ in ids(request)] == ["1"]
     urls = ("http://one:9093", "https://two/alerts/")
     assert consumers(AlertmanagerSettings(urls=urls)) == [
         "alertmanager:one:9093",
@@ -290,17 +293,17 @@ async def test_each_alertmanager_has_its_own_position(
 async def test_credentials_are_sent_and_never_shown(
     tmp_path: Path, receiver: PostReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the standing nor a dead letter repeats what was sent to whoever refuses it."""
+    """Neither the status nor a dead letter repeats the credentials that were sent."""
     hidden = {"username": "ada", "password": Secret("s3cret-pass")}
-    receiver.judge = lambda _: 400
+    receiver.status_for = lambda _: 400
     pair = base64.b64encode(b"ada:s3cret-pass").decode()
     receiver.text = f"you sent Basic {pair}, or {pair}"
-    async with OutputScene(tmp_path, lambda item: output_for(item, receiver, **hidden)) as scene:
+    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver, **hidden)) as scene:
         await scene.start()
-        await scene.tell(fired(1))
+        await scene.emit(fired(1))
         await scene.until_delivered()
         (letter,) = await scene.letters()
-        assert receiver.got[0].headers["Authorization"] == f"Basic {pair}"
+        assert receiver.requests[0].headers["Authorization"] == f"Basic {pair}"
         assert letter.reason == "answered 400: you sent ***, or ***"
         shown = f"{letter.reason} {vars(scene.output)} {caplog.text}"
         assert "s3cret" not in shown

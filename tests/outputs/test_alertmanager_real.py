@@ -1,4 +1,4 @@
-"""A real Alertmanager: what it makes of what it is told, and whom it notifies of what."""
+"""A real Alertmanager: which alerts it holds, and which notifications it sends."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HOUR = timedelta(hours=1)
 
 
 class Notified(PostReceiver):
-    """Counts what an Alertmanager notified: how often each alert as firing, as resolved."""
+    """Counts an Alertmanager's notifications: how often each alert as firing, as resolved."""
 
     @property
     def counts(self) -> Counter[tuple[str, str]]:
         return Counter(
             (alert["labels"]["pipeline_id"], alert["status"])
-            for got in self.got
-            for alert in got.json()["alerts"]
+            for request in self.requests
+            for alert in request.json()["alerts"]
         )
 
     def is_notified(self, numbers: range, status: str) -> bool:
@@ -41,20 +41,20 @@ class Notified(PostReceiver):
 
 @pytest.fixture
 async def notified() -> AsyncIterator[Notified]:
-    """Return the receiver at the end of the line."""
+    """Return the receiver of the notifications."""
     async with Notified() as made:
         yield made
 
 
 @pytest.fixture
 async def alertmanager(tmp_path: Path, notified: Notified) -> AsyncIterator[Alertmanager]:
-    """Return an Alertmanager that notifies of each pipeline by itself."""
+    """Return an Alertmanager that notifies of each pipeline separately."""
     async with Alertmanager(tmp_path, notify_url=notified.url, group_by="pipeline_id") as made:
         yield made
 
 
 def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutput]:
-    """Return how the output to that Alertmanager is built."""
+    """Return a function that builds the output to that Alertmanager."""
     settings = AlertmanagerSettings(urls=(url,), delivery=QUICK, **more)
     return lambda scene: AlertmanagerOutput(
         url,
@@ -62,49 +62,49 @@ def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutp
         bus=scene.store,
         clock=scene.clock,
         metrics=scene.metrics,
-        alerting=lambda: scene.picture,
+        alerting=lambda: scene.snapshot,
     )
 
 
 async def active(url: str) -> dict[str, dict[str, Any]]:
-    """Return what an Alertmanager holds as firing, by the ids of the pipelines."""
+    """Return the firing alerts of an Alertmanager, by the ids of the pipelines."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"{url}/api/v2/alerts") as answer,
     ):
         found = await answer.json()
-    return {item["labels"]["pipeline_id"]: item for item in found}
+    return {active_alert["labels"]["pipeline_id"]: active_alert for active_alert in found}
 
 
 async def test_each_alert_notifies_once_of_its_start_and_once_of_its_end(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
-    """Twenty fire, are told again many times, and resolve: forty notifications and no more."""
+    """Twenty fire, are repeated many times, and resolve: forty notifications and no more."""
     numbers = range(20)
     async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.2)) as scene:
         await scene.start()
-        scene.picture = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
-        await scene.tell(*[fired(number) for number in numbers])
+        scene.snapshot = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
+        await scene.emit(*[fired(number) for number in numbers])
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
-        held = await active(alertmanager.url)
-        assert set(held) == {str(number) for number in numbers}
-        assert held["3"]["annotations"] == {"summary": "orders 3 failed", "run": "93"}
-        await scene.tell(*[resolved(number) for number in numbers])
-        scene.picture = AlertingSnapshot()
+        active_alerts = await active(alertmanager.url)
+        assert set(active_alerts) == {str(number) for number in numbers}
+        assert active_alerts["3"]["annotations"] == {"summary": "orders 3 failed", "run": "93"}
+        await scene.emit(*[resolved(number) for number in numbers])
+        scene.snapshot = AlertingSnapshot()
         await notified.until(lambda: notified.is_notified(numbers, "resolved"))
-        await pause(0.7)  # ends are told again meanwhile, and group intervals go by
+        await pause(0.7)  # ends are repeated meanwhile, and group intervals pass
         assert set(notified.counts.values()) == {1}
         assert await active(alertmanager.url) == {}
 
 
-async def test_an_alert_that_is_told_again_does_not_lapse(
+async def test_an_alert_that_is_repeated_does_not_lapse(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
-    """It outlives its lapse for as long as it goes on; a daemon that is gone lets it lapse."""
+    """It stays active while it is repeated; when the daemon is gone, it lapses."""
     async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.15)) as scene:
         await scene.start()
-        scene.picture = AlertingSnapshot(alerts=(alert(1),))
-        await scene.tell(fired(1))
+        scene.snapshot = AlertingSnapshot(alerts=(alert(1),))
+        await scene.emit(fired(1))
         await notified.until(lambda: notified.is_notified(range(1, 2), "firing"))
         await pause(0.9)
         assert set(await active(alertmanager.url)) == {"1"}
@@ -113,66 +113,66 @@ async def test_an_alert_that_is_told_again_does_not_lapse(
         assert set(notified.counts.values()) == {1}
 
 
-async def test_what_is_told_twice_notifies_once(
+async def test_an_alert_that_is_posted_twice_notifies_once(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
-    """A daemon that was killed before its position was stored tells an episode again, unheard."""
-    one = range(1, 2)
+    """A daemon that was killed before its position was stored posts the alert again, unnoticed."""
+    numbers = range(1, 2)
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as first:
         await first.start()
-        await first.tell(fired(1))
-        await notified.until(lambda: notified.is_notified(one, "firing"))
-        await first.tell(resolved(1))
-        await notified.until(lambda: notified.is_notified(one, "resolved"))
+        await first.emit(fired(1))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
+        await first.emit(resolved(1))
+        await notified.until(lambda: notified.is_notified(numbers, "resolved"))
     (tmp_path / "again").mkdir()
     async with OutputScene(tmp_path / "again", output_to(alertmanager.url)) as second:
-        await second.tell(fired(1), resolved(1))
+        await second.emit(fired(1), resolved(1))
         await second.start()
         await second.until_delivered()
         await pause(0.5)
     assert set(notified.counts.values()) == {1}
 
 
-async def test_a_second_episode_notifies_anew(
+async def test_a_second_alert_of_one_fingerprint_notifies_anew(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
-    """The same alert an hour later is no repetition, and its end is its own."""
+    """The same alert an hour later is no repetition, and resolves by itself."""
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as scene:
         await scene.start()
-        one = range(1, 2)
-        await scene.tell(fired(1))
-        await notified.until(lambda: notified.is_notified(one, "firing"))
-        await scene.tell(resolved(1))
-        await notified.until(lambda: notified.is_notified(one, "resolved"))
+        numbers = range(1, 2)
+        await scene.emit(fired(1))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
+        await scene.emit(resolved(1))
+        await notified.until(lambda: notified.is_notified(numbers, "resolved"))
         anew = {"starts_at": BEGAN + HOUR / 3}
-        await scene.tell(fired(1, **anew))
+        await scene.emit(fired(1, **anew))
         await notified.until(lambda: notified.counts["1", "firing"] == 2)
-        await scene.tell(resolved(1, **anew, ends_at=BEGAN + HOUR / 2))
+        await scene.emit(resolved(1, **anew, ends_at=BEGAN + HOUR / 2))
         await notified.until(lambda: notified.counts["1", "resolved"] == 2)
         assert sum(notified.counts.values()) == 4
 
 
-async def test_one_that_is_down_hears_all_later_and_the_other_at_once(
+async def test_an_alertmanager_that_is_down_gets_all_later_and_the_other_at_once(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
-    """Each has its own position; an outage of one costs the other nothing."""
+    """Each has its own position; an outage of one does not delay the other."""
     async with AsyncExitStack() as stack:
         late = await stack.enter_async_context(Notified())
-        other = Alertmanager(tmp_path, notify_url=late.url, group_by="pipeline_id")
+        second = Alertmanager(tmp_path, notify_url=late.url, group_by="pipeline_id")
         folders = [tmp_path / name for name in ("one", "other")]
         for folder in folders:
             folder.mkdir()
         up, down = [
-            await stack.enter_async_context(OutputScene(folder, output_to(item.url)))
-            for folder, item in zip(folders, (alertmanager, other), strict=True)
+            await stack.enter_async_context(OutputScene(folder, output_to(server.url)))
+            for folder, server in zip(folders, (alertmanager, second), strict=True)
         ]
         for scene in (up, down):
             await scene.start()
-            await scene.tell(fired(1), fired(2))
+            await scene.emit(fired(1), fired(2))
         await notified.until(lambda: notified.is_notified(range(1, 3), "firing"))
         await down.until(lambda: down.count("failed") > 0)
-        assert late.got == []
-        await stack.enter_async_context(other)
+        assert late.requests == []
+        await stack.enter_async_context(second)
         await late.until(lambda: late.is_notified(range(1, 3), "firing"))
         await down.until_delivered()
         assert await down.letters() == []
@@ -184,7 +184,7 @@ async def test_a_label_that_it_refuses_costs_no_other_alert(
     """The dead letter names the label, as the Alertmanager itself does."""
     bad = fired(2, labels={**alert(2).labels, "bad-label": "x"})
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as scene:
-        await scene.tell(fired(1), bad, fired(3))
+        await scene.emit(fired(1), bad, fired(3))
         await scene.start()
         await scene.until_delivered()
         (letter,) = await scene.letters()
@@ -199,14 +199,14 @@ async def test_a_label_that_it_refuses_costs_no_other_alert(
 async def test_a_storm_is_one_notification_where_the_route_groups(
     tmp_path: Path, notified: Notified
 ) -> None:
-    """Five hundred alerts arrive one each; the grouping is Alertmanager's."""
+    """Five hundred alerts arrive, and Alertmanager groups them."""
     numbers = range(500)
     async with (
         Alertmanager(tmp_path, notify_url=notified.url, group_by="alertname") as grouping,
         OutputScene(tmp_path, output_to(grouping.url)) as scene,
     ):
-        await scene.tell(*[fired(number) for number in numbers])
+        await scene.emit(*[fired(number) for number in numbers])
         await scene.start()
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         assert len(await active(grouping.url)) == 500
-        assert len(notified.got) <= 3  # what comes after the first 100 ms is a group's change
+        assert len(notified.requests) <= 3  # what comes after the first 100 ms is a group's change

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, an Alertmanager ends up with the truth."""
+"""After any history of changes and failures, an Alertmanager holds the true state."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ class Step(Struct, frozen=True):
 
 STEPS = st.one_of(
     st.builds(Step, st.just("change"), st.integers(1, 3)),
-    st.builds(Step, st.sampled_from(["picture", "restart", "kill", "wait"])),
+    st.builds(Step, st.sampled_from(["snapshot", "restart", "kill", "wait"])),
     st.builds(Step, st.just("fail"), st.sampled_from([500, 503, BROKEN])),
 )
 
 
 class Story:
-    """The truth about three alerts, and what an Alertmanager was made to believe."""
+    """The true state of three alerts, and what was posted to an Alertmanager."""
 
     def __init__(self, scene: OutputScene, receiver: PostReceiver) -> None:
         self.scene = scene
         self.receiver = receiver
         self.truth: dict[int, Alert] = {}
 
-    async def take(self, step: Step) -> None:
+    async def perform(self, step: Step) -> None:
         if step.what == "change":
             await self._change(step.number)
-        elif step.what == "picture":
-            self.scene.picture = AlertingSnapshot(alerts=tuple(self.truth.values()))
+        elif step.what == "snapshot":
+            self.scene.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
         elif step.what in ("restart", "kill"):
-            # The engine is restored before the outputs, so that its picture is never behind them.
+            # The engine is restored before the outputs, so that its snapshot is never behind them.
             await (self.scene.stop() if step.what == "restart" else self.scene.kill())
-            self.scene.picture = AlertingSnapshot(alerts=tuple(self.truth.values()))
+            self.scene.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
             await self.scene.start()
         elif step.what == "fail":
             self.receiver.answers.append(step.number)
@@ -69,45 +69,47 @@ class Story:
             ends = before.starts_at + timedelta(seconds=1)
             now = alert(number, AlertState.RESOLVED, starts_at=before.starts_at, ends_at=ends)
         self.truth[number] = now
-        await self.scene.tell(event_of(now))
+        await self.scene.emit(event_of(now))
 
     async def until_repeated(self, *, times: int) -> None:
-        """Wait until each alert that is firing now has been posted so many times more."""
+        """Wait until each firing alert has been posted ``times`` more."""
         firing = {n for n, alert in self.truth.items() if alert.state is AlertState.FIRING}
-        before = len(self.receiver.taken)
+        before = len(self.receiver.accepted)
 
         def is_repeated() -> bool:
             posted = Counter(
-                int(item["labels"]["pipeline_id"])
-                for got in self.receiver.taken[before:]
-                for item in got.json()
+                int(posted_alert["labels"]["pipeline_id"])
+                for request in self.receiver.accepted[before:]
+                for posted_alert in request.json()
             )
             return all(posted[number] >= times for number in firing)
 
         await self.receiver.until(is_repeated)
 
     def believed(self) -> dict[int, tuple[datetime, bool]]:
-        """Return of each alert the start and whether it is firing, as it was posted last.
+        """Return of each alert the start and whether it fires, as it was posted last.
 
-        Ends of these stories lie far behind us, lapses ahead.
+        Ends in these stories lie in the past, lapses in the future.
         """
         last: dict[int, tuple[datetime, bool]] = {}
-        for got in self.receiver.taken:
-            for item in got.json():
-                starts, ends = (datetime.fromisoformat(item[k]) for k in ("startsAt", "endsAt"))
-                number = int(item["labels"]["pipeline_id"])
+        for request in self.receiver.accepted:
+            for posted_alert in request.json():
+                starts, ends = (
+                    datetime.fromisoformat(posted_alert[k]) for k in ("startsAt", "endsAt")
+                )
+                number = int(posted_alert["labels"]["pipeline_id"])
                 last[number] = starts, ends > self.scene.clock.now() - timedelta(hours=1)
         return last
 
     def expected(self) -> dict[int, tuple[datetime, bool]]:
         return {
-            number: (item.starts_at, item.state is AlertState.FIRING)
-            for number, item in self.truth.items()
+            number: (alert.starts_at, alert.state is AlertState.FIRING)
+            for number, alert in self.truth.items()
         }
 
 
-async def told(steps: list[Step], folder: Path) -> Story:
-    """Let the steps happen, then wait until all is delivered and repeated twice."""
+async def play(steps: list[Step], folder: Path) -> Story:
+    """Run the steps, then wait until all is delivered and repeated twice."""
 
     def make(scene: OutputScene) -> AlertmanagerOutput:
         return AlertmanagerOutput(
@@ -118,31 +120,31 @@ async def told(steps: list[Step], folder: Path) -> Story:
             bus=scene.store,
             clock=scene.clock,
             metrics=scene.metrics,
-            alerting=lambda: scene.picture,
+            alerting=lambda: scene.snapshot,
         )
 
     async with PostReceiver() as receiver, OutputScene(folder, make) as scene:
         story = Story(scene, receiver)
         await scene.start()
         for step in steps:
-            await story.take(step)
+            await story.perform(step)
         receiver.answers.clear()
         await scene.until_delivered()
-        await story.take(Step("picture"))
-        await story.take(Step("restart"))
-        # The first may be the repetition that was on its way when the former life ended.
+        await story.perform(Step("snapshot"))
+        await story.perform(Step("restart"))
+        # The first may be the repetition that was under way when the former process ended.
         await story.until_repeated(times=2)
-        await story.take(Step("wait"))
+        await story.perform(Step("wait"))
         return story
 
 
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 @example(  # a lagging snapshot repeats the start of the alert before
-    [Step("change"), Step("picture"), Step("wait"), Step("change"), Step("change")]
+    [Step("change"), Step("snapshot"), Step("wait"), Step("change"), Step("change")]
 )
-def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
-    """Failures, kills and a snapshot that lags let no alert fire that is over, nor end early."""
+def test_the_last_post_has_the_true_state(steps: list[Step]) -> None:
+    """After failures, kills and a lagging snapshot no resolved alert fires, and no end is early."""
     with tempfile.TemporaryDirectory() as folder:
-        story = asyncio.run(told(steps, Path(folder)))
+        story = asyncio.run(play(steps, Path(folder)))
     assert story.believed() == story.expected()

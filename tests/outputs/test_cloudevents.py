@@ -1,4 +1,4 @@
-"""What a message says, and how large it may become."""
+"""Content and size limit of messages about runs and workspaces."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, me
 from tests.outputs.stories import run_event, workspace_event
 
 
-def told(event: RunEvent | WorkspaceEvent, *, position: int = 42) -> dict[str, Any]:
+def decoded(event: RunEvent | WorkspaceEvent, *, position: int = 42) -> dict[str, Any]:
     """Return the message as a subscriber decodes it."""
     message: dict[str, Any] = json.loads(encode(message_of(event, position=position)))
     return message
 
 
-def test_a_failed_run_is_told_with_all_attributes() -> None:
+def test_a_failed_run_is_published_with_all_attributes() -> None:
     """The envelope and the data are exactly those of the contract."""
     event = run_event(
         "9",
@@ -34,7 +34,7 @@ def test_a_failed_run_is_told_with_all_attributes() -> None:
         url="https://example.org/jobs/9",
         parents=Parents(plan_run="3"),
     )
-    assert told(event) == {
+    assert decoded(event) == {
         "specversion": "1.0",
         "id": "w:flow_run:9:failed",
         "source": "/dataprep/w/flow_run/7",
@@ -72,26 +72,26 @@ def test_a_failed_run_is_told_with_all_attributes() -> None:
     }
 
 
-def test_a_time_that_nobody_reported_is_not_invented() -> None:
+def test_an_unreported_time_is_absent() -> None:
     """Without the workspace's time the attribute is absent and the run's times are null."""
     event = run_event(created_at=None, started_at=None)
     event = msgspec.structs.replace(event, occurred_at=None)
-    message = told(event)
+    message = decoded(event)
     assert "time" not in message
     assert message["data"]["run"]["started"] is None
     assert message["data"]["run"]["duration_seconds"] is None
 
 
-def test_a_run_whose_pipeline_was_not_told_says_unknown() -> None:
+def test_a_run_without_a_pipeline_has_the_pipeline_unknown() -> None:
     """The source and the data name the pipeline ``unknown``."""
-    message = told(run_event(pipeline=None))
+    message = decoded(run_event(pipeline=None))
     assert message["source"] == "/dataprep/w/flow_run/unknown"
     assert message["data"]["pipeline"] == {"kind": None, "id": "unknown", "name": None}
 
 
-def test_a_workspace_event_tells_what_changed() -> None:
-    """The subject is what changed; the number counts its changes."""
-    message = told(workspace_event("capability:list_changes", 3))
+def test_a_workspace_event_names_what_changed() -> None:
+    """The subject is the part that changed; the number counts its changes."""
+    message = decoded(workspace_event("capability:list_changes", 3))
     assert message["id"] == "w:capability:list_changes:3"
     assert message["type"] == "dataprep.workspace.changed.v1"
     assert message["subject"] == "capability:list_changes"
@@ -100,23 +100,23 @@ def test_a_workspace_event_tells_what_changed() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 200_000, "\x01" * 60_000, "\N{SNOWMAN}" * 60_000])
 def test_a_long_error_is_cut_and_marked(text: str) -> None:
-    """A message stays within its limit, whatever its escapes cost, and says that it was cut."""
+    """A message stays within its limit, whatever its escapes cost, and is marked as cut."""
     payload = encode(message_of(run_event(status=Status.FAILED, error=text), position=1))
     assert len(payload) <= PAYLOAD_BYTES_LIMIT
     assert json.loads(payload)["data"]["run"]["error"].endswith(TRIMMED)
 
 
 def test_a_message_that_cannot_be_made_small_is_refused() -> None:
-    """Where no error text is to blame, the message is refused instead of mutilated."""
+    """A message that is too large without its error text is refused, not mutilated."""
     event = run_event("9" * PAYLOAD_BYTES_LIMIT)
     with pytest.raises(OutputRefusedError, match="bytes are more"):
         encode(message_of(event, position=1))
 
 
 def test_long_names_are_cut_and_long_addresses_left_out() -> None:
-    """Text of the workspace cannot crowd out the rest of a message."""
+    """Names and addresses from the workspace do not fill a message's limit."""
     event = run_event(owner="o" * 5_000, url="https://example.org/" + "u" * 5_000)
-    run = told(event)["data"]["run"]
+    run = decoded(event)["data"]["run"]
     assert run["owner"].endswith(TRIMMED)
     assert run["url"] is None
 
@@ -124,8 +124,8 @@ def test_long_names_are_cut_and_long_addresses_left_out() -> None:
 def test_every_type_has_a_schema_that_names_what_is_sent() -> None:
     """Each type's schema requires what its messages hold and knows no other type."""
     schemas = json_schemas()
-    assert set(schemas) == {type_name(item) for item in EventType}
-    message = told(run_event(status=Status.FAILED))
+    assert set(schemas) == {type_name(event_type) for event_type in EventType}
+    message = decoded(run_event(status=Status.FAILED))
     schema = schemas["dataprep.run.failed.v1"]
     assert schema["properties"]["type"] == {"const": "dataprep.run.failed.v1"}
     assert set(message) == set(schema["properties"])

@@ -29,13 +29,13 @@ LIMIT_SECONDS = 10.0
 
 
 class Receiver:
-    """An output that answers as the test says: at once, or when asked to."""
+    """An output that answers as the test configures: at once, or on request."""
 
     name = "receiver"
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self.got: list[str] = []
+        self.received: list[str] = []
         self.at: list[float] = []  # monotonic time of each attempt
         self.problems: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
         self.pending: list[tuple[str, asyncio.Future[None]]] = []
@@ -52,7 +52,7 @@ class Receiver:
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.at.append(self._clock.monotonic())
-        self.got.append(event.id)
+        self.received.append(event.id)
         if problems := self.problems.get(event.id):
             answer.set_exception(problems.pop(0))
         elif self.is_slow:
@@ -89,18 +89,18 @@ class Scene:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    async def tell(self, *runs: str, status: Status = Status.RUNNING) -> None:
+    async def emit(self, *runs: str, status: Status = Status.RUNNING) -> None:
         events = [run_event(run, status) for run in runs]
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let time pass until the condition holds."""
+        """Advance the clock until the condition holds."""
         async with asyncio.timeout(LIMIT_SECONDS):
             while not condition():
                 await self.clock.advance(0.1)
 
     async def until_committed(self) -> None:
-        """Let time pass until the consumer's position is the newest of the log."""
+        """Advance the clock until the consumer's position is the newest of the log."""
         async with asyncio.timeout(LIMIT_SECONDS):
             while (await self.bus.status()).consumers[0].backlog:
                 await self.clock.advance(0.1)
@@ -128,37 +128,37 @@ def ids(*runs: str) -> list[str]:
 
 
 async def test_events_arrive_in_order_and_the_position_follows(scene: Scene) -> None:
-    """All that the log holds is handed on once, and nothing is left behind."""
+    """Every event of the log is delivered once, and the backlog is empty."""
     await scene.start()
     runs = [str(number) for number in range(35)]
-    await scene.tell(*runs)
+    await scene.emit(*runs)
     await scene.until_committed()
-    assert scene.receiver.got == ids(*runs)
+    assert scene.receiver.received == ids(*runs)
     assert scene.count("delivered") == len(runs)
 
 
 async def test_a_new_consumer_begins_with_the_newest_event(tmp_path: Path) -> None:
-    """What was told before an output was configured is not told to it."""
+    """Events from before an output was configured are not delivered to it."""
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
     scene = Scene(bus, clock)
-    await scene.tell("1")
+    await scene.emit("1")
     await scene.start()
     async with asyncio.timeout(LIMIT_SECONDS):
         while not (await bus.status()).consumers:
             await clock.advance(0.1)
-    await scene.tell("2")
+    await scene.emit("2")
     await scene.until_committed()
-    assert scene.receiver.got == ids("2")
+    assert scene.receiver.received == ids("2")
     await scene.stop()
     await bus.close()
 
 
 async def test_the_position_waits_for_the_first_that_is_not_acknowledged(scene: Scene) -> None:
-    """After a crash everything from the first unacknowledged event on is told again."""
+    """After a crash all events from the first unacknowledged one on are delivered again."""
     scene.receiver.is_slow = True
     await scene.start()
-    await scene.tell("1", "2", "3")
+    await scene.emit("1", "2", "3")
     await scene.until(lambda: len(scene.receiver.pending) == 3)
     scene.receiver.pending[0][1].set_result(None)
     scene.receiver.pending[2][1].set_result(None)
@@ -167,41 +167,41 @@ async def test_the_position_waits_for_the_first_that_is_not_acknowledged(scene: 
     assert (await scene.bus.status()).consumers[0].position == 1
 
     scene.receiver.is_slow = False
-    scene.receiver.got.clear()
+    scene.receiver.received.clear()
     await scene.start()
     await scene.until_committed()
-    assert scene.receiver.got == ids("2", "3")
+    assert scene.receiver.received == ids("2", "3")
 
 
 async def test_no_more_than_the_window_is_on_its_way(scene: Scene) -> None:
-    """A receiver that is slow is not buried."""
+    """A slow receiver gets no more than the window allows."""
     scene.receiver.is_slow = True
     await scene.start()
-    await scene.tell(*[str(number) for number in range(30)])
+    await scene.emit(*[str(number) for number in range(30)])
     await scene.until(lambda: len(scene.receiver.pending) >= 10)
     await scene.clock.advance(60)
     assert len(scene.receiver.pending) == 10
 
 
 async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scene: Scene) -> None:
-    """The refusal is stored with its reason, and the events behind it arrive."""
+    """The refusal is stored with its reason, and the events behind it are delivered."""
     (refused,) = ids("2")
     scene.receiver.problems[refused] = [OutputRefusedError("not authorized")]
     await scene.start()
-    await scene.tell("1", "2", "3")
+    await scene.emit("1", "2", "3")
     await scene.until_committed()
     (letter,) = await scene.bus.dead_letters("receiver", limit=10)
     assert (letter.event.id, letter.reason) == (refused, "not authorized")
-    assert scene.receiver.got == ids("1", "2", "3")
+    assert scene.receiver.received == ids("1", "2", "3")
     assert (scene.count("delivered"), scene.count("refused")) == (2, 1)
 
 
-async def test_an_unavailable_receiver_is_asked_again_with_growing_waits(scene: Scene) -> None:
+async def test_an_unavailable_receiver_is_retried_with_growing_waits(scene: Scene) -> None:
     """Nothing is lost, and each wait is twice the one before."""
     (failing,) = ids("1")
     scene.receiver.problems[failing] = [OutputUnavailableError("busy") for _ in range(4)]
     await scene.start()
-    await scene.tell("1")
+    await scene.emit("1")
     await scene.until_committed()
     at = scene.receiver.at
     waits = [later - earlier for earlier, later in itertools.pairwise(at)]
@@ -212,63 +212,63 @@ async def test_an_unavailable_receiver_is_asked_again_with_growing_waits(scene: 
 async def test_an_event_that_always_breaks_the_connection_does_not_block_for_ever(
     scene: Scene,
 ) -> None:
-    """It becomes a dead letter after it broke the connection alone; the rest arrives."""
+    """It becomes a dead letter after it broke the connection alone; the rest is delivered."""
     (poison,) = ids("1")
     scene.receiver.problems[poison] = [OutputConnectionLostError("gone") for _ in range(50)]
     await scene.start()
-    await scene.tell("1", "2")
+    await scene.emit("1", "2")
     await scene.until_committed()
     (letter,) = await scene.bus.dead_letters("receiver", limit=10)
     assert letter.event.id == poison
-    assert scene.receiver.got[-1] == ids("2")[0]
+    assert scene.receiver.received[-1] == ids("2")[0]
 
 
 async def test_a_receiver_that_is_away_is_waited_for(scene: Scene) -> None:
-    """Events told meanwhile arrive when it is back."""
+    """Events emitted meanwhile are delivered when it is back."""
     scene.receiver.is_up.clear()
     await scene.start()
-    await scene.tell("1", "2")
+    await scene.emit("1", "2")
     await scene.clock.advance(600)
-    assert scene.receiver.got == []
+    assert scene.receiver.received == []
     scene.receiver.is_up.set()
     await scene.until_committed()
-    assert scene.receiver.got == ids("1", "2")
+    assert scene.receiver.received == ids("1", "2")
 
 
-async def test_what_is_nothing_for_the_output_moves_the_position(scene: Scene) -> None:
-    """An event that the output does not tell is counted as skipped and passed."""
+async def test_an_event_that_is_skipped_moves_the_position(scene: Scene) -> None:
+    """An event that the output does not publish is counted as skipped and passed."""
     await scene.start()
     await scene.bus.commit(change(detailed_event()), timeout_seconds=5)
     await scene.until_committed()
-    assert scene.receiver.got == []
+    assert scene.receiver.received == []
     assert scene.count("skipped") == 1
 
 
-async def test_what_retention_took_is_counted_and_passed(scene: Scene) -> None:
-    """A consumer that was overtaken goes on behind the gap."""
-    await scene.tell("1", "2", "3", "4")
+async def test_events_that_retention_removed_are_counted_and_passed(scene: Scene) -> None:
+    """A consumer that retention overtook continues behind the gap."""
+    await scene.emit("1", "2", "3", "4")
     keep = Retention(events_count=1, events_hard_cap=1)
     await scene.bus.prune(keep, now=scene.clock.now())
     await scene.start()
     await scene.until_committed()
-    assert scene.receiver.got == ids("4")
+    assert scene.receiver.received == ids("4")
     assert scene.count("lost") == 3
 
 
-async def test_a_clean_stop_stores_what_was_acknowledged(scene: Scene) -> None:
+async def test_a_clean_stop_stores_the_acknowledged_position(scene: Scene) -> None:
     """The position is durable after the stop, without waiting for the next commit."""
     await scene.start()
-    await scene.tell("1", "2")
+    await scene.emit("1", "2")
     await scene.until(lambda: scene.count("delivered") == 2)
     await scene.stop()
     assert (await scene.bus.status()).consumers[0].backlog == 0
 
 
 async def test_draining_waits_for_the_last_answer(scene: Scene) -> None:
-    """It tells honestly whether everything was acknowledged in time."""
+    """It returns whether everything was acknowledged in time."""
     scene.receiver.is_slow = True
     await scene.start()
-    await scene.tell("1")
+    await scene.emit("1")
     await scene.until(lambda: len(scene.receiver.pending) == 1)
     impatient = asyncio.create_task(scene.delivery.drain(timeout_seconds=2))
     await scene.until(impatient.done)

@@ -22,7 +22,7 @@ def window_of(*runs: tuple[str, Pipeline | None]) -> DeliveryWindow:
 
 
 def send_all(window: DeliveryWindow) -> list[WindowEntry]:
-    """Hand on whatever may be handed on."""
+    """Send all events that may be sent."""
     sent = list(window.waiting())
     for entry in sent:
         window.mark_sent(entry, at=0.0)
@@ -30,15 +30,15 @@ def send_all(window: DeliveryWindow) -> list[WindowEntry]:
 
 
 def positions(window: DeliveryWindow) -> list[int]:
-    """Return the positions that would be handed on now."""
+    """Return the positions of the events that may be sent now."""
     return [entry.position for entry in window.waiting()]
 
 
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
 
 
-def test_only_the_unbroken_prefix_is_taken() -> None:
-    """An answer that arrives early waits for those before it."""
+def test_only_the_unbroken_prefix_is_processed() -> None:
+    """An event acknowledged early waits for those before it."""
     window = window_of(("1", FLOW), ("2", FLOW), ("3", FLOW))
     first, second, third = send_all(window)
     window.mark_processed(second, reason=None)
@@ -50,30 +50,30 @@ def test_only_the_unbroken_prefix_is_taken() -> None:
 
 
 def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
-    """What was acknowledged behind the failure is told again; other pipelines are not."""
+    """Events acknowledged behind the failure are sent again; other pipelines are not."""
     window = window_of(("1", FLOW), ("2", OTHER_FLOW), ("3", FLOW), ("4", OTHER_FLOW))
-    one, two, three, four = send_all(window)
-    window.mark_failed(one, is_connection_lost=True)
-    for entry in (two, three):
+    first, second, third, fourth = send_all(window)
+    window.mark_failed(first, is_connection_lost=True)
+    for entry in (second, third):
         window.mark_processed(entry, reason=None)
-    window.mark_failed(four, is_connection_lost=True)
+    window.mark_failed(fourth, is_connection_lost=True)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 3, 4]
 
 
 def test_a_run_stays_in_order_when_its_pipeline_becomes_known() -> None:
-    """Events of one run hang together although the first one knew no pipeline."""
+    """Events of a run stay together although the first one had no pipeline."""
     window = window_of(("1", None), ("1", FLOW), ("2", FLOW))
-    one, two, three = send_all(window)
-    window.mark_failed(one, is_connection_lost=True)
-    window.mark_processed(two, reason=None)
-    window.mark_processed(three, reason=None)
+    first, second, third = send_all(window)
+    window.mark_failed(first, is_connection_lost=True)
+    window.mark_processed(second, reason=None)
+    window.mark_processed(third, reason=None)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 2, 3]
 
 
-def test_an_event_that_others_overtake_is_given_up() -> None:
-    """A receiver that takes later events is alive, so the event itself is at fault."""
+def test_an_event_that_later_events_overtake_is_given_up() -> None:
+    """A receiver that accepts later events is alive, so the event itself is the cause."""
     window = window_of(("1", FLOW), *[("2", OTHER_FLOW)] * ATTEMPTS)
     entries = list(window.waiting())
     for later in entries[1:]:
@@ -86,8 +86,8 @@ def test_an_event_that_others_overtake_is_given_up() -> None:
     assert entries[0].reason == f"failed {ATTEMPTS} times while others were taken"
 
 
-def test_a_receiver_that_takes_nothing_costs_no_event() -> None:
-    """However long the receiver is away, nothing is given up for it."""
+def test_a_receiver_that_accepts_nothing_costs_no_event() -> None:
+    """However long the receiver is away, no event is given up."""
     window = window_of(("1", FLOW), ("2", FLOW))
     for _ in range(50):
         for entry in send_all(window):
@@ -97,7 +97,7 @@ def test_a_receiver_that_takes_nothing_costs_no_event() -> None:
 
 
 def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> None:
-    """Only the oldest one is tried after repeated breaks; if it breaks again it is given up."""
+    """After repeated breaks only the oldest event is tried; if it breaks again it is given up."""
     window = window_of(("1", FLOW), ("2", OTHER_FLOW))
     for _ in range(CAREFUL_AFTER):
         for entry in send_all(window):
@@ -113,29 +113,29 @@ def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> N
 
 
 def test_a_gap_passes_by_itself() -> None:
-    """Places that retention took need no answer."""
+    """Positions that retention removed need no answer."""
     window = DeliveryWindow()
     window.append(9, None)
     assert [recorded.position for recorded in window.take_processed()] == [9]
 
 
-ROUNDS = st.lists(
-    st.lists(st.sampled_from(["settled", "refused", "skipped", "failed", "broken"]), min_size=12),
+CYCLES = st.lists(
+    st.lists(st.sampled_from(["processed", "refused", "skipped", "failed", "broken"]), min_size=12),
     max_size=8,
 )
 
 
-@given(rounds=ROUNDS)
-def test_the_count_of_unprocessed_events_is_right(rounds: list[list[str]]) -> None:
-    """Whatever is answered, sent again or given up, room in the window is neither lost nor made."""
+@given(cycles=CYCLES)
+def test_the_count_of_unprocessed_events_is_right(cycles: list[list[str]]) -> None:
+    """Whatever is answered, sent again or given up, the window's room stays the same."""
     flows = (FLOW, OTHER_FLOW, None)
     window = window_of(*[(str(number % 5), flows[number % 3]) for number in range(12)])
-    for answers in rounds:
+    for answers in cycles:
         for entry, answer in zip(send_all(window), answers, strict=False):
             if answer == "skipped":
                 window.mark_skipped(entry)
-            elif answer in ("settled", "refused"):
-                window.mark_processed(entry, reason=None if answer == "settled" else answer)
+            elif answer in ("processed", "refused"):
+                window.mark_processed(entry, reason=None if answer == "processed" else answer)
             else:
                 window.mark_failed(entry, is_connection_lost=answer == "broken")
         window.take_processed()

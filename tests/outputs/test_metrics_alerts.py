@@ -1,4 +1,4 @@
-"""What alerting holds, as the metrics page shows it."""
+"""Alerting's state, as the metrics page shows it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def limit(pipeline: Pipeline, seconds: float, kind: RunKind = RunKind.PLAN_RUN) 
 
 
 async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> None:
-    """A rule at work is shown at 0; an alert whose rule is gone is shown while it is there."""
+    """An enabled rule is shown at 0; an alert of a removed rule is shown while it exists."""
     daemon.alerting = AlertingSnapshot(
         rules=(("nightly failed", Severity.CRITICAL), ("late", Severity.WARNING)),
         alerts=(
@@ -91,8 +91,8 @@ async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> 
     )
     counts = {
         (labels["rule"], labels["severity"], labels["state"]): value
-        for item, value in named(await daemon.page(), f"{MONITOR}_alerts").items()
-        if (labels := dict(item))
+        for pairs, value in named(await daemon.page(), f"{MONITOR}_alerts").items()
+        if (labels := dict(pairs))
     }
     assert counts == {
         ("nightly failed", "critical", "firing"): 2,
@@ -105,20 +105,20 @@ async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> 
     }
 
 
-async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -> None:
-    """Each rule at work has every transition and its failures, so that the first is seen."""
+async def test_transitions_and_failures_are_counted_from_0(daemon: Daemon) -> None:
+    """Each enabled rule has every transition and its failures, so that the first is visible."""
     daemon.alerting = AlertingSnapshot(
         rules=(("late", Severity.WARNING),),
         transitions={("late", "fired"): 3, ("gone", "resolved"): 1},
         failures={"late": 2},
     )
     page = await daemon.page()
-    told = {
+    transitions = {
         (labels["rule"], labels["to"]): value
-        for item, value in named(page, f"{MONITOR}_alert_transitions_total").items()
-        if (labels := dict(item))
+        for pairs, value in named(page, f"{MONITOR}_alert_transitions_total").items()
+        if (labels := dict(pairs))
     }
-    assert told == {
+    assert transitions == {
         ("gone", "resolved"): 1,
         ("late", "fired"): 3,
         ("late", "reminded"): 0,
@@ -130,8 +130,8 @@ async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -
     assert samples(page)[failures] == 2
 
 
-async def test_silences_at_work_are_told_from_those_to_come(daemon: Daemon) -> None:
-    """A silence counts from its beginning to its end, by the moment of the page."""
+async def test_active_silences_are_distinguished_from_pending_ones(daemon: Daemon) -> None:
+    """A silence is active from its start to its end, by the time of the page."""
     now, hour = daemon.clock.now(), timedelta(hours=1)
     daemon.alerting = AlertingSnapshot(
         silences=(
@@ -150,8 +150,8 @@ async def test_silences_at_work_are_told_from_those_to_come(daemon: Daemon) -> N
     assert (page[active], page[pending]) == (1, 0)
 
 
-async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) -> None:
-    """A limit carries the labels of the runs it is about, so that both can be compared."""
+async def test_learned_limits_have_the_pipelines_labels(daemon: Daemon) -> None:
+    """A limit has the labels of the runs it applies to, so that both can be compared."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
     daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     daemon.alerting = AlertingSnapshot(
@@ -167,7 +167,7 @@ async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) ->
 
 
 async def test_starts_are_expected_and_missed_from_0(daemon: Daemon) -> None:
-    """What a schedule starts has its next start and a count, which is 0 before the first miss."""
+    """A scheduled pipeline has its next start and a count, which is 0 before the first miss."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
     daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     at = NOON + timedelta(hours=9)
@@ -184,7 +184,7 @@ async def test_starts_are_expected_and_missed_from_0(daemon: Daemon) -> None:
 
 
 async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) -> None:
-    """The labels tell no kind, so the page has the earlier start and both misses, once."""
+    """The labels name no kind, so the page has the earlier start and both misses, once."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "daily")
     early, late = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
@@ -199,8 +199,8 @@ async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) 
     assert page[series(MISSED, **daily)] == 3
 
 
-async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
-    """A workspace that left takes its limits and starts along."""
+async def test_a_removed_workspace_is_not_shown(daemon: Daemon) -> None:
+    """The limits and starts of a removed workspace are removed."""
     daemon.alerting = AlertingSnapshot(
         limits=(
             LearnedLimit(
@@ -215,8 +215,8 @@ async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None
     assert not named(page, EXPECTED)
 
 
-async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
-    """Without a place of its own a pipeline has no limit, and its misses are under __other__."""
+async def test_the_budget_holds_for_learned_limits(tmp_path: Path) -> None:
+    """A pipeline without series of its own has no limit, and its misses are under __other__."""
     cost = sum(SERIES_OF_PIPELINE.values())
     settings = MetricsSettings(series_budget=len(RunKind) * 2 * cost + cost)
     async with a_daemon(tmp_path / "state.db", settings) as daemon:
@@ -226,7 +226,7 @@ async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
             name = f"plan {number}"
             daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
             ended = run(number, Status.SUCCEEDED, pipeline=plan(number, name))
-            await daemon.tell(*history(ended))
+            await daemon.emit(*history(ended))
         keys = [("one", RunKind.PLAN_RUN, str(number)) for number in numbers]
         daemon.alerting = AlertingSnapshot(
             limits=tuple(limit(plan(number), 100.0 * number) for number in numbers),
@@ -235,17 +235,17 @@ async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
         )
         page = await daemon.page()
     found = samples(page)
-    assert {dict(item)["pipeline"] for item in named(page, LIMIT)} == {"plan 1"}
-    other = {"workspace": "one", "pipeline": "__other__"}
-    assert found[series(MISSED, **other)] == 3
-    assert found[series(EXPECTED, **other)] == (NOON + timedelta(hours=2)).timestamp()
+    assert {dict(pairs)["pipeline"] for pairs in named(page, LIMIT)} == {"plan 1"}
+    shared = {"workspace": "one", "pipeline": "__other__"}
+    assert found[series(MISSED, **shared)] == 3
+    assert found[series(EXPECTED, **shared)] == (NOON + timedelta(hours=2)).timestamp()
     watched = [name for name, _ in found if name.startswith("dataprep_")]
     watched = [name for name in watched if not name.startswith(MONITOR)]
     assert found[series(f"{MONITOR}_series")] == len(watched) <= settings.series_budget
 
 
-async def test_without_alerting_nothing_is_said_of_it(daemon: Daemon) -> None:
-    """Where nothing judges rules, the families are absent, and not 0."""
+async def test_without_alerting_its_metrics_are_absent(daemon: Daemon) -> None:
+    """Without rules the families are absent, and not 0."""
     metrics = Metrics(
         bus=daemon.bus,
         live_state=daemon.live_state.view,

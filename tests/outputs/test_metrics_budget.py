@@ -1,4 +1,4 @@
-"""Series have a budget; what has no place is shown together and nothing is counted twice."""
+"""Series have a budget; pipelines beyond it share a series and nothing is counted twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.outputs.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, flow, history, named, plan, run, samples, series
 
-# `unknown` and `__other__` of one workspace come first; then places for two pipelines.
+# `unknown` and `__other__` of one workspace come first; then series for two pipelines.
 COST = sum(SERIES_OF_PIPELINE.values())
 TIGHT = MetricsSettings(series_budget=6 * COST + 2 * COST)
 
@@ -33,7 +33,7 @@ async def run_plans(daemon: Daemon, numbers: range, *, first_run: int = 0) -> No
         name = f"plan {number}"
         daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
         pipeline = plan(number, name)
-        await daemon.tell(*history(run(first_run + number, Status.SUCCEEDED, pipeline=pipeline)))
+        await daemon.emit(*history(run(first_run + number, Status.SUCCEEDED, pipeline=pipeline)))
         daemon.stand(
             None,
             pipeline,
@@ -43,7 +43,7 @@ async def run_plans(daemon: Daemon, numbers: range, *, first_run: int = 0) -> No
         )
 
 
-async def test_what_has_no_place_is_shown_together(tmp_path: Path) -> None:
+async def test_pipelines_beyond_the_budget_share_a_series(tmp_path: Path) -> None:
     """The sum over all pipelines is the true one, however many of them share a series."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         await run_plans(daemon, range(1, 6))
@@ -61,8 +61,8 @@ async def test_what_has_no_place_is_shown_together(tmp_path: Path) -> None:
     assert samples(page)[worst] == 1
 
 
-async def test_what_was_put_together_stays_together(tmp_path: Path) -> None:
-    """No counter goes back, neither within a process nor over a restart."""
+async def test_pipelines_that_share_a_series_keep_sharing_it(tmp_path: Path) -> None:
+    """No counter decreases, neither within a process nor over a restart."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         await run_plans(daemon, range(1, 6))
         before = by_pipeline(await daemon.page(), "dataprep_runs_total")
@@ -73,8 +73,8 @@ async def test_what_was_put_together_stays_together(tmp_path: Path) -> None:
     assert after == {name: 2 * value for name, value in before.items()}
 
 
-async def test_more_places_begin_a_count_and_take_none_away(tmp_path: Path) -> None:
-    """With a larger budget later runs have their own series; the old ones stay where they are."""
+async def test_a_larger_budget_begins_counts_and_removes_none(tmp_path: Path) -> None:
+    """With a larger budget later runs have their own series; existing series keep their counts."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         await run_plans(daemon, range(1, 6))
         await daemon.page()
@@ -86,8 +86,8 @@ async def test_more_places_begin_a_count_and_take_none_away(tmp_path: Path) -> N
     assert sum(after.values()) == 7
 
 
-async def test_the_budget_holds_and_what_it_costs_is_told(tmp_path: Path) -> None:
-    """However many pipelines there are, the page has no more series than allowed, and says so."""
+async def test_the_budget_holds_and_its_cost_is_reported(tmp_path: Path) -> None:
+    """However many pipelines there are, the page stays within its budget and reports the rest."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         await run_plans(daemon, range(1, 6))
         for number in range(500):
@@ -105,7 +105,7 @@ async def test_the_budget_holds_and_what_it_costs_is_told(tmp_path: Path) -> Non
         first = await daemon.page()
         second = await daemon.page()
     watched = [sample for sample in samples(first) if not sample[0].startswith("dataprep_monitor")]
-    watched = [item for item in watched if item[0].startswith("dataprep_")]
+    watched = [key for key in watched if key[0].startswith("dataprep_")]
     assert samples(first)[series("dataprep_monitor_series")] == len(watched)
     assert len(watched) <= TIGHT.series_budget
     active = named(first, "dataprep_runs_active")
@@ -115,7 +115,7 @@ async def test_the_budget_holds_and_what_it_costs_is_told(tmp_path: Path) -> Non
     assert named(second, "dataprep_monitor_series_dropped_total") == dropped
 
 
-async def test_pipelines_that_never_ran_take_only_what_is_left(tmp_path: Path) -> None:
+async def test_pipelines_that_never_ran_use_only_the_rest_of_the_budget(tmp_path: Path) -> None:
     """A pipeline that runs has its series, however many idle ones were shown before."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         for number in range(1, 101):
@@ -132,13 +132,13 @@ async def test_pipelines_that_never_ran_take_only_what_is_left(tmp_path: Path) -
 
 @pytest.mark.parametrize(("budget", "places"), [(1, 0), (6 * COST, 0), (7 * COST, 1)])
 def test_the_reserved_series_are_paid_first(budget: int, places: int) -> None:
-    """A budget that is too small leaves no place, and never less than none."""
+    """A budget that is too small leaves no series for pipelines, and never a negative number."""
     limits = limits_of(series_budget=budget, forget_seconds=1.0, workspaces=1)
     assert limits.places == places
 
 
-async def test_without_any_place_everything_is_still_counted(tmp_path: Path) -> None:
-    """A budget of nothing shows one sum for each workspace and kind."""
+async def test_without_any_budget_everything_is_still_counted(tmp_path: Path) -> None:
+    """An empty budget shows one sum for each workspace and kind."""
     async with a_daemon(tmp_path / "state.db", MetricsSettings(series_budget=1)) as daemon:
         await run_plans(daemon, range(1, 4))
         page = await daemon.page()

@@ -37,8 +37,8 @@ ROOT = Path(__file__).parent.parent.parent
 DAILY = Identity("one", RunKind.PLAN_RUN, "7")
 
 
-class Workshop:
-    """A store, and consumers made over it as a restart makes them."""
+class ConsumerScene:
+    """A store, and consumers built over it as a restart builds them."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
         self.bus = bus
@@ -62,10 +62,10 @@ class Workshop:
 
 
 @pytest.fixture
-async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
+async def scene(tmp_path: Path) -> AsyncIterator[ConsumerScene]:
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-    yield Workshop(bus, clock)
+    yield ConsumerScene(bus, clock)
     await bus.close()
 
 
@@ -83,27 +83,27 @@ def ended(consumer: MetricsConsumer, identity: Identity = DAILY) -> dict[Status,
 
 def runs(count: int, *, first: int = 0) -> list[Event]:
     return [
-        item
+        run_event
         for number in range(first, first + count)
-        for item in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
+        for run_event in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
     ]
 
 
-async def test_a_new_consumer_begins_with_the_oldest_event(workshop: Workshop) -> None:
-    """What happened before the consumer was first started is counted too."""
-    await workshop.append(runs(4))
-    consumer = workshop.consumer()
+async def test_a_new_consumer_begins_with_the_oldest_event(scene: ConsumerScene) -> None:
+    """Events from before the consumer's first start are counted too."""
+    await scene.append(runs(4))
+    consumer = scene.consumer()
     await drain(consumer)
     assert ended(consumer) == {Status.SUCCEEDED: 4}
 
 
-async def test_a_restart_goes_on_where_the_store_stands(workshop: Workshop) -> None:
-    """A consumer made anew has the same counts, and counts only what is new."""
-    await workshop.append(runs(4))
-    first = workshop.consumer()
+async def test_a_restart_continues_from_the_stored_position(scene: ConsumerScene) -> None:
+    """A consumer after a restart has the same counts, and counts only new events."""
+    await scene.append(runs(4))
+    first = scene.consumer()
     await drain(first)
-    await workshop.append(runs(2, first=10))
-    second = workshop.consumer()
+    await scene.append(runs(2, first=10))
+    second = scene.consumer()
     await second.restore()
     assert second.rows == first.rows
     await drain(second)
@@ -111,12 +111,12 @@ async def test_a_restart_goes_on_where_the_store_stands(workshop: Workshop) -> N
 
 
 async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
-    workshop: Workshop,
+    scene: ConsumerScene,
 ) -> None:
-    """Counts and position are one step: any number of restarts gives the same sums."""
-    await workshop.append(runs(10))
+    """Counts and position are one commit: any number of restarts gives the same sums."""
+    await scene.append(runs(10))
     for _ in range(40):
-        consumer = workshop.consumer(batch_size=1)
+        consumer = scene.consumer(batch_size=1)
         await consumer.restore()
         await consumer.count_some()
     assert ended(consumer) == {Status.SUCCEEDED: 10}
@@ -124,19 +124,19 @@ async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
 
 
 async def test_kill_9_counts_nothing_twice_and_loses_nothing(
-    workshop: Workshop, tmp_path: Path
+    scene: ConsumerScene, tmp_path: Path
 ) -> None:
-    """Processes that are killed while they count leave exactly the true counts behind."""
-    await workshop.append(runs(40))
-    await workshop.bus.close()
+    """Processes that are killed while they count store exactly the true counts."""
+    await scene.append(runs(40))
+    await scene.bus.close()
     store = tmp_path / "state.db"
     for lines in (3, 1, 17):
         await asyncio.to_thread(_count_and_kill, store, lines)
     last = await asyncio.to_thread(_count_and_kill, store, None)
     assert last == "done"
-    bus = await SqliteBus.open(store, clock=workshop.clock, registry=CollectorRegistry())
+    bus = await SqliteBus.open(store, clock=scene.clock, registry=CollectorRegistry())
     try:
-        consumer = Workshop(bus, workshop.clock).consumer()
+        consumer = ConsumerScene(bus, scene.clock).consumer()
         await consumer.restore()
         assert ended(consumer) == {Status.SUCCEEDED: 40}
         row = consumer.rows[DAILY.key]
@@ -147,41 +147,41 @@ async def test_kill_9_counts_nothing_twice_and_loses_nothing(
 
 
 def _count_and_kill(store: Path, lines: int | None) -> str:
-    """Let a process count for some batches, or until it is done; return what it said last."""
+    """Let a process count some batches, or until it is done; return the last line it printed."""
     command = [sys.executable, "-m", "tests.outputs.metrics_counting_process", str(store)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = ""
+        last_line = ""
         for number, line in enumerate(process.stdout, start=1):
-            said = line.strip()
-            if said == "done" or number == lines:
+            last_line = line.strip()
+            if last_line == "done" or number == lines:
                 break
         process.kill()
-        return said
+        return last_line
 
 
-async def test_what_is_shown_is_durable(workshop: Workshop) -> None:
-    """A step that the store refuses changes nothing that is shown, and is taken again whole."""
-    await workshop.append(runs(1))
-    consumer = workshop.consumer()
+async def test_shown_counts_are_durable(scene: ConsumerScene) -> None:
+    """A commit that the store refuses changes nothing on the page, and is repeated whole."""
+    await scene.append(runs(1))
+    consumer = scene.consumer()
     await drain(consumer)
     rows, position = consumer.rows, consumer.position
-    await workshop.append(runs(1, first=5))
-    await workshop.bus.close()
+    await scene.append(runs(1, first=5))
+    await scene.bus.close()
     with pytest.raises(BusUnavailableError):
         await consumer.count_some()
     assert (consumer.rows, consumer.position) == (rows, position)
 
 
-async def test_counting_goes_on_by_itself_when_the_store_does_not_answer(
-    workshop: Workshop,
+async def test_counting_continues_by_itself_when_the_store_does_not_answer(
+    scene: ConsumerScene,
 ) -> None:
-    """While the store is gone the task stays alive and asks again, with growing waits."""
-    await workshop.bus.close()
-    consumer = workshop.consumer()
+    """While the store is gone the task stays alive and retries, with growing waits."""
+    await scene.bus.close()
+    consumer = scene.consumer()
     task = asyncio.create_task(consumer.run())
     for _ in range(6):
-        await workshop.clock.advance(40)
+        await scene.clock.advance(40)
         await asyncio.sleep(0)
     assert not task.done()
     task.cancel()
@@ -189,56 +189,58 @@ async def test_counting_goes_on_by_itself_when_the_store_does_not_answer(
         await task
 
 
-async def test_a_running_consumer_counts_what_is_appended(workshop: Workshop) -> None:
-    """The task is woken by the log and needs no second push."""
-    consumer = workshop.consumer()
+async def test_a_running_consumer_counts_appended_events(scene: ConsumerScene) -> None:
+    """New events wake the task; nothing else needs to."""
+    consumer = scene.consumer()
     task = asyncio.create_task(consumer.run())
-    await workshop.append(runs(3))
+    await scene.append(runs(3))
     async with asyncio.timeout(5):
         while DAILY.key not in consumer.rows or ended(consumer) != {Status.SUCCEEDED: 3}:
-            await workshop.bus.status()
+            await scene.bus.status()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended(consumer) == {Status.SUCCEEDED: 3}
 
 
-async def test_a_gap_is_stepped_over(workshop: Workshop) -> None:
-    """Events that retention took before they were counted do not hold the consumer."""
-    await workshop.append(runs(2))
-    consumer = workshop.consumer()
+async def test_a_gap_is_stepped_over(scene: ConsumerScene) -> None:
+    """Events that retention removed before they were counted do not stop the consumer."""
+    await scene.append(runs(2))
+    consumer = scene.consumer()
     await consumer.restore()
     cap = Retention(events_count=1, events_hard_cap=1)
-    await workshop.bus.prune(cap, now=NOON + timedelta(days=1))
+    await scene.bus.prune(cap, now=NOON + timedelta(days=1))
     await drain(consumer)
-    status = await workshop.bus.status()
+    status = await scene.bus.status()
     mine = next(
-        other_consumer for other_consumer in status.consumers if other_consumer.consumer == CONSUMER
+        consumer_status
+        for consumer_status in status.consumers
+        if consumer_status.consumer == CONSUMER
     )
     assert (mine.backlog, mine.lost > 0) == (0, True)
 
 
-async def test_a_damaged_row_begins_anew_and_the_others_stay(workshop: Workshop) -> None:
-    """One unreadable row costs its own count only."""
-    await workshop.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
-    await drain(workshop.consumer())
+async def test_a_damaged_row_begins_anew_and_the_others_stay(scene: ConsumerScene) -> None:
+    """An unreadable row loses its own count only."""
+    await scene.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
+    await drain(scene.consumer())
     damage = Step(consumer=CONSUMER, state={DAILY.key: b"{"})
-    await workshop.bus.advance(damage, timeout_seconds=5)
-    consumer = workshop.consumer()
+    await scene.bus.advance(damage, timeout_seconds=5)
+    consumer = scene.consumer()
     await consumer.restore()
     assert DAILY.key not in consumer.rows
     assert ended(consumer, Identity("one", RunKind.PLAN_RUN, "8")) == {Status.FAILED: 1}
 
 
 async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
-    workshop: Workshop,
+    scene: ConsumerScene,
 ) -> None:
-    """After a restart with fewer places the rows fit them, and no count is lost."""
+    """After a restart with fewer series the rows fit them, and no count is lost."""
     for number in range(4):
-        await workshop.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
-    await drain(workshop.consumer())
-    await workshop.consumer(places=1).restore()
-    consumer = workshop.consumer(places=1)
+        await scene.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
+    await drain(scene.consumer())
+    await scene.consumer(places=1).restore()
+    consumer = scene.consumer(places=1)
     await consumer.restore()
     rows = [row for row in consumer.rows.values() if isinstance(row, RunCounts)]
     assert len(rows) == 2
@@ -246,54 +248,54 @@ async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
     assert ended(consumer, Identity("one", RunKind.PLAN_RUN, OTHER))[Status.SUCCEEDED] == 3
 
 
-async def test_events_and_their_lag_are_counted_by_this_process(workshop: Workshop) -> None:
+async def test_events_and_their_lag_are_counted_by_this_process(scene: ConsumerScene) -> None:
     """The lag is corrected by how far the workspace's clock is ahead of ours."""
-    workshop.live_state.update_workspace("one", clock_skew_seconds=5.0)
+    scene.live_state.update_workspace("one", clock_skew_seconds=5.0)
     late = event(run(1, Status.SUCCEEDED, pipeline=plan(7)))
     untimed = msgspec.structs.replace(late, id="one:plan_run:2:succeeded", occurred_at=None)
-    await workshop.append([late, untimed])
-    await drain(workshop.consumer())
-    value = workshop.registry.get_sample_value
+    await scene.append([late, untimed])
+    await drain(scene.consumer())
+    value = scene.registry.get_sample_value
     assert value("dataprep_monitor_events_total", {"type": "run.succeeded"}) == 2
     assert value("dataprep_monitor_events_total", {"type": "run.lost"}) == 0
     assert value("dataprep_monitor_event_lag_seconds_sum", {"source": "poll"}) == 7.0
     assert value("dataprep_monitor_event_lag_seconds_count", {"source": "poll"}) == 1
 
 
-async def test_other_bounds_reset_the_histograms_and_no_counter(workshop: Workshop) -> None:
+async def test_other_bounds_reset_the_histograms_and_no_counter(scene: ConsumerScene) -> None:
     """A version with other bounds cannot use the stored buckets; all else is counted on."""
-    await workshop.append(runs(2))
-    await drain(workshop.consumer())
-    stored = await workshop.bus.consumer_state(CONSUMER)
+    await scene.append(runs(2))
+    await drain(scene.consumer())
+    stored = await scene.bus.consumer_state(CONSUMER)
     queue = QueueCounts(workspace="one", kind=RunKind.PLAN_RUN)
     changed: dict[str, bytes | None] = {
         key: with_bounds(value, (1.0, 60.0)) for key, value in stored.items()
     }
-    await workshop.bus.advance(Step(consumer=CONSUMER, state=changed), timeout_seconds=5)
+    await scene.bus.advance(Step(consumer=CONSUMER, state=changed), timeout_seconds=5)
 
-    consumer = workshop.consumer()
+    consumer = scene.consumer()
     await consumer.restore()
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)
     assert (row.ended, sum(row.started.values())) == ({Status.SUCCEEDED: 2}, 2)
     assert (row.durations, consumer.rows[queue.key]) == (NO_DURATIONS, queue)
 
-    await workshop.append(runs(1, first=10))
+    await scene.append(runs(1, first=10))
     await drain(consumer)
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)
     assert (row.ended, sum(row.durations.counts)) == ({Status.SUCCEEDED: 3}, 1)
 
 
-async def test_as_many_other_bounds_reset_the_histogram_too(workshop: Workshop) -> None:
-    """The bounds are compared, not only their number: no count lands in a bucket it never had."""
-    await workshop.append(runs(2))
-    await drain(workshop.consumer())
-    stored = (await workshop.bus.consumer_state(CONSUMER))[DAILY.key]
+async def test_as_many_other_bounds_reset_the_histogram_too(scene: ConsumerScene) -> None:
+    """The bounds are compared, not only their number: no count gets into a foreign bucket."""
+    await scene.append(runs(2))
+    await drain(scene.consumer())
+    stored = (await scene.bus.consumer_state(CONSUMER))[DAILY.key]
     shifted = with_bounds(stored, tuple(bound + 1.0 for bound in DURATION_BOUNDS))
     step = Step(consumer=CONSUMER, state={DAILY.key: shifted})
-    await workshop.bus.advance(step, timeout_seconds=5)
-    consumer = workshop.consumer()
+    await scene.bus.advance(step, timeout_seconds=5)
+    consumer = scene.consumer()
     await consumer.restore()
     row = consumer.rows[DAILY.key]
     assert isinstance(row, RunCounts)

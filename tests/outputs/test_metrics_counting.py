@@ -35,13 +35,15 @@ def folded(
     *,
     limits: CountingLimits = ROOMY,
 ) -> dict[str, CounterRow]:
-    """Take events one batch each, as if each had been committed."""
-    held = dict(rows or {})
-    for other_event in events:
-        draft = PendingCounts(held, limits=limits)
-        draft.take(other_event)
-        held = {key: row for key, row in {**held, **draft.changed}.items() if row is not None}
-    return held
+    """Count events one batch each, as if each had been committed."""
+    counted = dict(rows or {})
+    for next_event in events:
+        pending = PendingCounts(counted, limits=limits)
+        pending.take(next_event)
+        counted = {
+            key: row for key, row in {**counted, **pending.changed}.items() if row is not None
+        }
+    return counted
 
 
 def counts(rows: dict[str, CounterRow], identity: Identity) -> RunCounts:
@@ -51,7 +53,7 @@ def counts(rows: dict[str, CounterRow], identity: Identity) -> RunCounts:
 
 
 def test_a_run_counts_its_start_its_end_and_its_duration() -> None:
-    """The three events of a run add one start, one end and one observation."""
+    """The three events of a run add one start, one end and one duration."""
     rows = folded(history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
     row = counts(rows, DAILY)
     assert row.started == {Trigger.SCHEDULE: 1}
@@ -75,7 +77,7 @@ def test_an_end_without_times_has_no_duration() -> None:
 
 
 def test_a_run_without_a_pipeline_is_unknown() -> None:
-    """A run whose pipeline was not told is counted, under the word for that."""
+    """A run without a pipeline is counted under ``unknown``."""
     rows = folded([event(run(1, Status.SUCCEEDED))])
     assert counts(rows, Identity("one", RunKind.PLAN_RUN, UNKNOWN)).ended == {Status.SUCCEEDED: 1}
 
@@ -87,7 +89,7 @@ def test_a_run_without_a_pipeline_is_unknown() -> None:
 def test_a_wait_in_the_queue_needs_two_exact_times(
     queued_seconds: float | None, approximate: tuple[str, ...], expected: int
 ) -> None:
-    """A start that is unknown or approximate is no measurement of the queue."""
+    """An unknown or approximate start does not measure the queue."""
     state = run(
         1,
         Status.SUCCEEDED,
@@ -99,20 +101,20 @@ def test_a_wait_in_the_queue_needs_two_exact_times(
     assert sum(sum(row.waits.counts) for row in waits) == expected
 
 
-def test_a_job_group_waits_once_although_its_start_is_told_twice() -> None:
-    """The end and the job records both know the start; the queue is measured once."""
+def test_a_job_group_waits_once_although_its_start_is_reported_twice() -> None:
+    """The end and the job records both have the start; the queue is measured once."""
     state = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3))
     rows = folded([*history(state), event(state, EventType.RUN_DETAILED)])
     waits = [row for row in rows.values() if isinstance(row, QueueCounts)]
     assert [sum(row.waits.counts) for row in waits] == [1]
 
 
-def test_the_duration_of_a_callback_s_end_comes_with_the_job_records() -> None:
+def test_the_duration_of_a_callbacks_end_follows_from_the_job_records() -> None:
     """An end without times is measured when the job records are read, and only once."""
-    told = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3), seconds=None)
-    detailed = msgspec.structs.replace(told, finished_at=NOON + timedelta(seconds=33))
+    succeeded = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3), seconds=None)
+    detailed = msgspec.structs.replace(succeeded, finished_at=NOON + timedelta(seconds=33))
     identity = Identity("one", RunKind.JOB_GROUP, "3")
-    rows = folded(history(told))
+    rows = folded(history(succeeded))
     assert sum(counts(rows, identity).durations.counts) == 0
     rows = folded([event(detailed, EventType.RUN_DETAILED)], rows)
     assert counts(rows, identity).durations.sum == 30.0
@@ -122,22 +124,22 @@ def test_the_duration_of_a_callback_s_end_comes_with_the_job_records() -> None:
 
 
 def test_runs_that_never_get_job_records_do_not_pile_up() -> None:
-    """The list of ends without a duration has a bound; the oldest gives way."""
+    """The list of ends without a duration has a bound; the oldest is dropped."""
     ends = [
         event(run(number, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, seconds=None))
         for number in range(1_005)
     ]
-    draft = PendingCounts({}, limits=ROOMY)
+    pending = PendingCounts({}, limits=ROOMY)
     for end in ends:
-        draft.take(end)
-    waiting = draft.changed[AwaitedDurations().key]
+        pending.take(end)
+    waiting = pending.changed[AwaitedDurations().key]
     assert isinstance(waiting, AwaitedDurations)
     assert len(waiting.runs) == 1_000
     assert waiting.runs[-1].id == "1004"
 
 
 def test_only_ended_jobs_count_and_in_our_words() -> None:
-    """Job records count by our words, whichever spelling they have; unfinished ones do not."""
+    """Job records count by our names, whatever their spelling; unfinished ones do not."""
     state = run(
         1,
         Status.FAILED,
@@ -161,7 +163,7 @@ def test_only_ended_jobs_count_and_in_our_words() -> None:
 
 
 def test_job_types_have_a_bound() -> None:
-    """A workspace that invents job types fills one row more, not one each."""
+    """A workspace that invents job types fills one more row, not one each."""
     ended = [
         event(
             run(
@@ -180,7 +182,7 @@ def test_job_types_have_a_bound() -> None:
 
 
 def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
-    """What was counted under "other" stays there, also when others are counted meanwhile."""
+    """Runs counted under "other" stay there, also when other pipelines are counted meanwhile."""
     limits = CountingLimits(places=1, forget_seconds=86_400)
     first, second = (
         run(1, Status.SUCCEEDED, pipeline=plan(7)),
@@ -194,8 +196,8 @@ def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
     assert Identity("one", RunKind.PLAN_RUN, "8").key not in rows
 
 
-def test_a_forgotten_pipeline_gives_up_its_place() -> None:
-    """A pipeline without events for the stated time makes room for one that runs."""
+def test_a_forgotten_pipeline_releases_its_series() -> None:
+    """A pipeline without events for the configured time makes room for one that runs."""
     limits = CountingLimits(places=1, forget_seconds=3_600)
     later = msgspec.structs.replace(
         event(run(2, Status.SUCCEEDED, pipeline=plan(8))), recorded_at=NOON + timedelta(hours=2)
@@ -208,14 +210,14 @@ def test_a_forgotten_pipeline_gives_up_its_place() -> None:
 def test_a_smaller_budget_puts_rows_together_without_losing_a_count() -> None:
     """Shrinking moves the counts of the idlest pipelines to "other"; the sums stay."""
     events = [
-        msgspec.structs.replace(item, recorded_at=NOON + timedelta(minutes=number))
+        msgspec.structs.replace(history_event, recorded_at=NOON + timedelta(minutes=number))
         for number in range(5)
-        for item in history(run(number, Status.SUCCEEDED, pipeline=plan(number)))
+        for history_event in history(run(number, Status.SUCCEEDED, pipeline=plan(number)))
     ]
     rows = folded(events)
-    draft = PendingCounts(rows, limits=CountingLimits(places=2, forget_seconds=86_400))
-    draft.shrink()
-    left = {key: row for key, row in {**rows, **draft.changed}.items() if row is not None}
+    pending = PendingCounts(rows, limits=CountingLimits(places=2, forget_seconds=86_400))
+    pending.shrink()
+    left = {key: row for key, row in {**rows, **pending.changed}.items() if row is not None}
     pipelines = {row.identity.pipeline for row in left.values() if isinstance(row, RunCounts)}
     assert pipelines == {"3", "4", OTHER}
     other = counts(left, Identity("one", RunKind.PLAN_RUN, OTHER))
@@ -240,7 +242,7 @@ def test_events_of_a_workspace_itself_count_no_run() -> None:
 
 
 def test_every_row_survives_the_store() -> None:
-    """A row that is written and read again is the same row, under the same key."""
+    """A row that is encoded and decoded again is the same row, under the same key."""
     state = run(
         1,
         Status.SUCCEEDED,
@@ -256,7 +258,7 @@ def test_every_row_survives_the_store() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"type":"nonsense"}', b'{"type":"queue"}'])
 def test_a_damaged_row_is_an_error(value: bytes) -> None:
-    """What is no row raises, and is no wrong count."""
+    """Bytes that are no row raise an error."""
     with pytest.raises(msgspec.MsgspecError):
         decode_row(value)
 
@@ -272,10 +274,10 @@ def test_a_row_with_other_buckets_has_an_empty_histogram() -> None:
 
 
 def test_an_overlong_run_id_is_no_exemplar() -> None:
-    """An exemplar that OpenMetrics would not allow is left out; the run still counts."""
+    """An exemplar that OpenMetrics does not allow is left out; the run still counts."""
     state = run(1, Status.SUCCEEDED, pipeline=plan(7))
     long = msgspec.structs.replace(state, key=msgspec.structs.replace(state.key, id="9" * 200))
-    draft = PendingCounts({}, limits=ROOMY)
-    draft.take(event(long))
-    assert draft.seen == {}
-    assert draft.changed
+    pending = PendingCounts({}, limits=ROOMY)
+    pending.take(event(long))
+    assert pending.seen == {}
+    assert pending.changed

@@ -1,4 +1,4 @@
-"""How a page is made: negotiated, off the loop, shared, and in bounded time."""
+"""How a page is rendered: negotiated, off the loop, shared, and in bounded time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.outputs.metrics_examples import NOON
 OPENMETRICS = "application/openmetrics-text"
 
 
-class Workplace:
-    """An exposition whose picture comes when the test says so."""
+class ExpositionScene:
+    """An exposition whose snapshot is gathered when the test allows it."""
 
     def __init__(self, *, timeout_seconds: float = 5.0) -> None:
         self.registry = CollectorRegistry()
-        self.pictures = 0
+        self.snapshots = 0
         self.may_gather = asyncio.Event()
         self.may_gather.set()
         collector = SnapshotCollector(
@@ -45,21 +45,21 @@ class Workplace:
         )
 
     async def gather(self) -> MetricsSnapshot:
-        self.pictures += 1
+        self.snapshots += 1
         await self.may_gather.wait()
         return MetricsSnapshot(now=NOON)
 
 
 @pytest.fixture
-async def workplace() -> AsyncIterator[Workplace]:
-    made = Workplace()
+async def scene() -> AsyncIterator[ExpositionScene]:
+    made = ExpositionScene()
     yield made
     made.may_gather.set()
     await made.exposition.close()
 
 
 class ThreadSpy:
-    """A collector that remembers where it was collected, and fails if it was told to."""
+    """A collector that records its thread, and fails on request."""
 
     def __init__(self) -> None:
         self.threads: list[str] = []
@@ -105,16 +105,16 @@ PROMETHEUS_2 = (
     ],
 )
 async def test_every_accept_header_gets_a_page(
-    workplace: Workplace, accept: str, expected: str
+    scene: ExpositionScene, accept: str, expected: str
 ) -> None:
-    """The content type is one that we speak, and the page is of that format."""
-    page, content_type = await workplace.exposition.render(accept)
+    """The content type is a supported one, and the page has that format."""
+    page, content_type = await scene.exposition.render(accept)
     assert content_type.startswith(expected)
     assert page.endswith(b"# EOF\n") == content_type.startswith(OPENMETRICS)
 
 
 def test_the_content_types_are_few() -> None:
-    """No header makes more formats than we have, and none has names that are not ours."""
+    """No header yields further formats, or metric names that are not ours."""
     escapings = ("underscores", "dots", "values", "allow-utf-8", "nonsense")
     made = {
         negotiate(f"{kind};version={version};escaping={escaping}")[1]
@@ -123,78 +123,78 @@ def test_the_content_types_are_few() -> None:
         for escaping in escapings
     }
     assert len(made) <= 5
-    assert not any("dots" in item or "values" in item for item in made)
+    assert not any("dots" in content_type or "values" in content_type for content_type in made)
 
 
-async def test_a_page_is_made_in_the_worker_thread(workplace: Workplace) -> None:
+async def test_a_page_is_made_in_the_worker_thread(scene: ExpositionScene) -> None:
     """No collector runs on the event loop."""
     spy = ThreadSpy()
-    workplace.registry.register(spy)
-    page, _ = await workplace.exposition.render("")
+    scene.registry.register(spy)
+    page, _ = await scene.exposition.render("")
     assert b"spy 1.0" in page
     assert [name.startswith("metrics") for name in spy.threads] == [True]
 
 
-async def test_scrapes_at_the_same_time_share_one_page(workplace: Workplace) -> None:
-    """A crowd of scrapers costs one rendering per format, and a later scrape a new one."""
-    workplace.may_gather.clear()
-    crowd = [asyncio.create_task(workplace.exposition.render("")) for _ in range(50)]
-    crowd.append(asyncio.create_task(workplace.exposition.render(OPENMETRICS)))
+async def test_scrapes_at_the_same_time_share_one_page(scene: ExpositionScene) -> None:
+    """Concurrent scrapes share one rendering for each format; a later scrape gets a new one."""
+    scene.may_gather.clear()
+    crowd = [asyncio.create_task(scene.exposition.render("")) for _ in range(50)]
+    crowd.append(asyncio.create_task(scene.exposition.render(OPENMETRICS)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    workplace.may_gather.set()
+    scene.may_gather.set()
     pages = await asyncio.gather(*crowd)
-    assert workplace.pictures == 2
+    assert scene.snapshots == 2
     assert len({id(page) for page, _ in pages}) == 2
-    await workplace.exposition.render("")
-    assert workplace.pictures == 3
+    await scene.exposition.render("")
+    assert scene.snapshots == 3
 
 
-async def test_a_scraper_that_hangs_up_does_not_take_the_page_from_the_others(
-    workplace: Workplace,
+async def test_a_scraper_that_hangs_up_leaves_the_page_to_the_others(
+    scene: ExpositionScene,
 ) -> None:
-    """The shared page is finished for those who still wait."""
-    workplace.may_gather.clear()
-    leaving = asyncio.create_task(workplace.exposition.render(""))
-    staying = asyncio.create_task(workplace.exposition.render(""))
+    """The shared page is finished for the scrapers that still wait."""
+    scene.may_gather.clear()
+    leaving = asyncio.create_task(scene.exposition.render(""))
+    staying = asyncio.create_task(scene.exposition.render(""))
     await asyncio.sleep(0)
     leaving.cancel()
-    workplace.may_gather.set()
+    scene.may_gather.set()
     page, _ = await staying
     assert b"dataprep_monitor_build_info" in page
     with pytest.raises(asyncio.CancelledError):
         await leaving
 
 
-async def test_a_page_that_takes_too_long_is_refused_and_nothing_piles_up() -> None:
+async def test_a_page_that_renders_too_long_is_refused_and_nothing_piles_up() -> None:
     """Scrapes fail within their limit; when the cause is gone, the next one is served."""
-    workplace = Workplace(timeout_seconds=0.02)
-    workplace.may_gather.clear()
+    scene = ExpositionScene(timeout_seconds=0.02)
+    scene.may_gather.clear()
     for _ in range(5):
         with pytest.raises(OutputUnavailableError):
-            await workplace.exposition.render("")
-    assert workplace.pictures == 1
-    workplace.may_gather.set()
-    await workplace.exposition.close()
+            await scene.exposition.render("")
+    assert scene.snapshots == 1
+    scene.may_gather.set()
+    await scene.exposition.close()
 
 
-async def test_a_broken_collector_fails_its_page_only(workplace: Workplace) -> None:
-    """The failure reaches the scraper; the next page is tried anew."""
+async def test_a_broken_collector_fails_its_page_only(scene: ExpositionScene) -> None:
+    """The failure reaches the scraper; the next page is rendered anew."""
     spy = ThreadSpy()
-    workplace.registry.register(spy)
+    scene.registry.register(spy)
     spy.is_broken = True
     with pytest.raises(ValueError, match="broken collector"):
-        await workplace.exposition.render("")
+        await scene.exposition.render("")
     spy.is_broken = False
-    page, _ = await workplace.exposition.render("")
+    page, _ = await scene.exposition.render("")
     assert b"spy 1.0" in page
 
 
-async def test_names_of_the_collector_cannot_be_registered_twice(workplace: Workplace) -> None:
+async def test_names_of_the_collector_cannot_be_registered_twice(scene: ExpositionScene) -> None:
     """A second metric of the same name is an error at the start, not a broken page later."""
     with pytest.raises(ValueError, match="Duplicated"):
-        Counter("dataprep_monitor_events_lost", "Twice.", registry=workplace.registry)
-    assert workplace.pictures == 0
+        Counter("dataprep_monitor_events_lost", "Twice.", registry=scene.registry)
+    assert scene.snapshots == 0
 
 
 async def test_the_lag_of_the_loop_is_what_a_sleeper_waits_too_long() -> None:

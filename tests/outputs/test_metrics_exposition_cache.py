@@ -1,4 +1,4 @@
-"""What we draw is, byte for byte, what the client library writes of the same samples."""
+"""Cached pages are, byte for byte, what the client library writes of the same samples."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ ACCEPTED = (
 )
 WORDS = ("good", 'b"a\\d\n', "größer")
 BUCKETS = len(QUEUE_BOUNDS) + 1
-NOTED = ("x:0", "x:3", f"x:{BUCKETS - 1}", *(f"x:{word}" for word in WORDS))
+EXEMPLAR_KEYS = ("x:0", "x:3", f"x:{BUCKETS - 1}", *(f"x:{word}" for word in WORDS))
 
 
 class CounterRow(Struct, frozen=True):
-    """One row of a sheet; of labels and values each sheet takes as many as it has."""
+    """A row of a cached family; each family uses as many of the labels and values as it has."""
 
     labels: tuple[str, ...]
     values: tuple[float, ...]
-    seen: Mapping[str, RunExemplar]
+    exemplars: Mapping[str, RunExemplar]
 
 
 class Plan(Struct, frozen=True):
@@ -66,9 +66,9 @@ row_plans = st.builds(
     CounterRow,
     labels=st.tuples(*[odd_text] * 5),
     values=st.tuples(*[numbers] * (BUCKETS + 2)),
-    seen=st.dictionaries(st.sampled_from(NOTED), observations, max_size=3),
+    exemplars=st.dictionaries(st.sampled_from(EXEMPLAR_KEYS), observations, max_size=3),
 )
-# Of few rows, so that they come back on later pages, and go.
+# Only a few rows, so that they disappear and return on later pages.
 page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
     lambda rows: st.lists(
         st.builds(
@@ -86,8 +86,8 @@ page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
 @pytest.mark.parametrize("accept", ACCEPTED)
 @settings(max_examples=50, deadline=None)
 @given(pages=st.lists(page_plans, min_size=1, max_size=4))
-def test_a_sheet_is_what_the_library_writes(accept: str, pages: list[list[Plan]]) -> None:
-    """Odd labels, odd numbers, exemplars, empty families, and rows that were there before."""
+def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[Plan]]) -> None:
+    """Odd labels, odd numbers, exemplars, empty families, and rows of earlier pages."""
     encoder, content_type = negotiate(accept)
     is_openmetrics = content_type.startswith("application/openmetrics-text")
     family_texts = ExpositionCache()
@@ -105,14 +105,14 @@ def test_a_sheet_is_what_the_library_writes(accept: str, pages: list[list[Plan]]
 
 @settings(max_examples=50, deadline=None)
 @given(pages=st.lists(st.lists(row_plans, max_size=4), min_size=1, max_size=4))
-def test_what_a_page_shows_is_read_back(pages: list[list[CounterRow]]) -> None:
+def test_a_cached_page_can_be_parsed(pages: list[list[CounterRow]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""
     encoder, _ = negotiate("")
     family_texts, shape = ExpositionCache(), families.LAST_DURATION
     for rows in pages:
         family_text = family_texts.begin(encoder, is_openmetrics=False).family_text(shape)
-        told = {row.labels[:3]: float(row.values[0]) for row in rows}
-        for labels, value in told.items():
+        shown = {row.labels[:3]: float(row.values[0]) for row in rows}
+        for labels, value in shown.items():
             family_text.add(labels, value)
         read = {
             tuple(sample.labels[name] for name in shape.labels): sample.value
@@ -121,11 +121,11 @@ def test_what_a_page_shows_is_read_back(pages: list[list[CounterRow]]) -> None:
         }
         # As text, because no NaN is equal to another.
         assert {key: str(value) for key, value in read.items()} == {
-            key: str(value) for key, value in told.items()
+            key: str(value) for key, value in shown.items()
         }
 
 
-def test_only_what_the_last_page_showed_is_kept() -> None:
+def test_only_rows_of_the_last_page_are_cached() -> None:
     """Pipelines that come and go do not fill the memory."""
     family_texts = ExpositionCache()
     for number in range(100):
@@ -136,7 +136,7 @@ def test_only_what_the_last_page_showed_is_kept() -> None:
 
 
 def test_a_row_with_too_few_values_is_an_error() -> None:
-    """A series that is missing from its row does not go unnoticed."""
+    """A row that lacks a series raises an error."""
     page = ExpositionCache().begin(generate_latest, is_openmetrics=False)
     family_text = page.spread(families.RUNS, WORDS)
     with pytest.raises(ValueError, match="shorter"):
@@ -146,13 +146,13 @@ def test_a_row_with_too_few_values_is_an_error() -> None:
 
 
 class _Shown:
-    """Shows families to the library; those without samples are left out, as on our pages."""
+    """Yields families to the library; those without samples are left out, as on our pages."""
 
     def __init__(self, shown: Sequence[Family]) -> None:
         self._shown = shown
 
     def collect(self) -> Iterator[Metric]:
-        return (item for item in self._shown if item.samples)
+        return (family for family in self._shown if family.samples)
 
 
 def _drawn(page: ExpositionPage, plan: Plan, *, is_spread: bool) -> FamilyText:
@@ -162,18 +162,18 @@ def _drawn(page: ExpositionPage, plan: Plan, *, is_spread: bool) -> FamilyText:
         family_text = page.histogram(shape, QUEUE_BOUNDS, exemplars="x")
         for row in plan.rows:
             values = (*row.values[:BUCKETS], row.values[BUCKETS - 1], row.values[-1])
-            family_text.add(row.labels[:count], *values, seen=row.seen)
+            family_text.add(row.labels[:count], *values, seen=row.exemplars)
     elif is_spread and _may_spread(shape):
         family_text = page.spread(
             shape, WORDS, exemplars="x" if shape.form is FamilyType.COUNTER else ""
         )
         for row in plan.rows:
-            family_text.add(row.labels[: count - 1], *row.values[: len(WORDS)], seen=row.seen)
+            family_text.add(row.labels[: count - 1], *row.values[: len(WORDS)], seen=row.exemplars)
     else:
         family_text = page.family_text(shape)
         for row in plan.rows:
             value = 1 if shape.form is FamilyType.INFO else row.values[0]
-            family_text.add(row.labels[:count], value, seen=row.seen)
+            family_text.add(row.labels[:count], value, seen=row.exemplars)
     return family_text
 
 
@@ -190,8 +190,8 @@ def _collect(family: Family, shape: FamilyShape, row: CounterRow, *, is_spread: 
     match family:
         case CounterMetricFamily():
             for labels, value in zip(spread, row.values, strict=False):
-                seen = row.seen.get(f"x:{labels[-1]}") if is_spread else None
-                family.add_metric(labels, value, exemplar=_exemplar(seen))
+                exemplar = row.exemplars.get(f"x:{labels[-1]}") if is_spread else None
+                family.add_metric(labels, value, exemplar=_exemplar(exemplar))
         case GaugeMetricFamily():
             for labels, value in zip(spread, row.values, strict=False):
                 family.add_metric(labels, value)
@@ -205,13 +205,17 @@ def _buckets(row: CounterRow) -> list[tuple[str, float] | tuple[str, float, Exem
     shown: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
     names = [*(f"{bound:.1f}" for bound in QUEUE_BOUNDS), "+Inf"]
     for place, (name, value) in enumerate(zip(names, row.values, strict=False)):
-        exemplar = _exemplar(row.seen.get(f"x:{place}"))
+        exemplar = _exemplar(row.exemplars.get(f"x:{place}"))
         shown.append((name, value) if exemplar is None else (name, value, exemplar))
     return shown
 
 
-def _exemplar(seen: RunExemplar | None) -> Exemplar | None:
-    return None if seen is None else Exemplar({"run_id": seen.run_id}, seen.value, seen.at)
+def _exemplar(exemplar: RunExemplar | None) -> Exemplar | None:
+    return (
+        None
+        if exemplar is None
+        else Exemplar({"run_id": exemplar.run_id}, exemplar.value, exemplar.at)
+    )
 
 
 def _may_spread(shape: FamilyShape) -> bool:

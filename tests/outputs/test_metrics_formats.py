@@ -1,4 +1,4 @@
-"""The page as scrapers read it: both formats, their parsers, promtool, and every promised name."""
+"""The page as scrapers parse it: both formats, promtool, and every documented name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
-from tests.outputs.metrics_page_parts import alerting, told
+from tests.outputs.metrics_page_parts import alerting, full_inventory
 from tests.servers import program
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
-# Name, type and labels of everything that the public face promises from this room.
+# Name, type and labels of every metric of the public face that this room renders.
 ID = ("workspace", "kind", "pipeline")
 FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_workspace_up": ("gauge", ("workspace",)),
@@ -87,7 +87,7 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture
 async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
-    """A daemon in which everything that has a series has happened."""
+    """A daemon with at least one sample in every series."""
     async with a_daemon(tmp_path / "state.db") as made:
         await _everything_happens(made)
         yield made
@@ -105,11 +105,11 @@ async def _everything_happens(daemon: Daemon) -> None:
         jobs=(JobCount(job_type="wrangle", status="Complete", count=2),),
     )
     daemon.alerting = alerting(plan(7, "daily"))
-    await daemon.tell(*history(ended), event(ended, EventType.RUN_DETAILED))
-    await daemon.tell(*history(run(2, Status.FAILED, pipeline=plan(7, "daily"))))
+    await daemon.emit(*history(ended), event(ended, EventType.RUN_DETAILED))
+    await daemon.emit(*history(run(2, Status.FAILED, pipeline=plan(7, "daily"))))
     await daemon.page()
-    # One event and one more consumer that nobody has served yet.
-    await daemon.tell(event(run(3, Status.FAILED, pipeline=plan(7, "daily"))))
+    # An event and a consumer that has read nothing yet.
+    await daemon.emit(event(run(3, Status.FAILED, pipeline=plan(7, "daily"))))
     await daemon.bus.subscribe("mqtt", start=Start.OLDEST)
     daemon.activate(run(4, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
     daemon.stand(
@@ -140,7 +140,7 @@ async def _everything_happens(daemon: Daemon) -> None:
         schedules=(schedule,),
         webhook_tasks={"verified": 1},
         last_callback_at=NOON,
-        inventory=told(flow(3, odd)),
+        inventory=full_inventory(flow(3, odd)),
     )
     daemon.metrics.configuration_taken("abc123")
 
@@ -162,7 +162,7 @@ async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> N
 
 
 async def test_nothing_beyond_the_public_face_is_there(daemon: Daemon) -> None:
-    """No series of ours goes by a name that nobody was told."""
+    """No series of ours has an undocumented name."""
     page, _ = await daemon.metrics.exposition.render("")
     names = {
         _name(text_family.name, text_family.type) for text_family in text_families(page.decode())
@@ -172,7 +172,7 @@ async def test_nothing_beyond_the_public_face_is_there(daemon: Daemon) -> None:
 
 
 async def test_openmetrics_is_read_by_its_parser_with_units_and_exemplars(daemon: Daemon) -> None:
-    """Counters and buckets carry the id of the run that moved them last."""
+    """Counters and buckets have the id of the run that changed them last as an exemplar."""
     page, content_type = await daemon.metrics.exposition.render(OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
     families = {
@@ -200,8 +200,8 @@ async def test_openmetrics_is_read_by_its_parser_with_units_and_exemplars(daemon
     }
 
 
-async def test_both_formats_say_the_same(daemon: Daemon) -> None:
-    """What is watched has the same series and values in either format."""
+async def test_both_formats_have_the_same_values(daemon: Daemon) -> None:
+    """The compared series have the same values in either format."""
     text, _ = await daemon.metrics.exposition.render("text/plain")
     openmetrics, _ = await daemon.metrics.exposition.render(OPENMETRICS)
     assert b"_created" not in text + openmetrics
@@ -215,7 +215,7 @@ async def test_both_formats_say_the_same(daemon: Daemon) -> None:
 
 
 async def test_the_library_would_write_the_same_page(daemon: Daemon) -> None:
-    """What its parser reads of a page, the library's own encoder writes again byte for byte."""
+    """The library's encoder writes the parsed page again, byte for byte."""
     page, _ = await daemon.metrics.exposition.render("")
     assert b'pipeline="orders\\n\\"new\\" \\\\ Gr\xc3\xb6\xc3\x9fe"' in page
     assert generate_latest(_Read(list(text_families(page.decode())))) == page
@@ -237,7 +237,7 @@ async def test_promtool_finds_nothing(daemon: Daemon) -> None:
 
 
 class _Read:
-    """Shows the library what was read."""
+    """Yields the parsed families to the library."""
 
     def __init__(self, read: list[Metric]) -> None:
         self._read = read

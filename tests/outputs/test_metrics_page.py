@@ -1,4 +1,4 @@
-"""What the metrics page shows, read back from the page itself."""
+"""The content of the metrics page, parsed from the page itself."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ ID = {"workspace": "one", "kind": "plan_run"}
 async def test_counters_carry_the_present_name_and_survive_restart_and_rename(
     daemon: Daemon,
 ) -> None:
-    """A new name moves the same count to a new label; a restart moves nothing."""
+    """A new name moves the count to a new label; a restart moves nothing."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
-    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
+    await daemon.emit(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
     before = samples(await daemon.page())
     assert before[series("dataprep_runs_total", **ID, pipeline="daily", result="succeeded")] == 1
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
@@ -58,8 +58,8 @@ async def test_counters_carry_the_present_name_and_survive_restart_and_rename(
 
 
 async def test_a_name_is_known_before_the_inventory_is_read(daemon: Daemon) -> None:
-    """After a restart the counters carry the name that the runs told, not a bare id."""
-    await daemon.tell(*history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
+    """After a restart the counters have the name from the runs, not a bare id."""
+    await daemon.emit(*history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
     daemon.live_state = LiveState(["one"])
     daemon.metrics = daemon.restarted()
     assert samples(await daemon.page())[
@@ -67,20 +67,20 @@ async def test_a_name_is_known_before_the_inventory_is_read(daemon: Daemon) -> N
     ]
 
 
-async def test_equal_names_are_told_apart_by_id(daemon: Daemon) -> None:
-    """The lower id keeps the plain name; reserved words belong to nobody."""
+async def test_equal_names_are_distinguished_by_id(daemon: Daemon) -> None:
+    """The lower id keeps the plain name; no pipeline gets a reserved word."""
     for number in (10, 9):
         daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), "daily")
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "11", "unknown")
     gone = run(1, Status.SUCCEEDED, pipeline=plan(4, "daily"))
-    await daemon.tell(*history(gone), *history(run(2, Status.SUCCEEDED)))
+    await daemon.emit(*history(gone), *history(run(2, Status.SUCCEEDED)))
     page = samples(await daemon.page())
     succeeded = {
         dict(labels)["pipeline"]: value
         for (name, labels), value in page.items()
         if name == "dataprep_runs_total" and dict(labels)["result"] == "succeeded"
     }
-    # The plan that is no longer listed does not take the name from those that are.
+    # The plan that is no longer listed leaves the name to those that are.
     assert succeeded == {
         "daily": 0,
         "daily#10": 0,
@@ -99,7 +99,7 @@ async def test_known_pipelines_start_at_0_and_a_never_is_absent(daemon: Daemon) 
     ended = named(page, "dataprep_runs_total")
     assert len(ended) == 12
     assert set(ended.values()) == {0}
-    kinds = {(dict(item)["kind"], dict(item)["pipeline"]) for item in ended}
+    kinds = {(dict(pairs)["kind"], dict(pairs)["pipeline"]) for pairs in ended}
     assert kinds == {("flow_run", "orders"), ("job_group", "orders"), ("plan_run", "daily")}
     assert len(named(page, "dataprep_runs_active")) == 6
     queues = named(page, "dataprep_run_queue_seconds_count")
@@ -171,21 +171,21 @@ async def test_active_runs_are_counted_until_they_are_unknown(daemon: Daemon) ->
     assert page[up] == 0
 
 
-async def test_runs_that_nobody_confirms_become_unknown(daemon: Daemon) -> None:
+async def test_unconfirmed_runs_become_unknown(daemon: Daemon) -> None:
     """A workspace that answers, but no longer lists its runs, does not repeat the old ones."""
     daemon.reachable()
     daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
     await daemon.clock.advance(301)
     assert not named(await daemon.page(), "dataprep_runs_active")
-    # Followed by id only, each run speaks for itself.
+    # Runs that are followed by id only are each confirmed by their own reads.
     daemon.live_state.confirmed.clear()
     daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
     page = samples(await daemon.page())
     assert page[series("dataprep_runs_active", **ID, pipeline="daily", status="running")] == 1
 
 
-async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Daemon) -> None:
-    """A workspace that was not asked yet is neither up nor down and has no idle pipelines."""
+async def test_before_the_first_answer_a_workspace_has_no_state(daemon: Daemon) -> None:
+    """A workspace before its first read is neither up nor down and has no idle pipelines."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     page = await daemon.page()
     assert not named(page, "dataprep_workspace_up")
@@ -193,7 +193,7 @@ async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Da
     assert not named(page, "dataprep_capability")
 
 
-def _take_inventory(daemon: Daemon) -> None:
+def _update_inventory(daemon: Daemon) -> None:
     daemon.reachable()
     daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     hourly = HourlyTrigger(minute_of_hour=5)
@@ -230,40 +230,42 @@ def _take_inventory(daemon: Daemon) -> None:
 
 
 async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None:
-    """Schedules, capabilities, clock skew, polls, tasks and callbacks come from knowledge."""
-    _take_inventory(daemon)
+    """Schedules, capabilities, clock skew, polls, tasks and callbacks come from live state."""
+    _update_inventory(daemon)
     page = samples(await daemon.page())
-    one = {"workspace": "one"}
+    labels = {"workspace": "one"}
     monitor = "dataprep_monitor"
     for expected, value in {
-        series("dataprep_schedule_enabled", **one, schedule="hourly"): 1,
-        series("dataprep_schedule_enabled", **one, schedule="hourly#10"): 0,
+        series("dataprep_schedule_enabled", **labels, schedule="hourly"): 1,
+        series("dataprep_schedule_enabled", **labels, schedule="hourly#10"): 0,
         series(
             "dataprep_pipeline_info",
-            **one,
+            **labels,
             pipeline="orders",
             pipeline_kind="flow",
             pipeline_id="3",
             schedule="hourly, hourly#10",
         ): 1,
-        series("dataprep_capability", **one, capability="list_changes"): 1,
-        series("dataprep_capability", **one, capability="list_plans"): 0,
-        series("dataprep_workspace_clock_skew_seconds", **one): -1.5,
-        series(f"{monitor}_webhook_tasks", **one, state="verified"): 2,
-        series(f"{monitor}_callbacks_missed_total", **one): 4,
-        series(f"{monitor}_callback_last_received_timestamp_seconds", **one): NOON.timestamp(),
+        series("dataprep_capability", **labels, capability="list_changes"): 1,
+        series("dataprep_capability", **labels, capability="list_plans"): 0,
+        series("dataprep_workspace_clock_skew_seconds", **labels): -1.5,
+        series(f"{monitor}_webhook_tasks", **labels, state="verified"): 2,
+        series(f"{monitor}_callbacks_missed_total", **labels): 4,
+        series(f"{monitor}_callback_last_received_timestamp_seconds", **labels): NOON.timestamp(),
         series(
-            f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="changes"
+            f"{monitor}_poll_last_success_timestamp_seconds", **labels, poll="changes"
         ): NOON.timestamp(),
     }.items():
         assert page[expected] == value
-    never = series(f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="reconciliation")
+    never = series(
+        f"{monitor}_poll_last_success_timestamp_seconds", **labels, poll="reconciliation"
+    )
     assert never not in page
 
 
 async def test_the_store_and_the_configuration_are_shown(daemon: Daemon) -> None:
-    """Backlog and size come from the store, and a refused reload is told."""
-    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7))))
+    """Backlog and size come from the store, and a refused reload is shown."""
+    await daemon.emit(*history(run(1, Status.SUCCEEDED, pipeline=plan(7))))
     await daemon.metrics.consumer.restore()
     body, _ = await daemon.metrics.exposition.render("")
     page = samples(body)
@@ -282,7 +284,7 @@ async def test_the_store_and_the_configuration_are_shown(daemon: Daemon) -> None
 
 
 async def test_a_page_without_the_store_is_better_than_none(daemon: Daemon) -> None:
-    """When the store does not answer, its own figures are absent and the rest is there."""
+    """When the store does not answer, its own metrics are absent and the rest is there."""
     daemon.reachable()
     await daemon.page()
     await daemon.bus.close()
@@ -293,8 +295,8 @@ async def test_a_page_without_the_store_is_better_than_none(daemon: Daemon) -> N
 
 
 async def test_a_workspace_that_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
-    """Its counters stay in the store, and come back with it."""
-    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7), workspace="two")))
+    """Its counters stay in the store, and return with it."""
+    await daemon.emit(*history(run(1, Status.SUCCEEDED, pipeline=plan(7), workspace="two")))
     assert b'workspace="two"' not in await daemon.page()
     daemon.live_state = LiveState(["one", "two"])
     daemon.metrics = daemon.restarted()

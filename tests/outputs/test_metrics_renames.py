@@ -1,4 +1,4 @@
-"""Names change, swap and vanish; what was counted stays counted, once."""
+"""Pipelines change, swap and lose names; every run stays counted once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_counters_follow_their_pipeline_through_every_name(daemon: Daemon)
     """A rename moves the count, a swap swaps it, equal names keep two; so after a restart."""
     for number, pipeline in ((1, 7), (2, 7), (3, 8)):
         ended = run(number, Status.SUCCEEDED, pipeline=plan(pipeline, f"plan {pipeline}"))
-        await daemon.tell(*history(ended))
+        await daemon.emit(*history(ended))
     shown = []
     for seven, eight in (
         ("a", "b"),
@@ -56,9 +56,9 @@ async def test_counters_follow_their_pipeline_through_every_name(daemon: Daemon)
     assert again == shown[-1]
 
 
-async def test_a_pipeline_that_is_gone_keeps_its_count_under_its_last_name(daemon: Daemon) -> None:
-    """What was counted stays with its id; another pipeline of that name begins at 0."""
-    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
+async def test_a_removed_pipeline_keeps_its_count_under_its_last_name(daemon: Daemon) -> None:
+    """The count stays with the id; another pipeline of that name begins at 0."""
+    await daemon.emit(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     before = await succeeded(daemon)
     daemon.live_state.forget_pipeline("one", PipelineKind.PLAN, "7")

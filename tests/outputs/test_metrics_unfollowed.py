@@ -1,4 +1,4 @@
-"""What cannot be followed has no number on the page: not even 0."""
+"""Runs that cannot be followed have no number on the page: not even 0."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
         yield made
 
 
-async def test_a_kind_of_run_that_nobody_lists_is_not_shown_as_idle(daemon: Daemon) -> None:
+async def test_an_unlisted_kind_of_run_is_not_shown_as_idle(daemon: Daemon) -> None:
     """Where flow runs cannot be followed, no flow has 0 of them active."""
     live_state = daemon.live_state
     live_state.update_workspace("one", reachability=Reachability.REACHABLE)
     live_state.confirm("one", RunKind.JOB_GROUP, daemon.clock.now())
     live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
-    kinds = {dict(item)["kind"] for item in named(await daemon.page(), "dataprep_runs_active")}
+    kinds = {dict(pairs)["kind"] for pairs in named(await daemon.page(), "dataprep_runs_active")}
 
     assert kinds == {"job_group"}
 
 
 async def test_a_run_that_was_named_is_shown_although_none_are_listed(daemon: Daemon) -> None:
-    """A flow run that somebody tracks is fresh knowledge of its own."""
+    """A tracked flow run has fresh live state of its own."""
     daemon.live_state.update_workspace("one", reachability=Reachability.REACHABLE)
     daemon.activate(run(1, Status.RUNNING, seconds=None))
     shown = named(await daemon.page(), "dataprep_runs_active")
@@ -39,10 +39,10 @@ async def test_a_run_that_was_named_is_shown_although_none_are_listed(daemon: Da
     assert sum(shown.values()) == 1
 
 
-async def test_a_run_that_nobody_sees_any_more_is_unknown_beside_fresh_lists(
+async def test_a_run_without_observations_is_unknown_beside_fresh_lists(
     daemon: Daemon,
 ) -> None:
-    """A run whose own reads are refused is not repeated for ever because its kind is listed."""
+    """A run whose own reads are refused expires, although its kind is listed."""
     daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
     daemon.activate(run(2, Status.RUNNING, pipeline=plan(8, "hourly"), seconds=None))
     await daemon.clock.advance(4 * 300 - 1)
@@ -52,5 +52,5 @@ async def test_a_run_that_nobody_sees_any_more_is_unknown_beside_fresh_lists(
     await daemon.clock.advance(2)
     after = named(await daemon.page(), "dataprep_runs_active")
 
-    assert {dict(item)["pipeline"] for item in before} == {"daily", "hourly"}
-    assert {dict(item)["pipeline"] for item in after} == {"hourly"}
+    assert {dict(pairs)["pipeline"] for pairs in before} == {"daily", "hourly"}
+    assert {dict(pairs)["pipeline"] for pairs in after} == {"hourly"}

@@ -1,4 +1,4 @@
-"""A process that dies between any two steps changes nothing in what a broker's listeners hold."""
+"""A process that dies between any two steps changes nothing that a broker's subscribers receive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from monitor.outputs.mqtt.output import MqttOutput
 from monitor.tracking.live_state import LiveState
 from tests.app.eventually import pause
 from tests.outputs.alert_stories import ENDED, alert, fired, resolved
-from tests.outputs.mqtt_scene import INFO, Heard, Subscriber, settings_for
+from tests.outputs.mqtt_scene import INFO, ReceivedMessage, Subscriber, settings_for
 from tests.outputs.output_scene import OutputScene
 from tests.servers import Mosquitto
 
-# What happens, each with how things stand then.
+# The events, each with the snapshot that follows them.
 STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
     ((fired(1), fired(2)), AlertingSnapshot(alerts=(alert(1), alert(2)))),
     ((resolved(1),), AlertingSnapshot(alerts=(alert(1, AlertState.RESOLVED), alert(2)))),
@@ -29,12 +29,12 @@ STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
 )
 IDS = [event.id for events, _ in STORY for event in events]
 STATE_SECONDS = 0.05  # in which retained states follow, at the settings of these tests
-SCAN_SECONDS = 0.3  # in which all is compared, and leftovers go
+SCAN_SECONDS = 0.3  # in which all topics are compared, and leftovers are cleared
 CUTS = range(1, 9)
 
 
 def output_with(url: str, prefix: str) -> Callable[[OutputScene], MqttOutput]:
-    """Return how the output of one story is built, which has topics of its own."""
+    """Return a function that builds the output of a story, with its own topics."""
     settings = msgspec.structs.replace(settings_for(url), prefix=prefix, instance=prefix)
     return lambda scene: MqttOutput(
         settings,
@@ -44,12 +44,12 @@ def output_with(url: str, prefix: str) -> Callable[[OutputScene], MqttOutput]:
         registry=scene.registry,
         metrics=scene.metrics,
         info=INFO,
-        alerting=lambda: scene.picture,
+        alerting=lambda: scene.snapshot,
     )
 
 
-async def settle(scene: OutputScene, *, seconds: float) -> None:
-    """Let it do what there is to do; where it dies over that, let the next process do it."""
+async def finish_work(scene: OutputScene, *, seconds: float) -> None:
+    """Let the output finish its work; if it dies meanwhile, let the next process finish it."""
     is_delivered = await scene.is_delivered()
     await pause(seconds)
     if not is_delivered or scene.store.is_dead:
@@ -59,37 +59,37 @@ async def settle(scene: OutputScene, *, seconds: float) -> None:
         await pause(seconds)
 
 
-async def play(folder: Path, url: str, prefix: str, *, cut: int | None, is_taken: bool) -> int:
-    """Let the story happen to a process that dies at one step, and from then on to another one.
+async def play(folder: Path, url: str, prefix: str, *, cut: int | None, is_stored: bool) -> int:
+    """Run the story with a process that dies at one step, and from then on with another one.
 
-    Return how many steps the first one took.
+    Return how many steps the first process made.
     """
     (folder / prefix).mkdir()
     async with OutputScene(folder / prefix, output_with(url, prefix)) as scene:
-        await scene.start(cut=cut, is_taken=is_taken)
+        await scene.start(cut=cut, is_stored=is_stored)
         first = scene.store
-        for events, picture in STORY:
-            await scene.tell(*events)
-            # What the engine holds is restored before the outputs begin.
-            scene.picture = picture
-            await settle(scene, seconds=STATE_SECONDS)
-        await settle(scene, seconds=SCAN_SECONDS)
+        for events, snapshot in STORY:
+            await scene.emit(*events)
+            # The engine's state is restored before the outputs start.
+            scene.snapshot = snapshot
+            await finish_work(scene, seconds=STATE_SECONDS)
+        await finish_work(scene, seconds=SCAN_SECONDS)
         return first.steps
 
 
-def told(messages: list[Heard], prefix: str) -> dict[str, list[str]]:
-    """Return the ids that each topic of alert events told, in the order of their first arrival."""
+def published_ids(messages: list[ReceivedMessage], prefix: str) -> dict[str, list[str]]:
+    """Return the event ids on each topic of alert events, in the order of their first arrival."""
     ids: dict[str, list[str]] = {}
     for message in messages:
         if message.topic.startswith(f"{prefix}/w/alert/") and message.topic.endswith("/event"):
-            heard = ids.setdefault(message.topic.removeprefix(prefix), [])
-            if (event_id := message.json()["id"]) not in heard:
-                heard.append(event_id)
+            arrived = ids.setdefault(message.topic.removeprefix(prefix), [])
+            if (event_id := message.json()["id"]) not in arrived:
+                arrived.append(event_id)
     return ids
 
 
-def kept(messages: list[Heard], prefix: str) -> dict[str, bytes]:
-    """Return what each topic of an alert's state held in the end."""
+def kept(messages: list[ReceivedMessage], prefix: str) -> dict[str, bytes]:
+    """Return the last payload on each topic of an alert's state."""
     last = {
         message.topic.removeprefix(prefix): message.payload
         for message in messages
@@ -99,23 +99,23 @@ def kept(messages: list[Heard], prefix: str) -> dict[str, bytes]:
 
 
 async def test_every_cut_leaves_the_same(tmp_path: Path) -> None:
-    """Each id is heard, first arrivals in order, and the retained states are those of no cut."""
+    """Each id arrives, first arrivals in order, and the retained states are those without a cut."""
     async with Mosquitto(tmp_path) as broker, Subscriber(broker.port) as subscriber:
         cuts = {f"cut{n}{when}": (n, when == "after") for n in CUTS for when in ("before", "after")}
         steps = await asyncio.gather(
-            play(tmp_path, broker.url, "uncut", cut=None, is_taken=False),
+            play(tmp_path, broker.url, "uncut", cut=None, is_stored=False),
             *(
-                play(tmp_path, broker.url, prefix, cut=cut, is_taken=is_taken)
-                for prefix, (cut, is_taken) in cuts.items()
+                play(tmp_path, broker.url, prefix, cut=cut, is_stored=is_stored)
+                for prefix, (cut, is_stored) in cuts.items()
             ),
         )
-        await subscriber.hear_all()
-        uncut = told(subscriber.messages, "uncut")
+        await subscriber.receive_all()
+        uncut = published_ids(subscriber.messages, "uncut")
         assert sorted(id_ for ids in uncut.values() for id_ in ids) == sorted(IDS)
         states = kept(subscriber.messages, "uncut")
         assert [state for state in states.values() if b'"firing"' in state] == list(states.values())
         assert len(states) == 1
         for prefix in cuts:
-            assert told(subscriber.messages, prefix) == uncut, prefix
+            assert published_ids(subscriber.messages, prefix) == uncut, prefix
             assert kept(subscriber.messages, prefix) == states, prefix
         assert steps[0] >= 4  # so that the cuts really meet steps

@@ -1,4 +1,4 @@
-"""Topics of alerts, on a real broker: events once, states retained while they mean something."""
+"""Topics of alerts on a real broker: events once, states retained while the alert exists."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ async def scene(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
         yield made
 
 
-def picture_of(*alerts: Alert) -> AlertingSnapshot:
+def snapshot_of(*alerts: Alert) -> AlertingSnapshot:
     return AlertingSnapshot(alerts=alerts)
 
 
 async def states(broker: Mosquitto) -> dict[str, bytes]:
     """Return what the broker retains about alerts, by topic."""
     async with Subscriber(broker.port) as fresh:
-        await fresh.hear_all()
+        await fresh.receive_all()
         return {topic: payload for topic, payload in fresh.retained().items() if "/alert/" in topic}
 
 
@@ -52,18 +52,18 @@ async def until_retained(broker: Mosquitto, topics: set[str]) -> dict[str, bytes
                 return found
 
 
-async def test_an_episode_is_told_by_events_and_by_its_state(
+async def test_an_alert_is_published_as_events_and_as_its_state(
     broker: Mosquitto, scene: MqttScene
 ) -> None:
     """Fired, then firing; resolved, then resolved; in the end nothing is retained of it."""
     async with Subscriber(broker.port) as subscriber:
-        scene.picture = picture_of(alert())
-        await scene.tell(fired())
+        scene.snapshot = snapshot_of(alert())
+        await scene.emit(fired())
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 1)
-        scene.picture = picture_of(alert(state=AlertState.RESOLVED))
-        await scene.tell(resolved())
+        scene.snapshot = snapshot_of(alert(state=AlertState.RESOLVED))
+        await scene.emit(resolved())
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 2)
-        scene.picture = picture_of()
+        scene.snapshot = snapshot_of()
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
 
         events = subscriber.on("/event")
@@ -71,16 +71,16 @@ async def test_an_episode_is_told_by_events_and_by_its_state(
         assert [event.json()["id"] for event in events] == [fired().id, resolved().id]
         assert not any(event.is_retained for event in events)
         assert dict(events[0].properties["UserProperty"])["type"] == "dataprep.alert.fired.v1"
-        firing, over, cleared = [item.payload for item in subscriber.on(f"{TOPIC}/state")]
+        firing, over, cleared = [message.payload for message in subscriber.on(f"{TOPIC}/state")]
         assert b'"status":"firing"' in firing
         assert b'"status":"resolved"' in over
         assert cleared == b""
     assert await states(broker) == {}
 
 
-async def test_a_state_says_what_the_alert_is(broker: Mosquitto, scene: MqttScene) -> None:
-    """Alertmanager's names, and beside them what mutes it and what it rests upon."""
-    scene.picture = picture_of(alert(muted_by=("silence:7",), reminders=2))
+async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) -> None:
+    """Alertmanager's names, and also the silences and the evidence of the alert."""
+    scene.snapshot = snapshot_of(alert(muted_by=("silence:7",), reminders=2))
     async with Subscriber(broker.port) as subscriber:
         await subscriber.until(
             lambda: bool(subscriber.on("/state") and subscriber.on(TOPIC[-16:] + "/state"))
@@ -107,60 +107,63 @@ async def test_a_state_says_what_the_alert_is(broker: Mosquitto, scene: MqttScen
     }
 
 
-async def test_what_is_pending_is_told_nowhere(broker: Mosquitto, scene: MqttScene) -> None:
-    """Only what fires, or did, has a retained state."""
-    scene.picture = picture_of(alert(1, AlertState.PENDING), alert(2))
+async def test_a_pending_alert_is_not_published(broker: Mosquitto, scene: MqttScene) -> None:
+    """Only firing and resolved alerts have a retained state."""
+    scene.snapshot = snapshot_of(alert(1, AlertState.PENDING), alert(2))
     found = await until_retained(
         broker, {f"dataprep/v1/w/alert/run_failed/{alert(2).fingerprint}/state"}
     )
     assert len(found) == 1
 
 
-async def test_alerts_about_the_daemon_stand_below_the_bridge(
+async def test_alerts_about_the_daemon_have_topics_below_the_bridge(
     broker: Mosquitto, scene: MqttScene
 ) -> None:
-    """Two daemons on one broker, each with its own topics, do not mix theirs up."""
+    """Two daemons on one broker, each with its own topics, do not mix up theirs."""
     own = alert(workspace=BRIDGE, name="monitor_degraded", kind=None, pipeline=None, run=None)
-    scene.picture = picture_of(own)
+    scene.snapshot = snapshot_of(own)
     async with Subscriber(broker.port) as subscriber:
-        await scene.tell(event_of(own))
+        await scene.emit(event_of(own))
         await subscriber.until(lambda: bool(subscriber.on("/event")))
         above = f"dataprep/v1/bridge/monitor/alert/monitor_degraded/{KEY}"
         assert subscriber.on("/event")[0].topic == f"{above}/event"
     await until_retained(broker, {f"{above}/state"})
-    scene.picture = picture_of()
+    scene.snapshot = snapshot_of()
     assert await until_retained(broker, set()) == {}
 
 
-async def test_what_ended_while_the_daemon_was_away_is_cleared(
+async def test_an_alert_that_ended_while_the_daemon_was_down_is_cleared(
     broker: Mosquitto, scene: MqttScene
 ) -> None:
-    """After a restart the topics of alerts that are no more are deleted, and no others."""
-    scene.picture = picture_of(alert(1), alert(2))
+    """After a restart the topics of alerts that no longer exist are deleted, and no others."""
+    scene.snapshot = snapshot_of(alert(1), alert(2))
     topics = [f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in (1, 2)]
     await until_retained(broker, set(topics))
     await scene.stop()
-    scene.picture = picture_of(alert(2))
+    scene.snapshot = snapshot_of(alert(2))
     await scene.start()
     assert set(await until_retained(broker, {topics[1]})) == {topics[1]}
 
 
 async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
-    """A broker that forgot everything is given the states of alerts again."""
-    async with Mosquitto(tmp_path) as broker, MqttScene(tmp_path, settings_for(broker.url)) as one:
-        one.picture = picture_of(alert())
-        await one.start()
+    """A broker that lost its retained messages gets the states of alerts again."""
+    async with (
+        Mosquitto(tmp_path) as broker,
+        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+    ):
+        scene.snapshot = snapshot_of(alert())
+        await scene.start()
         await until_retained(broker, {f"{TOPIC}/state"})
         await broker.stop(at_once=True)
         await broker.start()
         assert set(await until_retained(broker, {f"{TOPIC}/state"})) == {f"{TOPIC}/state"}
 
 
-async def test_every_transition_is_told_on_one_topic_in_order(
+async def test_every_transition_is_published_on_one_topic_in_order(
     broker: Mosquitto, scene: MqttScene
 ) -> None:
-    """Reminders, silences and flapping stand between start and end, each under its own id."""
-    told = [
+    """Reminders, silences and flapping arrive between start and end, each under its own id."""
+    events = [
         fired(),
         event_of(alert(), EventType.ALERT_REMINDED, number=1),
         event_of(alert(), EventType.ALERT_SILENCED, number=1),
@@ -169,18 +172,18 @@ async def test_every_transition_is_told_on_one_topic_in_order(
         resolved(),
     ]
     async with Subscriber(broker.port) as subscriber:
-        await scene.tell(*told)
-        await subscriber.until(lambda: len(subscriber.on(f"{TOPIC}/event")) == len(told))
-        heard = [item.json()["id"] for item in subscriber.on(f"{TOPIC}/event")]
-    assert heard == [item.id for item in told]
+        await scene.emit(*events)
+        await subscriber.until(lambda: len(subscriber.on(f"{TOPIC}/event")) == len(events))
+        received = [message.json()["id"] for message in subscriber.on(f"{TOPIC}/event")]
+    assert received == [event.id for event in events]
 
 
 async def test_a_storm_of_states_is_published_whole(broker: Mosquitto, scene: MqttScene) -> None:
-    """Hundreds of alerts at once have a state each, and all of them are cleared again."""
+    """Hundreds of concurrent alerts have a state each, and all of them are cleared again."""
     numbers = range(300)
-    scene.picture = picture_of(*[alert(number) for number in numbers])
-    await scene.tell(*[fired(number) for number in numbers])
+    scene.snapshot = snapshot_of(*[alert(number) for number in numbers])
+    await scene.emit(*[fired(number) for number in numbers])
     topics = {f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in numbers}
     assert len(await until_retained(broker, topics)) == len(numbers)
-    scene.picture = picture_of()
+    scene.snapshot = snapshot_of()
     assert await until_retained(broker, set()) == {}

@@ -54,23 +54,23 @@ async def test_a_broker_with_certificates_is_spoken_to(
     tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
 ) -> None:
     """Both sides show a certificate of the same private authority, and events arrive."""
-    async with MqttScene(tmp_path, safe_settings(safe_broker, certificates)) as it:
-        await it.start()
-        await it.tell(*[run_event(str(number)) for number in range(300)])
-        await it.until_delivered()
+    async with MqttScene(tmp_path, safe_settings(safe_broker, certificates)) as scene:
+        await scene.start()
+        await scene.emit(*[run_event(str(number)) for number in range(300)])
+        await scene.until_delivered()
         delivered = {"output": "mqtt", "outcome": "delivered"}
-        assert it.metric("notifications_total", **delivered) == 300
+        assert scene.metric("notifications_total", **delivered) == 300
 
 
 async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
     tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
 ) -> None:
-    """Without the authority's file there is no connection, and the standing says why."""
+    """Without the authority's file the connection fails, and the status has the reason."""
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), ca_file=None)
-    async with MqttScene(tmp_path, settings) as it:
-        await it.start(is_connected=False)
-        await it.until(lambda: "certificate verify failed" in it.output.status)
-        assert not it.output.is_connected
+    async with MqttScene(tmp_path, settings) as scene:
+        await scene.start(is_connected=False)
+        await scene.until(lambda: "certificate verify failed" in scene.output.status)
+        assert not scene.output.is_connected
 
 
 async def test_a_broker_under_another_name_is_not_trusted(
@@ -79,30 +79,30 @@ async def test_a_broker_under_another_name_is_not_trusted(
     """The certificate must be for the host of the URL."""
     url = f"mqtts://localhost:{safe_broker.port}"
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), url=url)
-    async with MqttScene(tmp_path, settings) as it:
-        await it.start(is_connected=False)
-        await it.until(lambda: "certificate verify failed" in it.output.status)
-        assert not it.output.is_connected
+    async with MqttScene(tmp_path, settings) as scene:
+        await scene.start(is_connected=False)
+        await scene.until(lambda: "certificate verify failed" in scene.output.status)
+        assert not scene.output.is_connected
 
 
-async def test_a_missing_certificate_file_is_told_and_retried(
+async def test_a_missing_certificate_file_is_reported_and_retried(
     tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
 ) -> None:
-    """A file that appears later is enough; no restart is needed."""
+    """The output connects once the file exists; no restart is needed."""
     late = tmp_path / "late.pem"
     settings = msgspec.structs.replace(
         safe_settings(safe_broker, certificates), certificate_file=str(late)
     )
-    async with MqttScene(tmp_path, settings) as it:
-        await it.start(is_connected=False)
-        await it.until(lambda: "TLS files cannot be used" in it.output.status)
+    async with MqttScene(tmp_path, settings) as scene:
+        await scene.start(is_connected=False)
+        await scene.until(lambda: "TLS files cannot be used" in scene.output.status)
         late.write_bytes(certificates.client.read_bytes())
-        await it.until(lambda: it.output.is_connected)
-        assert it.output.is_connected
+        await scene.until(lambda: scene.output.is_connected)
+        assert scene.output.is_connected
 
 
-async def test_credentials_are_needed_where_the_broker_asks_for_them(tmp_path: Path) -> None:
-    """The right password connects; a wrong one is told without showing it."""
+async def test_credentials_are_needed_where_the_broker_requires_them(tmp_path: Path) -> None:
+    """The right password connects; a wrong one is reported without showing it."""
     passwords = tmp_path / "passwords"
     made = (program("mosquitto_passwd"), "-b", "-c", str(passwords), "ada", "hunter2")
     assert await (await asyncio.create_subprocess_exec(*made, stderr=PIPE)).wait() == 0
@@ -110,17 +110,17 @@ async def test_credentials_are_needed_where_the_broker_asks_for_them(tmp_path: P
     async with Mosquitto(tmp_path, options=options) as broker:
         wrong = settings_for(broker.url, username="ada", password=Secret("hunter3"))
         right = msgspec.structs.replace(wrong, password=Secret("hunter2"))
-        async with MqttScene(tmp_path, wrong) as it:
-            await it.start(is_connected=False)
-            await it.until(lambda: "Not authorized" in it.output.status)
-            assert "hunter" not in it.output.status
-        async with MqttScene(tmp_path, right) as it:
-            await it.start()
-            assert it.output.is_connected
+        async with MqttScene(tmp_path, wrong) as scene:
+            await scene.start(is_connected=False)
+            await scene.until(lambda: "Not authorized" in scene.output.status)
+            assert "hunter" not in scene.output.status
+        async with MqttScene(tmp_path, right) as scene:
+            await scene.start()
+            assert scene.output.is_connected
 
 
 async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None:
-    """MQTT 5 is asked for first; a broker that cannot read that is spoken to in 3.1.1."""
+    """MQTT 5 is tried first; a broker that cannot read that gets 3.1.1."""
     port = free_port()
     broker = Broker(
         {
@@ -130,21 +130,21 @@ async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None
     )
     await broker.start()
     try:
-        # This one cannot read the question for 5 and waits for more, so silence must be enough.
+        # This broker cannot read the request for 5 and waits for more, so silence must be enough.
         settings = settings_for(f"mqtt://127.0.0.1:{port}", connect_timeout_seconds=0.3)
-        async with MqttScene(tmp_path, settings) as it:
-            await it.start()
-            await it.tell(run_event("1"), run_event("2"))
-            await it.until_delivered()
+        async with MqttScene(tmp_path, settings) as scene:
+            await scene.start()
+            await scene.emit(run_event("1"), run_event("2"))
+            await scene.until_delivered()
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert it.metric("notifications_total", **delivered) == 2
-            await it.stop()
+            assert scene.metric("notifications_total", **delivered) == 2
+            await scene.stop()
     finally:
         await broker.shutdown()
 
 
 class OldFront(Relay):
-    """Makes a broker look like one that has never heard of MQTT 5, and says so."""
+    """Refuses MQTT 5 in place of a broker, as one that does not know that version."""
 
     def __init__(self, target_port: int) -> None:
         super().__init__(target_port)
@@ -160,34 +160,36 @@ class OldFront(Relay):
         await self._join(reader, writer, first=question)
 
 
-async def test_a_broker_that_refuses_version_5_is_not_asked_for_it_again(tmp_path: Path) -> None:
+async def test_a_broker_that_refuses_version_5_gets_no_second_request_for_it(
+    tmp_path: Path,
+) -> None:
     """A plain refusal is remembered: the next connect begins with 3.1.1."""
     async with (
         Mosquitto(tmp_path) as broker,
         OldFront(broker.port) as front,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{front.port}")) as it,
+        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{front.port}")) as scene,
     ):
-        await it.start()
+        await scene.start()
         front.cut()
-        await it.until(lambda: not it.output.is_connected)
-        await it.until(lambda: it.output.is_connected)
-        await it.tell(run_event("1"))
-        await it.until_delivered()
+        await scene.until(lambda: not scene.output.is_connected)
+        await scene.until(lambda: scene.output.is_connected)
+        await scene.emit(run_event("1"))
+        await scene.until_delivered()
         assert (front.refusals, front.connections) == (1, 2)
 
 
 async def test_an_event_that_makes_the_broker_hang_up_does_not_block_for_ever(
     tmp_path: Path,
 ) -> None:
-    """A 3.1.1 broker cannot refuse a message, only leave; the one at fault is found and kept."""
+    """A 3.1.1 broker cannot refuse a message, only disconnect; the refused event is kept."""
     async with Mosquitto(tmp_path, options=("max_packet_size 4000",)) as broker:
         settings = settings_for(broker.url, protocol=MqttProtocol.V311)
-        async with MqttScene(tmp_path, settings) as it:
-            await it.start()
+        async with MqttScene(tmp_path, settings) as scene:
+            await scene.start()
             too_large = run_event("2", Status.FAILED, error="x" * 8_000)
-            await it.tell(run_event("1"), too_large, run_event("3"))
-            await it.until_delivered()
-            (letter,) = await it.bus.dead_letters("mqtt", limit=10)
+            await scene.emit(run_event("1"), too_large, run_event("3"))
+            await scene.until_delivered()
+            (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
             assert letter.event.id == too_large.id
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert it.metric("notifications_total", **delivered) == 2
+            assert scene.metric("notifications_total", **delivered) == 2

@@ -70,7 +70,7 @@ async def test_a_cancellation_beside_the_answer_to_a_connect_is_kept(broker: Mos
 
 @pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
 async def test_a_cancellation_beside_the_end_of_a_connection_is_kept(broker: Mosquitto) -> None:
-    """The connection is closed as asked, and still the call ends as cancelled."""
+    """The connection is closed, and still the call ends as cancelled."""
     stopped = StoppedClient(broker, during="disconnect")
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(stopped.run())

@@ -1,4 +1,4 @@
-"""Properties that are packed beforehand are those that the library would have packed."""
+"""Properties that are packed in advance equal those that the library packs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_packed_properties_are_the_librarys(
     expiry_seconds: int | None,
     user_properties: tuple[tuple[str, str], ...],
 ) -> None:
-    """Byte for byte, whatever is told."""
+    """The bytes are equal for any values."""
     expected = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
     if is_text:
         expected.PayloadFormatIndicator = 1

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.outputs.settings import MqttProtocol
-from tests.outputs.mqtt_scene import Heard, MqttScene, Subscriber, settings_for
+from tests.outputs.mqtt_scene import MqttScene, ReceivedMessage, Subscriber, settings_for
 from tests.outputs.stories import detailed_event, run_event, workspace_event
 from tests.servers import Mosquitto, Relay, free_port
 
@@ -23,48 +23,53 @@ PATH = (Status.PENDING, Status.RUNNING, Status.SUCCEEDED)
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
-    """Return a running broker that remembers nothing over a restart."""
+    """Return a running broker that stores nothing over a restart."""
     async with Mosquitto(tmp_path) as running:
         yield running
 
 
-def events_of(messages: list[Heard]) -> list[Heard]:
+def events_of(messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
     return [message for message in messages if "/event/" in message.topic]
 
 
-def in_first_order(messages: list[Heard]) -> dict[str, list[str]]:
-    """Return, by source, the ids of events in the order in which each was first heard."""
+def in_first_order(messages: list[ReceivedMessage]) -> dict[str, list[str]]:
+    """Return, by source, the ids of events in the order of their first arrival."""
     first: dict[str, dict[str, None]] = defaultdict(dict)
     for event in events_of(messages):
-        told = event.json()
-        first[told["source"]][told["id"]] = None
+        content = event.json()
+        first[content["source"]][content["id"]] = None
     return {source: list(ids) for source, ids in first.items()}
 
 
-def places(messages: list[Heard], told: dict[str, list[str]]) -> dict[str, list[int]]:
-    """Return, by source, the place in what was told of each event as it was heard."""
-    heard: dict[str, list[int]] = defaultdict(list)
-    for other_event in events_of(messages):
-        event = other_event.json()
-        heard[event["source"]].append(told[event["source"]].index(event["id"]))
-    return heard
+def indexes_of(
+    messages: list[ReceivedMessage], published: dict[str, list[str]]
+) -> dict[str, list[int]]:
+    """Return, by source, the index among the published events of each event as it arrived."""
+    indexes: dict[str, list[int]] = defaultdict(list)
+    for message in events_of(messages):
+        event = message.json()
+        indexes[event["source"]].append(published[event["source"]].index(event["id"]))
+    return indexes
 
 
 async def test_events_are_published_with_their_properties(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    """A run's events come on its pipeline's topics; MQTT 5 carries type, expiry and attributes."""
-    async with Subscriber(broker.port) as ear, MqttScene(tmp_path, settings_for(broker.url)) as it:
-        await it.start()
-        await it.tell(*[run_event("1", status) for status in PATH], workspace_event())
-        await ear.until(lambda: len(events_of(ear.messages)) == 4)
-        assert [event.topic for event in events_of(ear.messages)] == [
+    """A run's events arrive on its pipeline's topics; MQTT 5 has type, expiry and attributes."""
+    async with (
+        Subscriber(broker.port) as subscriber,
+        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+    ):
+        await scene.start()
+        await scene.emit(*[run_event("1", status) for status in PATH], workspace_event())
+        await subscriber.until(lambda: len(events_of(subscriber.messages)) == 4)
+        assert [event.topic for event in events_of(subscriber.messages)] == [
             "dataprep/v1/w/flow_run/7/event/queued",
             "dataprep/v1/w/flow_run/7/event/started",
             "dataprep/v1/w/flow_run/7/event/succeeded",
             "dataprep/v1/w/event/edition",
         ]
-        first = events_of(ear.messages)[0]
+        first = events_of(subscriber.messages)[0]
         assert not first.is_retained
         assert first.json()["id"] == "w:flow_run:1:queued"
         assert first.properties["ContentType"] == "application/cloudevents+json"
@@ -77,93 +82,100 @@ async def test_events_are_published_with_their_properties(
             "subject": "run/1",
             "time": "2026-11-21T12:00:00Z",
         }
-        await it.until_delivered()
+        await scene.until_delivered()
         labels = {"output": "mqtt", "outcome": "delivered"}
-        assert it.metric("notifications_total", **labels) == 4
-        assert it.metric("mqtt_connected", broker=f"127.0.0.1:{broker.port}") == 1
+        assert scene.metric("notifications_total", **labels) == 4
+        assert scene.metric("mqtt_connected", broker=f"127.0.0.1:{broker.port}") == 1
 
 
-async def test_job_records_are_not_told_on_mqtt(tmp_path: Path, broker: Mosquitto) -> None:
-    """The event that records were read is passed over; the next one arrives."""
-    async with Subscriber(broker.port) as ear, MqttScene(tmp_path, settings_for(broker.url)) as it:
-        await it.start()
-        await it.tell(detailed_event("1"), run_event("2"))
-        await it.until_delivered()
-        await ear.until(lambda: bool(events_of(ear.messages)))
-        assert [event.json()["id"] for event in events_of(ear.messages)] == ["w:flow_run:2:started"]
+async def test_job_records_are_not_published_on_mqtt(tmp_path: Path, broker: Mosquitto) -> None:
+    """The event that job records were read is skipped; the next one arrives."""
+    async with (
+        Subscriber(broker.port) as subscriber,
+        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+    ):
+        await scene.start()
+        await scene.emit(detailed_event("1"), run_event("2"))
+        await scene.until_delivered()
+        await subscriber.until(lambda: bool(events_of(subscriber.messages)))
+        assert [event.json()["id"] for event in events_of(subscriber.messages)] == [
+            "w:flow_run:2:started"
+        ]
 
 
 async def test_a_lost_link_loses_no_event_and_keeps_the_order(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    """Links that break in the middle cost nothing but repetitions under the same ids."""
+    """Broken links cause nothing but repetitions under the same ids."""
     flows = [Pipeline(kind=PipelineKind.FLOW, id=str(number)) for number in range(5)]
     async with (
         Relay(broker.port) as relay,
-        Subscriber(broker.port) as ear,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as it,
+        Subscriber(broker.port) as subscriber,
+        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scene,
     ):
-        await it.start()
-        told: dict[str, list[str]] = defaultdict(list)
+        await scene.start()
+        published: dict[str, list[str]] = defaultdict(list)
         for number in range(120):
             flow = flows[number % len(flows)]
             events = [run_event(str(number), status, pipeline=flow) for status in PATH]
-            told[f"/dataprep/w/flow_run/{flow.id}"] += [event.id for event in events]
-            await it.tell(*events)
+            published[f"/dataprep/w/flow_run/{flow.id}"] += [event.id for event in events]
+            await scene.emit(*events)
             if number % 30 == 20:
                 before = relay.connections
                 relay.cut()
-                await it.until(partial(relay.has_more_than, before))
-        await it.until_delivered()
-        await ear.until(lambda: in_first_order(ear.messages) == told)
+                await scene.until(partial(relay.has_more_than, before))
+        await scene.until_delivered()
+        await subscriber.until(lambda: in_first_order(subscriber.messages) == published)
         assert relay.connections == 5
-        for places_heard in places(ear.messages, told).values():
+        for arrived in indexes_of(subscriber.messages, published).values():
             # After a break a pipeline may begin again further back, but never skips ahead.
-            steps = [later - earlier for earlier, later in pairwise(places_heard)]
+            steps = [later - earlier for earlier, later in pairwise(arrived)]
             assert max(steps) == 1
 
 
 async def test_a_broker_restart_in_the_middle_loses_no_event(tmp_path: Path) -> None:
-    """With a broker that keeps sessions, a subscriber hears everything in order over a restart."""
+    """With a broker that keeps sessions, a subscriber gets all events in order over a restart."""
     options = ("persistence true", f"persistence_location {tmp_path}/", "max_queued_messages 0")
     async with Mosquitto(tmp_path, options=options) as broker:
-        async with Subscriber(broker.port, keep_session_as="ear"):
-            pass  # the session is known from now on, so the broker keeps what it misses
-        async with MqttScene(tmp_path, settings_for(broker.url)) as it:
-            await it.start()
+        async with Subscriber(broker.port, keep_session_as="subscriber"):
+            pass  # the broker knows the session now, so it keeps what the subscriber misses
+        async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
+            await scene.start()
             expected: list[str] = []
             for number in range(60):
                 events = [run_event(str(number), status) for status in PATH]
                 expected += [event.id for event in events]
-                await it.tell(*events)
+                await scene.emit(*events)
                 if number == 20:
                     await broker.stop()
                 if number == 40:
                     await broker.start()
-            await it.until_delivered()
-            async with Subscriber(broker.port, keep_session_as="ear") as ear:
+            await scene.until_delivered()
+            async with Subscriber(broker.port, keep_session_as="subscriber") as subscriber:
                 source = "/dataprep/w/flow_run/7"
-                await ear.until(lambda: in_first_order(ear.messages).get(source) == expected)
-                assert it.output.is_connected
+                await subscriber.until(
+                    lambda: in_first_order(subscriber.messages).get(source) == expected
+                )
+                assert scene.output.is_connected
 
 
 async def test_acknowledgements_that_never_come_end_the_link(
     tmp_path: Path, broker: Mosquitto
 ) -> None:
-    """A broker that goes deaf is left after a while, and the event is told again."""
-    async with Relay(broker.port) as relay, Subscriber(broker.port) as ear:
+    """A broker that stops answering is disconnected after a while, and the event is sent again."""
+    async with Relay(broker.port) as relay, Subscriber(broker.port) as subscriber:
         url = f"mqtt://127.0.0.1:{relay.port}"
         settings = settings_for(url, acknowledge_timeout_seconds=0.2, state_scan_seconds=60.0)
-        async with MqttScene(tmp_path, settings) as it:
-            await it.start()
+        async with MqttScene(tmp_path, settings) as scene:
+            await scene.start()
             relay.is_deaf = True
-            await it.tell(run_event("1"))
-            await it.until(lambda: not it.output.is_connected)
-            assert "did not acknowledge" in it.output.status
+            await scene.emit(run_event("1"))
+            await scene.until(lambda: not scene.output.is_connected)
+            assert "did not acknowledge" in scene.output.status
             relay.is_deaf = False
-            await it.until_delivered()
-            heard = [event.json()["id"] for event in events_of(ear.messages)]
-            assert set(heard) == {"w:flow_run:1:started"}
+            await scene.until_delivered()
+            received_ids = [event.json()["id"] for event in events_of(subscriber.messages)]
+            assert set(received_ids) == {"w:flow_run:1:started"}
 
 
 async def test_a_refused_topic_becomes_a_dead_letter_and_blocks_nobody(tmp_path: Path) -> None:
@@ -175,91 +187,91 @@ async def test_a_refused_topic_becomes_a_dead_letter_and_blocks_nobody(tmp_path:
     async with Mosquitto(tmp_path, options=(f"acl_file {acl}",)) as broker:
         denied = Pipeline(kind=PipelineKind.FLOW, id="8")
         async with (
-            Subscriber(broker.port) as ear,
-            MqttScene(tmp_path, settings_for(broker.url)) as it,
+            Subscriber(broker.port) as subscriber,
+            MqttScene(tmp_path, settings_for(broker.url)) as scene,
         ):
-            await it.start()
-            await it.tell(run_event("1"), run_event("2", pipeline=denied), run_event("3"))
-            await it.until_delivered()
-            await ear.until(lambda: len(events_of(ear.messages)) == 2)
-            (letter,) = await it.bus.dead_letters("mqtt", limit=10)
+            await scene.start()
+            await scene.emit(run_event("1"), run_event("2", pipeline=denied), run_event("3"))
+            await scene.until_delivered()
+            await subscriber.until(lambda: len(events_of(subscriber.messages)) == 2)
+            (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
             assert letter.event.id == "w:flow_run:2:started"
             assert "not authorized" in letter.reason
             refused = {"output": "mqtt", "outcome": "refused"}
-            assert it.metric("notifications_total", **refused) == 1
+            assert scene.metric("notifications_total", **refused) == 1
 
 
 async def test_a_message_above_the_brokers_limit_is_refused_without_losing_the_link(
     tmp_path: Path,
 ) -> None:
-    """The limit that the broker states is kept, since passing it would cost the connection."""
+    """The limit that the broker states is kept, since exceeding it would cost the connection."""
     broker = Mosquitto(tmp_path, options=("max_packet_size 4000",))
-    async with broker, MqttScene(tmp_path, settings_for(broker.url)) as it:
-        await it.start()
-        await it.tell(run_event("1", Status.FAILED, error="x" * 8_000), run_event("2"))
-        await it.until_delivered()
-        (letter,) = await it.bus.dead_letters("mqtt", limit=10)
+    async with broker, MqttScene(tmp_path, settings_for(broker.url)) as scene:
+        await scene.start()
+        await scene.emit(run_event("1", Status.FAILED, error="x" * 8_000), run_event("2"))
+        await scene.until_delivered()
+        (letter,) = await scene.bus.dead_letters("mqtt", limit=10)
         assert letter.event.id == "w:flow_run:1:failed"
         assert "4000 that the broker takes" in letter.reason
 
 
-async def test_version_3_1_1_is_spoken_when_asked_for(tmp_path: Path, broker: Mosquitto) -> None:
+async def test_version_3_1_1_is_used_when_configured(tmp_path: Path, broker: Mosquitto) -> None:
     """Everything but the properties is the same."""
     settings = settings_for(broker.url, protocol=MqttProtocol.V311)
-    async with Subscriber(broker.port) as ear, MqttScene(tmp_path, settings) as it:
-        await it.start()
-        await it.tell(run_event("1"))
-        await it.until_delivered()
-        await ear.until(lambda: bool(events_of(ear.messages)))
-        (heard,) = events_of(ear.messages)
-        assert heard.json()["type"] == "dataprep.run.started.v1"
-        assert "ContentType" not in heard.properties
+    async with Subscriber(broker.port) as subscriber, MqttScene(tmp_path, settings) as scene:
+        await scene.start()
+        await scene.emit(run_event("1"))
+        await scene.until_delivered()
+        await subscriber.until(lambda: bool(events_of(subscriber.messages)))
+        (message,) = events_of(subscriber.messages)
+        assert message.json()["type"] == "dataprep.run.started.v1"
+        assert "ContentType" not in message.properties
 
 
 async def test_a_broker_that_is_down_from_the_start_is_waited_for(tmp_path: Path) -> None:
-    """The output says that it is not connected, and tells what happened meanwhile later."""
+    """The status reports no connection, and events that were emitted meanwhile arrive later."""
     broker = Mosquitto(tmp_path)
-    async with MqttScene(tmp_path, settings_for(broker.url)) as it:
-        await it.start(is_connected=False)
-        await it.until(lambda: "refused" in it.output.status)
-        await it.tell(run_event("1"))
-        assert not it.output.is_connected
-        assert it.metric("mqtt_connected", broker=it.output.broker) == 0
+    async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
+        await scene.start(is_connected=False)
+        await scene.until(lambda: "refused" in scene.output.status)
+        await scene.emit(run_event("1"))
+        assert not scene.output.is_connected
+        assert scene.metric("mqtt_connected", broker=scene.output.broker) == 0
         async with broker:
-            await it.until_delivered()
+            await scene.until_delivered()
             delivered = {"output": "mqtt", "outcome": "delivered"}
-            assert it.metric("notifications_total", **delivered) == 1
-            await it.stop()
+            assert scene.metric("notifications_total", **delivered) == 1
+            await scene.stop()
 
 
-async def test_a_host_that_hangs_up_is_asked_again(tmp_path: Path) -> None:
-    """A peer that accepts and closes at once is no broker; the wait for a real one goes on."""
+async def test_a_host_that_hangs_up_is_retried(tmp_path: Path) -> None:
+    """A peer that accepts and closes at once is no broker; the output keeps retrying."""
     async with (
         Relay(free_port()) as relay,
-        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as it,
+        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{relay.port}")) as scene,
     ):
-        await it.start(is_connected=False)
-        await it.until(lambda: relay.connections >= 4)
-        assert not it.output.is_connected
+        await scene.start(is_connected=False)
+        await scene.until(lambda: relay.connections >= 4)
+        assert not scene.output.is_connected
 
 
 async def test_stopping_while_a_connection_is_being_made_leaves_nothing_behind(
     tmp_path: Path,
 ) -> None:
-    """A broker that accepts and then says nothing does not delay the stop."""
+    """A broker that accepts and then stays silent does not delay the stop."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         silent.setblocking(False)
         url = f"mqtt://127.0.0.1:{silent.getsockname()[1]}"
-        async with MqttScene(tmp_path, settings_for(url)) as it:
-            await it.start(is_connected=False)
+        async with MqttScene(tmp_path, settings_for(url)) as scene:
+            await scene.start(is_connected=False)
             accepted, _ = await asyncio.get_running_loop().sock_accept(silent)
             async with asyncio.timeout(2):
-                await it.stop()
+                await scene.stop()
             accepted.setblocking(True)
             accepted.settimeout(5)
             while accepted.recv(1_000):
-                pass  # what was said before the stop
+                pass  # bytes sent before the stop
             accepted.close()
-            assert not it.output.is_connected
+            assert not scene.output.is_connected

@@ -1,4 +1,4 @@
-"""What is overridden of aiomqtt and paho: in one file, for one version of each."""
+"""Overrides of aiomqtt and paho: in one file, for one version of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARIES = ("aiomqtt", "paho")
 
 @pytest.mark.parametrize("library", sorted(WRITTEN_FOR))
 def test_the_overrides_were_compared_with_the_installed_version(library: str) -> None:
-    """Another version of the library means: compare the overrides with its sources again."""
+    """With another version of the library, compare the overrides with its sources again."""
     assert version(library) == WRITTEN_FOR[library], (
         f"{OVERRIDES.name} was written for {library} {WRITTEN_FOR[library]}; compare what it "
         f"overrides with {library} {version(library)}, then set the version in WRITTEN_FOR"

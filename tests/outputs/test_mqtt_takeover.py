@@ -1,4 +1,4 @@
-"""Two daemons with one ``[mqtt] instance`` on one broker: named, and no endless fight."""
+"""Two daemons with one ``[mqtt] instance`` on one broker: reported, and no endless fight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DISCONNECT_TAKEN_OVER = b"\xe0\x01\x8e"
 
 
 class NoJitter(Random):
-    """Takes nothing off a wait."""
+    """Shortens no wait."""
 
     def uniform(self, a: float, b: float) -> float:
         return max(a, b)
@@ -40,7 +40,7 @@ def backoff() -> ReconnectBackoff:
 
 
 class TakeoverFront(Relay):
-    """Stands before a broker and tells the older client, as MQTT 5 has it, that it was replaced."""
+    """Disconnects the older client of a broker with MQTT 5's reason for a takeover."""
 
     def __init__(self, target_port: int) -> None:
         super().__init__(target_port)
@@ -54,8 +54,8 @@ class TakeoverFront(Relay):
         await self._join(reader, writer)
 
 
-async def test_two_daemons_with_one_instance_learn_it_from_the_broker(tmp_path: Path) -> None:
-    """Where the broker gives the reason, the first takeover is named; the waits grow."""
+async def test_two_daemons_with_one_instance_get_the_reason_from_the_broker(tmp_path: Path) -> None:
+    """Where the broker gives the reason, the first takeover is reported; the waits grow."""
     async with Mosquitto(tmp_path) as broker, TakeoverFront(broker.port) as front:
         settings = settings_for(
             f"mqtt://127.0.0.1:{front.port}", protocol=MqttProtocol.V5, reconnect_cap_seconds=5.0
@@ -98,7 +98,7 @@ def waits_in(logged: Iterable[Mapping[str, Any]]) -> list[float]:
 
 
 def test_waits_after_takeovers_grow_beyond_the_usual_cap() -> None:
-    """Each takeover doubles the wait, although the link was held as long as the other waited."""
+    """Each takeover doubles the wait, although the link lasted as long as the other waited."""
     waiting = backoff()
     waits: list[float] = []
     for _ in range(12):
@@ -109,8 +109,8 @@ def test_waits_after_takeovers_grow_beyond_the_usual_cap() -> None:
     assert waits[-1] == CAP_SECONDS * FIGHT_CAP_FACTOR
 
 
-def test_a_link_that_is_held_for_long_ends_the_suspicion() -> None:
-    """Once the other daemon has another instance, nothing is said and waits are short again."""
+def test_a_link_that_lasts_long_ends_the_suspicion() -> None:
+    """Once the other daemon has another instance, the hint is gone and waits are short again."""
     waiting = backoff()
     for _ in range(5):
         waiting.record_end(TAKEN_OVER, held_seconds=1.0)
@@ -132,7 +132,7 @@ def test_a_broker_that_restarts_twice_is_no_suspicion() -> None:
     assert waiting.hint is None
 
 
-def test_an_unreachable_broker_is_asked_again_at_least_as_often_as_the_cap_says() -> None:
+def test_an_unreachable_broker_is_retried_at_least_once_per_cap() -> None:
     """Attempts without a connection keep the usual cap."""
     waiting = backoff()
     for _ in range(20):

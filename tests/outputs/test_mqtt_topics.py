@@ -1,4 +1,4 @@
-"""Topics by themselves, and settings that cannot work."""
+"""Names of topics, and MQTT settings that cannot work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPICS = Topics(prefix="dataprep/v1", instance="monitor")
 
 
 def test_events_go_to_their_pipeline_or_workspace() -> None:
-    """A run's topic ends with its transition; a workspace's with what changed, less its detail."""
+    """A run's topic ends with its transition; a workspace's with the part that changed."""
     assert TOPICS.event(run_event()) == "dataprep/v1/w/flow_run/7/event/started"
     assert TOPICS.event(run_event(pipeline=None)) == "dataprep/v1/w/flow_run/unknown/event/started"
     assert TOPICS.event(workspace_event("capability:list_plans")) == (
@@ -49,8 +49,8 @@ def test_two_ids_never_share_a_level() -> None:
     assert level("a/b") != level("a%2Fb")
 
 
-def test_a_hostile_pipeline_id_stays_in_its_place() -> None:
-    """A topic has as many levels as the contract says."""
+def test_a_hostile_pipeline_id_stays_in_its_level() -> None:
+    """A topic has as many levels as the contract defines."""
     pipeline = Pipeline(kind=PipelineKind.FLOW, id="../#/+")
     topic = TOPICS.event(run_event(pipeline=pipeline))
     assert topic == "dataprep/v1/w/flow_run/..%2F%23%2F%2B/event/started"
@@ -81,8 +81,8 @@ def test_a_url_names_the_broker(url: str, broker: str) -> None:
     "url",
     ["http://h", "mqtt://", "mqtt://h:99999", "mqtt://u:hunter2@h", "mqtt://h/path", "mqtt://[h"],
 )
-def test_a_url_that_cannot_work_is_a_fault_that_does_not_repeat_it(url: str) -> None:
-    """What may hold credentials is not echoed."""
+def test_a_url_that_cannot_work_is_a_problem_that_does_not_repeat_it(url: str) -> None:
+    """Text that may contain credentials is not repeated."""
     settings = MqttSettings(url=url)
     with pytest.raises(ConfigurationError) as caught:
         _ = settings.broker
@@ -103,8 +103,8 @@ def test_a_url_that_cannot_work_is_a_fault_that_does_not_repeat_it(url: str) -> 
         ({"keepalive_seconds": 0}, "keepalive_seconds"),
     ],
 )
-def test_every_fault_names_its_key(changes: dict[str, Any], key: str) -> None:
-    """A check can tell the person which line to mend."""
+def test_every_problem_names_its_key(changes: dict[str, Any], key: str) -> None:
+    """`check` can name the line to correct."""
     (problem,) = MqttSettings(**changes).problems()
     assert problem.startswith(f"{key}: ")
 

@@ -1,4 +1,4 @@
-"""What is said about settings of Alertmanagers and the webhook that cannot work."""
+"""Problems of settings of Alertmanagers and the webhook that cannot work."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ WEBHOOK = WebhookSettings(url="https://example.org/hook", secret=Secret(KEY))
 def test_each_problem_of_an_alertmanager_is_one_sentence(
     changes: dict[str, Any], problem: str
 ) -> None:
-    """It names the key and the way out, and shows no secret."""
-    (said,) = msgspec.structs.replace(ALERTMANAGER, **changes).problems()
-    assert said.startswith(problem)
-    assert "pw" not in said.replace("password", "")
+    """It names the key and the hint, and shows no secret."""
+    (text,) = msgspec.structs.replace(ALERTMANAGER, **changes).problems()
+    assert text.startswith(problem)
+    assert "pw" not in text.replace("password", "")
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_each_problem_of_an_alertmanager_is_one_sentence(
     ],
 )
 def test_each_problem_of_the_webhook_is_one_sentence(changes: dict[str, Any], problem: str) -> None:
-    """It names the key and the way out, and shows no secret."""
-    (said,) = msgspec.structs.replace(WEBHOOK, **changes).problems()
-    assert said.startswith(problem)
-    assert "plain words" not in said
-    assert KEY.removeprefix("whsec_") not in said
+    """It names the key and the hint, and shows no secret."""
+    (text,) = msgspec.structs.replace(WEBHOOK, **changes).problems()
+    assert text.startswith(problem)
+    assert "plain words" not in text
+    assert KEY.removeprefix("whsec_") not in text
 
 
-def test_settings_that_work_have_no_fault() -> None:
-    """Neither has one whose secret ends with the line break of its file."""
+def test_settings_that_work_have_no_problem() -> None:
+    """A secret that ends with the line break of its file is no problem either."""
     line = msgspec.structs.replace(WEBHOOK, secret=Secret(f"{KEY}\n"))
     assert [*ALERTMANAGER.problems(), *WEBHOOK.problems(), *line.problems()] == []
 
@@ -80,5 +80,5 @@ def test_settings_that_work_have_no_fault() -> None:
     ],
 )
 def test_a_receiver_is_named_by_host_port_and_path(url: str, receiver: str) -> None:
-    """Two ways to write one address give one name, so one position in the log."""
+    """Two spellings of an address give one name, so one position in the log."""
     assert receiver_of(url) == receiver

@@ -1,4 +1,4 @@
-"""Telling an output again what the log holds, without moving its position."""
+"""Replaying the log to an output, without moving its position."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.outputs.stories import change
 LIMIT_SECONDS = 10.0
 
 
-class Told:
-    """An output that answers at once, as the test says."""
+class RecordingOutput:
+    """An output that answers at once, as the test configures."""
 
-    name = "told"
+    name = "recording"
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -50,21 +50,21 @@ class Told:
 
 
 class Scene:
-    """A store, an output and what tells it again."""
+    """A store, an output and its replay."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
         self.bus = bus
         self.clock = clock
-        self.output = Told()
-        self.replays = Replays({"told": self.output}, bus=bus, clock=clock)
+        self.output = RecordingOutput()
+        self.replays = Replays({"recording": self.output}, bus=bus, clock=clock)
 
-    async def tell(self, *events: AlertEvent) -> None:
+    async def emit(self, *events: AlertEvent) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def replay(self, *, seconds: float = 0.0) -> Replayed:
-        """Replay all that there is, with time passing meanwhile."""
+        """Replay the whole log while the clock advances."""
         since = BEGAN + timedelta(seconds=seconds)
-        task = asyncio.create_task(self.replays.replay("told", since))
+        task = asyncio.create_task(self.replays.replay("recording", since))
         async with asyncio.timeout(LIMIT_SECONDS):
             while not task.done():
                 await self.clock.advance(0.5)
@@ -76,7 +76,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     """Return a scene with an empty log."""
     clock = ManualClock()
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-    await bus.subscribe("told", start=Start.NEWEST)
+    await bus.subscribe("recording", start=Start.NEWEST)
     yield Scene(bus, clock)
     await bus.close()
 
@@ -86,57 +86,57 @@ def silenced(number: int) -> AlertEvent:
     return msgspec.structs.replace(event, id=f"{event.id}-", type=EventType.ALERT_SILENCED)
 
 
-async def test_all_since_then_is_told_again_under_the_same_ids(scene: Scene) -> None:
-    """In the order of the log; what is nothing for the output is counted apart."""
+async def test_all_events_since_then_are_sent_again_under_the_same_ids(scene: Scene) -> None:
+    """They are sent in the order of the log; skipped events are counted apart."""
     events = [*map(fired, range(120)), silenced(1), resolved(5)]
-    await scene.tell(*events)
+    await scene.emit(*events)
     replayed = await scene.replay()
-    assert replayed == Replayed(output="told", sent=121, skipped=1, refused=0)
+    assert replayed == Replayed(output="recording", sent=121, skipped=1, refused=0)
     assert scene.output.ids == [
         event.id for event in events if event.type != EventType.ALERT_SILENCED
     ]
 
 
-async def test_what_is_older_is_left_out(scene: Scene) -> None:
-    """Only events recorded from the named instant on are told again."""
-    await scene.tell(fired(1), resolved(1))
+async def test_older_events_are_left_out(scene: Scene) -> None:
+    """Only events recorded at the given time or later are sent again."""
+    await scene.emit(fired(1), resolved(1))
     await scene.replay(seconds=(ENDED - BEGAN).total_seconds())
     assert scene.output.ids == [resolved(1).id]
 
 
 async def test_the_position_stays_where_it_is(scene: Scene) -> None:
-    """A replay neither loses what waits for the output nor counts as its delivery."""
-    await scene.tell(fired(1), fired(2), fired(3))
-    await scene.bus.advance(Step(consumer="told", position=2), timeout_seconds=5)
+    """A replay neither drops an output's backlog nor counts as its delivery."""
+    await scene.emit(fired(1), fired(2), fired(3))
+    await scene.bus.advance(Step(consumer="recording", position=2), timeout_seconds=5)
     await scene.replay()
     (status,) = (await scene.bus.status()).consumers
     assert (status.position, status.backlog) == (2, 1)
 
 
 async def test_a_refused_event_is_counted_and_passed(scene: Scene) -> None:
-    """The others arrive; no dead letter is written a second time."""
+    """The others arrive; no second dead letter is written."""
     scene.output.problems[fired(2).id] = [OutputRefusedError("too large")]
-    await scene.tell(fired(1), fired(2), fired(3))
+    await scene.emit(fired(1), fired(2), fired(3))
     replayed = await scene.replay()
     assert (replayed.sent, replayed.refused, replayed.reason) == (2, 1, None)
-    assert await scene.bus.dead_letters("told", limit=5) == []
+    assert await scene.bus.dead_letters("recording", limit=5) == []
 
 
 async def test_a_failure_that_passes_costs_no_order(scene: Scene) -> None:
-    """From the first event that failed on, all is told again after a wait."""
+    """From the first event that failed on, all are sent again after a wait."""
     scene.output.problems[fired(2).id] = [OutputUnavailableError("busy") for _ in range(2)]
-    await scene.tell(fired(1), fired(2), fired(3))
+    await scene.emit(fired(1), fired(2), fired(3))
     replayed = await scene.replay()
     first, second, third = (fired(number).id for number in (1, 2, 3))
     assert scene.output.ids == [first, second, third, second, third, second, third]
-    assert replayed == Replayed(output="told", sent=3, skipped=0, refused=0)
+    assert replayed == Replayed(output="recording", sent=3, skipped=0, refused=0)
 
 
 @pytest.mark.parametrize("is_up", [True, False])
 async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up: bool) -> None:
-    """It says how far it came and why it went no further, instead of trying for ever."""
+    """The error reports how far the replay came and why it ended, instead of retrying for ever."""
     scene.output.problems[fired(60).id] = [OutputUnavailableError("answered 503") for _ in range(9)]
-    await scene.tell(*map(fired, range(100)))
+    await scene.emit(*map(fired, range(100)))
     if not is_up:
         scene.output.is_up.clear()
     replayed = await scene.replay()
@@ -144,15 +144,15 @@ async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up:
     assert replayed.sent == (60 if is_up else 0)
 
 
-async def test_what_the_output_tells_meanwhile_is_told_again(scene: Scene) -> None:
-    """An end that came during a replay is its last word, not the old start."""
+async def test_events_delivered_during_a_replay_are_sent_again(scene: Scene) -> None:
+    """An alert that resolves during a replay ends as resolved, not as firing."""
     scene.output.problems[fired(1).id] = [OutputUnavailableError("busy")]
-    await scene.tell(fired(1))
-    task = asyncio.create_task(scene.replays.replay("told", BEGAN))
+    await scene.emit(fired(1))
+    task = asyncio.create_task(scene.replays.replay("recording", BEGAN))
     async with asyncio.timeout(LIMIT_SECONDS):
         while not scene.output.ids:
             await scene.clock.advance(0.0)
-        await scene.tell(resolved(1))
+        await scene.emit(resolved(1))
         while not task.done():
             await scene.clock.advance(0.5)
     assert scene.output.ids[-1] == resolved(1).id
@@ -160,15 +160,15 @@ async def test_what_the_output_tells_meanwhile_is_told_again(scene: Scene) -> No
 
 
 async def test_one_replay_at_a_time(scene: Scene) -> None:
-    """A second one to the same output is refused until the first has ended."""
+    """A second replay to the same output is refused until the first has ended."""
     scene.output.problems[fired(1).id] = [OutputUnavailableError("busy")]
-    await scene.tell(fired(1))
-    first = asyncio.create_task(scene.replays.replay("told", BEGAN))
+    await scene.emit(fired(1))
+    first = asyncio.create_task(scene.replays.replay("recording", BEGAN))
     async with asyncio.timeout(LIMIT_SECONDS):
         while not scene.output.ids:
             await asyncio.wait([first], timeout=0.001)
         with pytest.raises(OutputUnavailableError, match="under way"):
-            await scene.replays.replay("told", BEGAN)
+            await scene.replays.replay("recording", BEGAN)
         while not first.done():
             await scene.clock.advance(0.5)
     assert (await first).sent == 1
@@ -176,7 +176,7 @@ async def test_one_replay_at_a_time(scene: Scene) -> None:
 
 
 async def test_an_unknown_output_is_an_error_of_the_caller(scene: Scene) -> None:
-    """The names are there to be asked for first."""
-    assert scene.replays.names == ("told",)
+    """The caller gets the names of the outputs."""
+    assert scene.replays.names == ("recording",)
     with pytest.raises(KeyError):
         await scene.replays.replay("tols", BEGAN)

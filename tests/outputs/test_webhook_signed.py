@@ -1,4 +1,4 @@
-"""Signed webhooks: what a receiver can check, and what becomes of events that it does not take."""
+"""Signed webhooks: what a receiver can verify, and what happens to events it does not accept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from monitor.outputs.webhook.signature import signed_headers
 from tests.certificates import Certificates
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
-from tests.outputs.receiving import BROKEN, DEAF, Got, PostReceiver
+from tests.outputs.receiving import BROKEN, DEAF, PostReceiver, ReceivedRequest
 from tests.outputs.stories import detailed_event, run_event, workspace_event
 
 
@@ -45,8 +45,8 @@ async def receiver() -> AsyncIterator[PostReceiver]:
 
 @pytest.fixture
 async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
-    """Return a scene around one webhook, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as made:
+    """Return a scene with one webhook, whose output is not yet running."""
+    async with OutputScene(tmp_path, lambda scene: output_for(scene, receiver)) as made:
         yield made
 
 
@@ -69,40 +69,38 @@ def id_of(body: bytes) -> str:
     return str(json.loads(body)["id"])
 
 
-def ids(got: list[Got]) -> list[str]:
-    return [id_of(other_got.body) for other_got in got]
+def ids(requests: list[ReceivedRequest]) -> list[str]:
+    return [id_of(request.body) for request in requests]
 
 
-async def test_a_receiver_can_verify_what_it_gets(
-    scene: OutputScene, receiver: PostReceiver
-) -> None:
+async def test_a_receiver_can_verify_a_request(scene: OutputScene, receiver: PostReceiver) -> None:
     """The specification's own library accepts signature and age; the body is the CloudEvent."""
     await scene.start()
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     await scene.until_delivered()
-    (got,) = receiver.got
-    message = Webhook(NEW).verify(got.body, got.headers)
+    (request,) = receiver.requests
+    message = Webhook(NEW).verify(request.body, request.headers)
     assert message["type"] == "dataprep.alert.fired.v1"
-    assert got.headers["webhook-id"] == message["id"] == fired(1).id
-    assert got.headers["Content-Type"] == "application/cloudevents+json"
+    assert request.headers["webhook-id"] == message["id"] == fired(1).id
+    assert request.headers["Content-Type"] == "application/cloudevents+json"
     with pytest.raises(WebhookVerificationError):
-        Webhook(NEW).verify(got.body + b" ", got.headers)
+        Webhook(NEW).verify(request.body + b" ", request.headers)
     with pytest.raises(WebhookVerificationError):
-        Webhook(OTHER).verify(got.body, got.headers)
+        Webhook(OTHER).verify(request.body, request.headers)
 
 
 async def test_both_keys_sign_while_receivers_change_over(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """Whoever knows the former key or the new one is content."""
+    """A receiver can verify with the former key or with the new one."""
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, former_secret=Secret(OLD))
+        tmp_path, lambda scene: output_for(scene, receiver, former_secret=Secret(OLD))
     ) as scene:
         await scene.start()
-        await scene.tell(fired(1))
+        await scene.emit(fired(1))
         await scene.until_delivered()
-        (got,) = receiver.got
-        accepted = [Webhook(item).verify(got.body, got.headers)["id"] for item in (OLD, NEW)]
+        (request,) = receiver.requests
+        accepted = [Webhook(key).verify(request.body, request.headers)["id"] for key in (OLD, NEW)]
         assert accepted == [fired(1).id, fired(1).id]
 
 
@@ -113,19 +111,19 @@ async def test_both_keys_sign_while_receivers_change_over(
 )
 def test_any_body_under_any_id_can_be_verified(event_id: str, body: bytes, key: bytes) -> None:
     """The signature is that of the specification, and the id always fits into a header."""
-    told = signed_headers(body, event_id=event_id, at=datetime.now(UTC), keys=[key])
-    assert told["webhook-id"].isascii()
-    assert told["webhook-id"].isprintable()
+    headers = signed_headers(body, event_id=event_id, at=datetime.now(UTC), keys=[key])
+    assert headers["webhook-id"].isascii()
+    assert headers["webhook-id"].isprintable()
     expected = Webhook(key).sign(
-        told["webhook-id"],
-        datetime.fromtimestamp(int(told["webhook-timestamp"]), UTC),
+        headers["webhook-id"],
+        datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC),
         body.decode("latin-1") if body.isascii() else "",
     )
-    assert told["webhook-signature"] == expected or not body.isascii()
+    assert headers["webhook-signature"] == expected or not body.isascii()
 
 
-async def test_only_wanted_types_are_told(tmp_path: Path, receiver: PostReceiver) -> None:
-    """Alerts unless told otherwise; patterns choose among all types but that of job records."""
+async def test_only_configured_types_are_sent(tmp_path: Path, receiver: PostReceiver) -> None:
+    """Alerts by default; patterns choose among all types but that of job records."""
     events = (
         run_event(),
         detailed_event(),
@@ -134,125 +132,127 @@ async def test_only_wanted_types_are_told(tmp_path: Path, receiver: PostReceiver
         event_of(alert(1), EventType.ALERT_SILENCED, number=1),
     )
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, events=("run.*", "alert.fired"))
+        tmp_path, lambda scene: output_for(scene, receiver, events=("run.*", "alert.fired"))
     ) as scene:
         await scene.start()
-        await scene.tell(*events)
+        await scene.emit(*events)
         await scene.until_delivered()
-        assert sorted(ids(receiver.got)) == sorted([run_event().id, fired(1).id])
+        assert sorted(ids(receiver.requests)) == sorted([run_event().id, fired(1).id])
         assert scene.count("skipped") == 3
 
 
 @pytest.mark.parametrize("status", [500, 502, 429, 408, 425, 401, 403, 404, 301, BROKEN])
-async def test_a_receiver_that_fails_is_asked_again(
+async def test_a_receiver_that_fails_is_retried(
     scene: OutputScene, receiver: PostReceiver, status: int
 ) -> None:
-    """The same id and the same body come again, and nothing becomes a dead letter."""
+    """The same id and the same body are sent again, and nothing becomes a dead letter."""
     receiver.answers.extend([status] * 2)
     await scene.start()
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     await scene.until_delivered()
-    assert set(ids(receiver.got)) == {fired(1).id}
-    assert len({item.body for item in receiver.got}) == 1
-    assert len(receiver.taken) == 1
+    assert set(ids(receiver.requests)) == {fired(1).id}
+    assert len({request.body for request in receiver.requests}) == 1
+    assert len(receiver.accepted) == 1
     assert await scene.letters() == []
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 413, 415, 422])
-async def test_what_is_refused_for_good_becomes_a_dead_letter(
+async def test_an_event_that_is_refused_for_good_becomes_a_dead_letter(
     scene: OutputScene, receiver: PostReceiver, status: int
 ) -> None:
-    """The reason is the status alone; address and text of the answer stay out of it."""
+    """The reason is the status alone; it has neither the address nor the text of the answer."""
     receiver.text = "hidden words"
-    receiver.judge = lambda body: status if id_of(body) == fired(1).id else 200
+    receiver.status_for = lambda body: status if id_of(body) == fired(1).id else 200
     await scene.start()
-    await scene.tell(fired(1), fired(2))
+    await scene.emit(fired(1), fired(2))
     await scene.until_delivered()
     (letter,) = await scene.letters()
     assert (letter.event.id, letter.reason) == (fired(1).id, f"answered {status}")
-    assert ids(receiver.taken) == [fired(2).id]
+    assert ids(receiver.accepted) == [fired(2).id]
 
 
-async def test_one_that_always_fails_does_not_block_for_ever(
+async def test_an_event_that_always_fails_does_not_block_for_ever(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """While others are taken it is given up after the attempts of the settings."""
-    receiver.judge = lambda body: 500 if id_of(body) == fired(0).id else 200
+    """While other events are accepted it is given up after the configured attempts."""
+    receiver.status_for = lambda body: 500 if id_of(body) == fired(0).id else 200
     few = msgspec.structs.replace(QUICK, window=3, attempts=5)
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, delivery=few)
+        tmp_path, lambda scene: output_for(scene, receiver, delivery=few)
     ) as scene:
         await scene.start()
-        await scene.tell(fired(0))
-        told = 0
+        await scene.emit(fired(0))
+        emitted = 0
         while scene.count("refused") == 0:
-            told += 1
-            await scene.tell(fired(told))
-            await receiver.until(lambda: len(receiver.taken) >= told)  # noqa: B023 - read at once
+            emitted += 1
+            await scene.emit(fired(emitted))
+            await receiver.until(lambda: len(receiver.accepted) >= emitted)  # noqa: B023 - read at once
         await scene.until_delivered()
         (letter,) = await scene.letters()
         assert letter.event.id == fired(0).id
-        assert 5 <= told <= 20
+        assert 5 <= emitted <= 20
 
 
 async def test_a_silent_receiver_is_given_up_in_time(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """No answer within the limit is a failure like any other, and the event comes again."""
+    """A missing answer is a failure like any other, and the event is sent again."""
     receiver.answers.append(DEAF)
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, timeout_seconds=1)
+        tmp_path, lambda scene: output_for(scene, receiver, timeout_seconds=1)
     ) as scene:
         await scene.start()
-        await scene.tell(fired(1))
+        await scene.emit(fired(1))
         await scene.until_delivered()
-        assert ids(receiver.taken) == [fired(1).id]
+        assert ids(receiver.accepted) == [fired(1).id]
         assert scene.count("failed") == 1
 
 
-async def test_a_wish_for_a_pause_is_granted_within_bounds(
+async def test_retry_after_is_respected_within_bounds(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:
     """Retry-After is waited for before anything else is sent."""
     receiver.answers.append(429)
     receiver.headers = {"Retry-After": "0.3"}
     await scene.start()
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     began = asyncio.get_running_loop().time()
     await scene.until_delivered()
     assert asyncio.get_running_loop().time() - began >= 0.3
-    assert len(receiver.got) == 2
+    assert len(receiver.requests) == 2
 
 
-async def test_one_alert_stays_in_order_while_many_are_told(
+async def test_an_alert_stays_in_order_while_many_are_sent(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:
     """Several requests are under way, but an end never overtakes its start."""
-    events = [item for number in range(20) for item in (fired(number), resolved(number))]
+    events = [event for number in range(20) for event in (fired(number), resolved(number))]
     receiver.pause_seconds = 0.01
-    await scene.tell(*events)
+    await scene.emit(*events)
     await scene.start()
     await scene.until_delivered()
-    told = ids(receiver.got)
-    assert all(told.index(fired(n).id) < told.index(resolved(n).id) for n in range(20))
-    assert len(told) == len(events)
+    sent = ids(receiver.requests)
+    assert all(sent.index(fired(n).id) < sent.index(resolved(n).id) for n in range(20))
+    assert len(sent) == len(events)
     assert receiver.most_at_once > 1
 
 
-async def test_what_was_sent_but_not_acknowledged_comes_again(
+async def test_an_unacknowledged_event_is_sent_again(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """A daemon that is killed between request and answer tells it again, under the same id."""
+    """A daemon that is killed between request and answer sends it again, under the same id."""
     settings = {"timeout_seconds": 10, "delivery": DeliverySettings(window=8)}
-    async with OutputScene(tmp_path, lambda item: output_for(item, receiver, **settings)) as scene:
+    async with OutputScene(
+        tmp_path, lambda scene: output_for(scene, receiver, **settings)
+    ) as scene:
         receiver.answers.append(DEAF)
         await scene.start()
-        await scene.tell(fired(1))
-        await receiver.until(lambda: len(receiver.got) == 1)
+        await scene.emit(fired(1))
+        await receiver.until(lambda: len(receiver.requests) == 1)
         await scene.kill()
         await scene.start()
         await scene.until_delivered()
-        assert ids(receiver.got) == [fired(1).id, fired(1).id]
+        assert ids(receiver.requests) == [fired(1).id, fired(1).id]
 
 
 async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_pa
             return output_for(scene, receiver, **chosen[0])
 
         async with OutputScene(tmp_path, make) as scene:
-            await scene.tell(fired(1))
+            await scene.emit(fired(1))
             for reason in ("no connection: ", "ca_file cannot be used: "):
                 await scene.start()
                 await scene.until(lambda: scene.count("failed") > 0)
@@ -282,9 +282,9 @@ async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_pa
                 del chosen[0]
             for number in (1, 2):
                 await scene.start()
-                await scene.tell(fired(number + 1))
+                await scene.emit(fired(number + 1))
                 await scene.until_delivered()
-                assert len(receiver.taken) == number + 1
+                assert len(receiver.accepted) == number + 1
                 await scene.stop()
                 chosen = chosen[1:]
 
@@ -292,10 +292,10 @@ async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_pa
 async def test_keys_and_address_are_never_shown(
     scene: OutputScene, receiver: PostReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No log line, standing or failure holds a key or the address, which may hold one."""
+    """No log line, status or failure contains a key or the address, which may contain one."""
     receiver.answers.extend([500, BROKEN, 404])
     await scene.start()
-    await scene.tell(fired(1))
+    await scene.emit(fired(1))
     await scene.until_delivered()
     assert isinstance(scene.output, WebhookOutput)
     shown = f"{caplog.text} {scene.output.status} {vars(scene.output)}"

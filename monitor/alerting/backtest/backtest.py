@@ -21,7 +21,7 @@ def learning_rules(settings: AlertingSettings) -> list[str]:
         rule.name
         for rule in settings.rules
         if rule.is_enabled
-        and rule.threshold is None
+        and not rule.threshold
         and (quantity := RULE_DEFINITIONS[rule.rule].threshold) is not None
         and quantity.default is None
     ]

@@ -136,15 +136,9 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
     stored = context.pending.get(MEMORY, memory_key(settings.name, subject))
     memory = None if stored is None else _decoded(rule, stored)
     first_at = first_evaluated_at(context, rule, subject)
-    question: EventInput[Any] | StateInput[Any]
+    question: EventInput | StateInput[Any]
     if event is not None:
-        question = EventInput(
-            event=event,
-            subject=subject,
-            root_run=target.root_run,
-            facts=facts,
-            first_evaluated_at=first_at,
-        )
+        question = EventInput(event=event, root_run=target.root_run or event.run.key)
     else:
         question = StateInput(
             subject=subject,

@@ -16,19 +16,19 @@ from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.rules.facts import (
+from monitor.alerting.rules.contract import (
     DaemonFacts,
     FlowOrPlanFacts,
     OutputFacts,
     PipelineFacts,
     ScheduleFacts,
+    Subject,
+    SubjectKind,
     TokenFacts,
     WorkspaceFacts,
 )
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.rules.table import minimum_of
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
@@ -192,12 +192,8 @@ class EvaluationFacts:
         limit = None
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
-            limit = limit_seconds(learned, minimum_runs=minimum_of(rule.settings))
-        return PipelineFacts(
-            pipeline_health=self._health_of(subject),
-            active=active,
-            limit=limit,
-        )
+            limit = limit_seconds(learned, minimum_runs=rule.settings.minimum)
+        return PipelineFacts(active=active, limit=limit)
 
     def _flow_or_plan(
         self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool
@@ -229,7 +225,7 @@ class EvaluationFacts:
         """Return the age at which the last success is too old; by the containing kind of run."""
         if rule.settings.rule is not RuleKind.NOT_FRESH:
             return None
-        least = minimum_of(rule.settings)
+        least = rule.settings.minimum
         for kind in RUN_KINDS[pipeline.kind]:
             learned = self._learned_of(workspace, kind, pipeline)
             age = age_seconds(learned, minimum_runs=least)

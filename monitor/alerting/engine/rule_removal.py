@@ -60,4 +60,4 @@ def _matches_name(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
     pipeline = msgspec.structs.replace(alert.pipeline, name=name)
     subject = msgspec.structs.replace(subject_of(rule, alert), pipeline=pipeline)
     traits = traits_of(view, subject)
-    return all(field.matches(traits) for field in rule.match_fields if field.name == "pipeline")
+    return rule.fits("pipeline", traits)

@@ -21,7 +21,7 @@ class RuleSet(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: AlertingSettings) -> RuleSet:
-        compiled = Compiled.of(settings.rules)
+        compiled = Compiled(settings.rules)
         return cls(
             settings=settings,
             compiled=compiled,

@@ -125,7 +125,7 @@ class Findings:
         return RuleFinding(
             rule=rule.settings,
             fingerprint=key,
-            mismatch=self._engine.compiled.why_not(rule, traits_of(self._view, subject, run)),
+            mismatch=rule.why_not(traits_of(self._view, subject, run)),
             state_evaluation=self._engine.history.last_of_state(rule.name, key),
             event_types=tuple(rule.definition.event_types),
         )

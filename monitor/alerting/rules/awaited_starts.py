@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
 from monitor.alerting.rules.expected_starts import (
     ExpectedStart,
     ScheduleDefinition,
@@ -18,7 +19,6 @@ from monitor.alerting.rules.expected_starts import (
     times,
     without_history,
 )
-from monitor.alerting.rules.facts import FlowOrPlanFacts
 from monitor.alerting.rules.observed_starts import EARLY, ObservedStart, assigned, start_of
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.live_state import ActiveRun
@@ -63,10 +63,10 @@ class AwaitedStarts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AwaitedOutcome(Struct, frozen=True, kw_only=True):
-    """``ended_by`` is the start that ended a row of missed ones. ``has_more``: call again."""
+    """``ok``: what was missed is over. ``has_more``: call again."""
 
     memory: AwaitedStarts
-    ended_by: ObservedStart | None = None
+    ok: Ok | None = None
     has_more: bool = False
 
 
@@ -151,24 +151,11 @@ def with_active(memory: AwaitedStarts, active: Iterable[ActiveRun]) -> AwaitedSt
     return memory
 
 
-def expectation_ended(memory: AwaitedStarts) -> tuple[AwaitedStarts, datetime] | None:
-    """Return what is left, and since when, where nothing can come any more for what was missed.
-
-    That is when all was switched off or deleted; or when nothing is to come and anybody has
-    started the pipeline since.
-    """
-    if not memory.missed or next_time(memory.definitions, memory.judged_until) is not None:
-        return None
-    current = newest(memory.definitions).values()
-    left = msgspec.structs.replace(memory, missed=())
-    if not any(definition.triggers or definition.is_over for definition in current):
-        return left, max((definition.since for definition in current), default=memory.read_at)
-    started = [start.at for start in memory.starts if start.at >= memory.missed[-1].at]
-    return (left, min(started)) if started else None
-
-
 def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) -> AwaitedOutcome:
     """Match what is due with starts, in order of time, up to where the result changes."""
+    if (ended_at := _expectation_ended_at(memory)) is not None:
+        left = msgspec.structs.replace(memory, missed=())
+        return AwaitedOutcome(memory=left, ok=Ok(at=ended_at), has_more=True)
     starts = [start for start in memory.starts if start.is_scheduled or memory.expect is not None]
     until = max([as_of, *(start.at for start in starts)]) + EARLY
     ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
@@ -185,10 +172,27 @@ def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) ->
     return _with_due(memory, ahead, got, due_at=due_at, until=until)
 
 
+def _expectation_ended_at(memory: AwaitedStarts) -> datetime | None:
+    """Return since when nothing can come any more for what was missed; None while it can.
+
+    That is when all was switched off or deleted; or when nothing is to come and anybody has
+    started the pipeline since.
+    """
+    if not memory.missed or next_time(memory.definitions, memory.judged_until) is not None:
+        return None
+    current = newest(memory.definitions).values()
+    if not any(definition.triggers or definition.is_over for definition in current):
+        return max((definition.since for definition in current), default=memory.read_at)
+    started = (start.at for start in memory.starts if start.at >= memory.missed[-1].at)
+    return min(started, default=None)
+
+
 def _caught_up(memory: AwaitedStarts, until: datetime, start: ObservedStart) -> AwaitedOutcome:
     missed = tuple(expected for expected in memory.missed if expected.at > until)
     memory = msgspec.structs.replace(memory, missed=missed)
-    return AwaitedOutcome(memory=memory, ended_by=start, has_more=True)
+    evidence = (start.event,) if start.event else ()
+    ok = None if missed else Ok(at=start.at, evidence=evidence)
+    return AwaitedOutcome(memory=memory, ok=ok, has_more=True)
 
 
 def _with_due(
@@ -228,7 +232,7 @@ def _with_due(
         starts=tuple(start for start in kept if start.key not in used),
         used=tuple(start for start in spent[-_KEPT_USED:] if start.at >= open_since - _USED_FOR),
     )
-    has_more = after.is_due(due_at) or expectation_ended(after) is not None
+    has_more = after.is_due(due_at) or _expectation_ended_at(after) is not None
     return AwaitedOutcome(memory=after, has_more=has_more)
 
 

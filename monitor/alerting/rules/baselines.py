@@ -18,9 +18,9 @@ from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunState, Trigger
 
 MINIMUM_RUNS = 10
-AT_LEAST_LIMIT_SECONDS = 300.0
-AT_LEAST_AGE_SECONDS = 3_600.0
 
+_LEAST_LIMIT_SECONDS = 300.0
+_LEAST_AGE_SECONDS = 3_600.0
 _CENTROIDS = 50
 _VALUES_OF_ONE = 80
 _VALUES_AT_ONCE = 20
@@ -107,25 +107,15 @@ def is_idle(learned: Learned, now: datetime) -> bool:
     return learned.newest_at is None or now - learned.newest_at > _IDLE
 
 
-def limit_seconds(
-    learned: Learned | None,
-    *,
-    minimum_runs: int = MINIMUM_RUNS,
-    at_least: float = AT_LEAST_LIMIT_SECONDS,
-) -> float | None:
+def limit_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) -> float | None:
     """Return how long a run may take; None below ``minimum_runs``."""
     baseline = learned.durations if learned is not None else None
     if baseline is None or baseline.count < minimum_runs:
         return None
-    return max(at_least, _LIMIT_FACTOR * quantile(baseline, 0.95))
+    return max(_LEAST_LIMIT_SECONDS, _LIMIT_FACTOR * quantile(baseline, 0.95))
 
 
-def age_seconds(
-    learned: Learned | None,
-    *,
-    minimum_runs: int = MINIMUM_RUNS,
-    at_least: float = AT_LEAST_AGE_SECONDS,
-) -> float | None:
+def age_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) -> float | None:
     """Return how old the last success may be; None below ``minimum_runs`` successes.
 
     Three times the usual gap, and more than a gap that comes back: what runs each hour of a
@@ -135,7 +125,7 @@ def age_seconds(
     if baseline is None or baseline.count + 1 < minimum_runs:
         return None
     usual = _AGE_FACTOR * quantile(baseline, 0.95)
-    return max(at_least, usual, _RECURRING_FACTOR * _second_largest(baseline))
+    return max(_LEAST_AGE_SECONDS, usual, _RECURRING_FACTOR * _second_largest(baseline))
 
 
 def with_value(baseline: Baseline | None, value: float) -> Baseline:

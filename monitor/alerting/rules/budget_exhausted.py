@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    MATCH_WORKSPACES,
     MINUTE,
     OUTAGES,
     Facts,
@@ -20,8 +19,8 @@ from monitor.alerting.rules.contract import (
     StateInput,
     SubjectKind,
     Unknown,
+    WorkspaceFacts,
 )
-from monitor.alerting.rules.facts import WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import BudgetStatus, PollStatus
 
@@ -57,16 +56,16 @@ def evaluate(
 ) -> RuleAnswer[BudgetShortage]:
     now, facts = state.as_of, state.facts
     if now is None or not facts.polls:
-        return RuleAnswer(result=Unknown(why="the workspace has not been asked yet"), memory=memory)
+        return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     shortage = _shortage(memory or BudgetShortage(), facts, now)
     begun = [*shortage.scopes.values()]
     begun += [poll.since for name, poll in shortage.polls.items() if shortage.is_starved(name)]
     kept = shortage if shortage.scopes or shortage.polls else None
     if not begun:
-        return RuleAnswer(result=Ok(at=now), memory=kept)
+        return RuleAnswer(Ok(at=now), kept)
     starved = [poll for poll in facts.polls if shortage.is_starved(poll.poll)]
     result = Firing(since=min(begun), as_of=now, facts=_facts(facts.status.budgets, starved))
-    return RuleAnswer(result=result, memory=kept)
+    return RuleAnswer(result, kept)
 
 
 def _facts(budgets: tuple[BudgetStatus, ...], starved: Sequence[PollStatus]) -> Facts:
@@ -108,7 +107,6 @@ DEFINITION = RuleDefinition(
     summary="Requests to {workspace} run short",
     description="Late for want of requests: {polls}. Left: {remaining} of {limit} ({scope}).",
     template_fields=("scope", "remaining", "limit", "polls"),
-    match=MATCH_WORKSPACES,
     for_seconds=10 * MINUTE,
     inhibited_by=OUTAGES,
     not_recorded="the event log does not hold budgets",

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
     DAY,
-    MATCH_WORKSPACES,
     OUTAGES,
     Firing,
     Ok,
@@ -19,15 +18,10 @@ from monitor.alerting.rules.contract import (
     StateInput,
     SubjectKind,
     Unknown,
+    WorkspaceFacts,
 )
-from monitor.alerting.rules.facts import WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import Reachability, WorkspaceStatus
-
-_THRESHOLD = Quantity(
-    about="callbacks within the window", default=3, least=1, most=100_000, is_count=True
-)
-_WINDOW = Quantity(about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY)
 
 # A minute holds what its callbacks add, so an hour's window is at most sixty steps.
 _STEPS_PER_WINDOW = 60
@@ -49,17 +43,16 @@ def evaluate(
 ) -> RuleAnswer[MissedCallbacks]:
     now = state.as_of
     if now is None:
-        return RuleAnswer(result=Unknown(why="the workspace has not been asked yet"), memory=memory)
-    window = timedelta(seconds=_WINDOW.value(rule.window_seconds))
+        return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
+    window = timedelta(seconds=rule.window_seconds)
     memory = _counted(memory, state.facts.status, now, window)
     missed = sum(count for _, count in memory.steps)
-    threshold = _THRESHOLD.value(rule.threshold)
-    if missed >= threshold:
+    if missed >= rule.threshold:
         result = Firing(since=memory.steps[0][0], as_of=now, facts={"missed": float(missed)})
-        return RuleAnswer(result=result, memory=memory)
-    if missed > threshold / 2:
-        return RuleAnswer(result=Unknown(why=f"{missed} were missed of late"), memory=memory)
-    return RuleAnswer(result=Ok(at=now), memory=memory)
+        return RuleAnswer(result, memory)
+    if missed > rule.threshold / 2:
+        return RuleAnswer(Unknown(f"{missed} were missed of late"), memory)
+    return RuleAnswer(Ok(at=now), memory)
 
 
 def _counted(
@@ -103,9 +96,10 @@ DEFINITION = RuleDefinition(
     summary="Callbacks of {workspace} stay away",
     description="{missed} callbacks did not come; polls found those runs later.",
     template_fields=("missed",),
-    match=MATCH_WORKSPACES,
-    threshold=_THRESHOLD,
-    window=_WINDOW,
+    threshold=Quantity(
+        about="callbacks within the window", default=3, least=1, most=100_000, is_count=True
+    ),
+    window=Quantity(about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY),
     requires=Requirement(table="callbacks", hint="add [workspaces.callbacks]"),
     inhibited_by=OUTAGES,
     not_recorded="the event log does not hold how many callbacks were missed",

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
-    EventInput,
-    Facts,
-    RuleAnswer,
-    RuleDefinition,
-    SubjectKind,
-)
-from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.rules.failed_parts import (
-    FailedParts,
-    firing,
-    is_own,
-    recovered,
-    with_failed,
-)
+from monitor.alerting.rules.contract import EventInput, RuleAnswer, RuleDefinition, SubjectKind
+from monitor.alerting.rules.failed_parts import FailedParts, firing, recovered, with_failed
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.events import EventType, RunEvent
+from monitor.model.events import EventType
 from monitor.model.runs import Status
 
 
 def on_event(
-    event_input: EventInput[PipelineFacts], memory: FailedParts | None, _: RuleSettings
+    event_input: EventInput, memory: FailedParts | None, _: RuleSettings
 ) -> RuleAnswer[FailedParts]:
-    event = event_input.event
-    if not isinstance(event, RunEvent) or not is_own(event_input, event):
-        return RuleAnswer(result=None, memory=memory)
-    before = memory or FailedParts()
-    if event.run.status is not Status.CANCELED:
-        return recovered(event, before)
-    canceled = FailedParts(parts=with_failed(event_input, event, before))
-    facts: Facts = {"run": event.run.key.id, "owner": event.run.owner}
-    return firing(event_input, event, facts, canceled)
+    if not event_input.is_own:
+        return RuleAnswer(None, memory)
+    run, before = event_input.event.run, memory or FailedParts()
+    if run.status is not Status.CANCELED:
+        return recovered(event_input, before)
+    canceled = FailedParts(parts=with_failed(event_input, before.parts))
+    return firing(event_input, {"run": run.key.id, "owner": run.owner}, canceled)
 
 
-DEFINITION = RuleDefinition(
+DEFINITION: RuleDefinition[FailedParts, None] = RuleDefinition(
     rule=RuleKind.CANCELED,
     subject_kind=SubjectKind.PIPELINE,
     memory=FailedParts,
@@ -50,6 +34,5 @@ DEFINITION = RuleDefinition(
     summary="{pipeline} was canceled in {workspace}",
     description="Run {run} of {owner} was canceled.",
     template_fields=("run", "owner"),
-    match=MATCH_RUNS,
     reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),
 )

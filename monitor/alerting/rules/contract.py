@@ -1,4 +1,4 @@
-"""What a rule kind is: its inputs, its answer, its definition. Pure data.
+"""What a rule kind is: its facts, its inputs, its answer, its definition. Pure data.
 
 A rule kind is one module of its name. Its ``DEFINITION`` holds everything about it; `table`,
 `check`, the reference of settings and the documentation are made from these definitions.
@@ -16,8 +16,17 @@ from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.templates import COMMON_FIELDS
+from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import BRIDGE, Severity
-from monitor.model.events import Event, EventType
+from monitor.model.events import EventType, RunEvent
+from monitor.model.inventory import OutputQuality
+from monitor.model.live_state import (
+    ActiveRun,
+    PipelineHealth,
+    PollStatus,
+    ScheduleKnown,
+    WorkspaceStatus,
+)
 from monitor.model.runs import Pipeline, RunKey, RunKind
 
 M = TypeVar("M", bound=Struct)
@@ -27,12 +36,6 @@ MINUTE = 60.0
 DAY = 86_400.0
 
 PIPELINE_REMOVED = "pipeline removed"  # why an alert is over
-
-# The fields of ``match`` that apply: to runs, to flows and plans as such, to what has no pipeline.
-MATCH_RUNS = ("workspace", "kind", "pipeline", "folder", "owner", "trigger")
-MATCH_PIPELINES = ("workspace", "kind", "pipeline", "folder", "owner")
-MATCH_WORKSPACES = ("workspace",)
-ROOT_KINDS = (RunKind.FLOW_RUN, RunKind.PLAN_RUN)  # stand for the flow and the plan as such
 
 # An outage of the workspace hides what these rules would see, or is what causes it; the daemon
 # that lags behind sees it too late.
@@ -49,6 +52,19 @@ class SubjectKind(StrEnum):
     TOKEN = "token"  # noqa: S105 - a thing
     WORKSPACE = "workspace"
     DAEMON = "daemon"
+
+
+_RUN_FIELDS = ("workspace", "kind", "pipeline", "folder", "owner", "trigger")
+_PIPELINE_FIELDS = ("workspace", "kind", "pipeline", "folder", "owner")
+_MATCH_FIELDS = {
+    SubjectKind.PIPELINE: _RUN_FIELDS,
+    SubjectKind.FLOW_OR_PLAN: _PIPELINE_FIELDS,
+    SubjectKind.SCHEDULE: _PIPELINE_FIELDS,
+    SubjectKind.OUTPUT: ("workspace", "pipeline", "folder", "owner"),
+    SubjectKind.TOKEN: ("workspace",),
+    SubjectKind.WORKSPACE: ("workspace",),
+    SubjectKind.DAEMON: (),
+}
 
 
 class Subject(Struct, frozen=True, kw_only=True, gc=False):
@@ -72,7 +88,63 @@ class Subject(Struct, frozen=True, kw_only=True, gc=False):
         return {name: value for name, value in parts.items() if value}
 
 
-Facts = dict[str, str | float | None]
+# What is known of a subject when a rule is evaluated: snapshots, handed in by the engine.
+
+
+class PipelineFacts(Struct, frozen=True, kw_only=True):
+    """One pipeline and kind of run."""
+
+    active: tuple[ActiveRun, ...] = ()  # the runs of this subject that have not ended
+    limit: float | None = None  # seconds that a run may take, learned
+
+
+class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
+    """One flow or plan as such. All instants are the workspace's.
+
+    ``schedules`` are those that start it, as far as the token may see them.
+    """
+
+    schedules: tuple[ScheduleKnown, ...] = ()
+    schedules_read_at: datetime | None = None
+    schedules_read_before: datetime | None = None
+    pipeline_health: tuple[PipelineHealth, ...] = ()  # by kind of run, of job groups by recipe
+    active: tuple[ActiveRun, ...] = ()
+    cadence: float | None = None  # seconds between two successes, learned
+    is_deleted: bool = False  # by what a schedule that names it shows
+
+
+class ScheduleFacts(Struct, frozen=True, kw_only=True):
+    """One schedule. ``schedule`` is None once the workspace no longer lists it."""
+
+    schedule: ScheduleKnown | None
+    read_at: datetime | None  # workspace time of the last complete read of the schedules
+
+
+class OutputFacts(Struct, frozen=True, kw_only=True):
+    quality: OutputQuality | None
+
+
+class TokenFacts(Struct, frozen=True, kw_only=True):
+    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nothing is known."""
+
+    expires_at: datetime | None
+    until: datetime | None
+
+
+class WorkspaceFacts(Struct, frozen=True, kw_only=True):
+    status: WorkspaceStatus
+    polls: tuple[PollStatus, ...] = ()
+
+
+class DaemonFacts(Struct, frozen=True, kw_only=True):
+    """``wall_now`` is our wall clock, which stamps events; None: the clock of the rules."""
+
+    bus: StoreStatus
+    retention: Retention
+    wall_now: datetime | None = None
+
+
+Facts = dict[str, str | float | None]  # what a result gives to the texts of its alert
 
 
 class Firing(Struct, frozen=True, kw_only=True, gc=False):
@@ -94,7 +166,7 @@ class Ok(Struct, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
 
 
-class Unknown(Struct, frozen=True, kw_only=True, gc=False):
+class Unknown(Struct, frozen=True, gc=False):
     """Cannot be decided now; an alert stays as it is."""
 
     why: str
@@ -103,7 +175,7 @@ class Unknown(Struct, frozen=True, kw_only=True, gc=False):
 EvaluationResult = Firing | Ok | Unknown
 
 
-class RuleAnswer(Struct, Generic[M], frozen=True, kw_only=True):
+class RuleAnswer(Struct, Generic[M], frozen=True):
     """``memory`` None keeps nothing. ``again_at``: evaluate again when the clock has reached it."""
 
     result: EvaluationResult | None
@@ -112,14 +184,21 @@ class RuleAnswer(Struct, Generic[M], frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventInput(Generic[F]):
-    """One event, its subject, and the live state of that."""
+class EventInput:
+    """One event of a run, and the root run of it: that run itself, or what contains it."""
 
-    event: Event
-    subject: Subject
-    root_run: RunKey | None
-    facts: F
-    first_evaluated_at: datetime | None
+    event: RunEvent
+    root_run: RunKey
+
+    @property
+    def is_own(self) -> bool:
+        """True where it is an event of the root run itself, not of something inside it."""
+        return self.root_run == self.event.run.key
+
+    @property
+    def at(self) -> datetime:
+        # Both stand in the event, so that what is made of it is the same after a crash.
+        return self.event.occurred_at or self.event.recorded_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,17 +224,13 @@ class Quantity(Struct, frozen=True, kw_only=True):
     most: float
     is_count: bool = False  # from 1 on; a value below is a ratio
 
-    def value(self, configured: float | None) -> float:
-        """Return what is set, else the default; 0 where that is learned."""
-        return configured or self.default or 0.0
-
-    def accepts(self, value: float) -> bool:
-        is_whole = not self.counts(value) or value == int(value)
-        return self.least <= value <= self.most and is_whole
-
-    def counts(self, value: float) -> bool:
-        """True where the value is a number of things."""
-        return self.is_count and value >= 1
+    def problem(self, value: float) -> str | None:
+        """Return what the value must be; None where it is valid."""
+        if not self.least <= value <= self.most:
+            return f"must be {self.least:,.10g} to {self.most:,.10g}"
+        if self.is_count and value >= 1 and value != int(value):
+            return f"must be whole from 1 on, such as {round(value)},"
+        return None
 
 
 def seconds(about: str, default: float | None, *, most: float = 30 * DAY) -> Quantity:
@@ -178,7 +253,7 @@ class RuleDefinition(Generic[M, F]):
     subject_kind: SubjectKind
     memory: type[M]
     event_types: Collection[EventType] = ()
-    on_event: Callable[[EventInput[F], M | None, RuleSettings], RuleAnswer[M]] | None = None
+    on_event: Callable[[EventInput, M | None, RuleSettings], RuleAnswer[M]] | None = None
     evaluate: Callable[[StateInput[F], M | None, RuleSettings], RuleAnswer[M]] | None = None
     considers_past: bool = False  # failures from before its first evaluation count as well
 
@@ -189,8 +264,6 @@ class RuleDefinition(Generic[M, F]):
     description: str = ""
     for_seconds: float = 0.0
     template_fields: tuple[str, ...] = ()  # its own, beside those of every alert
-    match: tuple[str, ...] = ()  # the fields of ``match`` that apply
-    run_kinds: tuple[RunKind, ...] = tuple(RunKind)  # that ``match.kind`` can ask for
     threshold: Quantity | None = None
     window: Quantity | None = None
     minimum: Quantity | None = None
@@ -202,6 +275,17 @@ class RuleDefinition(Generic[M, F]):
     reminders_inhibited_by: tuple[RuleKind, ...] = ()
     inhibits: Collection[RuleKind] = ()  # `table` makes it from the two above
     not_recorded: str = ""  # why a backtest cannot evaluate it; empty where it can
+
+    @property
+    def match_fields(self) -> tuple[str, ...]:
+        """Return the fields of ``match`` that apply."""
+        return _MATCH_FIELDS[self.subject_kind]
+
+    @property
+    def run_kinds(self) -> tuple[RunKind, ...]:
+        """Return what ``match.kind`` can ask for; root runs stand for flows and plans as such."""
+        is_about_runs = self.subject_kind is SubjectKind.PIPELINE
+        return tuple(RunKind) if is_about_runs else (RunKind.FLOW_RUN, RunKind.PLAN_RUN)
 
     @property
     def annotation_fields(self) -> tuple[str, ...]:

@@ -103,15 +103,15 @@ def without_history(
 ) -> tuple[ScheduleDefinition, ...]:
     """Drop what no time after ``before`` can need any more."""
     kept: list[ScheduleDefinition] = []
-    for index, definition in enumerate(definitions):
-        successor = next(
-            (new for new in definitions[index + 1 :] if new.schedule == definition.schedule), None
-        )
-        is_replaced = successor is not None and successor.since <= before
-        is_dead = successor is None and not definition.is_listed and definition.since <= before
-        if not is_replaced and not is_dead:
+    successors: dict[str, ScheduleDefinition] = {}
+    for definition in reversed(definitions):
+        successor = successors.get(definition.schedule)
+        if successor is None and not definition.is_listed:
+            successor = definition  # what is gone is replaced by nothing
+        if successor is None or successor.since > before:
             kept.append(definition)
-    return definitions if len(kept) == len(definitions) else tuple(kept)
+        successors[definition.schedule] = definition
+    return definitions if len(kept) == len(definitions) else tuple(reversed(kept))
 
 
 def times(
@@ -144,21 +144,16 @@ def _times_of(
 ) -> list[datetime]:
     found: list[datetime] = []
     for definition, successor in zip(history, (*history[1:], None), strict=True):
-        sure_until = unsure_until = end
-        if successor is not None:
-            unsure_until = min(end, max(definition.since, successor.since))
-            sure_until = min(
-                unsure_until, max(definition.since, successor.unsure_from or successor.since)
-            )
         start = max(begin, definition.since)
+        if successor is None:
+            found += _between(definition, start, end, limit=limit)
+            continue
+        until = min(end, max(definition.since, successor.since))
+        sure_until = min(until, max(definition.since, successor.unsure_from or successor.since))
+        unsure = max(start, sure_until)
+        both = set(_between(successor, unsure, until, limit=limit))
         found += _between(definition, start, sure_until, limit=limit)
-        if successor is not None:
-            both = set(_between(successor, max(start, sure_until), unsure_until, limit=limit))
-            found += [
-                at
-                for at in _between(definition, max(start, sure_until), unsure_until, limit=limit)
-                if at in both
-            ]
+        found += [at for at in _between(definition, unsure, until, limit=limit) if at in both]
     return found[:limit]
 
 

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
     EventInput,
     Firing,
     Ok,
@@ -25,29 +24,16 @@ from monitor.alerting.rules.contract import (
     RuleDefinition,
     SubjectKind,
 )
-from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.rules.failed_parts import (
     RunError,
-    ended_at,
     error_of,
-    is_own,
     newest_error,
     part_of,
 )
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.events import EventType, run_event_id
 from monitor.model.runs import RunKey, Status
-
-_THRESHOLD = Quantity(
-    about="1 and more: failures in a row; below 1: the failed part of the last runs, over "
-    "at half of it",
-    default=3,
-    least=0.01,
-    most=20,
-    is_count=True,
-)
-_MINIMUM = Quantity(about="runs that a part is taken of", default=4, least=2, most=20)
 
 _ENDS_KEPT = 20  # no threshold asks for more
 _PARTS_KEPT = 50
@@ -75,51 +61,46 @@ class SubjectEnds(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def on_event(
-    event_input: EventInput[PipelineFacts], memory: SubjectEnds | None, rule: RuleSettings
+    event_input: EventInput, memory: SubjectEnds | None, rule: RuleSettings
 ) -> RuleAnswer[SubjectEnds]:
-    event = event_input.event
-    if not isinstance(event, RunEvent):
-        return RuleAnswer(result=None, memory=memory)
-    before = memory or SubjectEnds()
-    error = newest_error(event_input, event, before.error)
-    if event.type is EventType.RUN_DETAILED or not is_own(event_input, event):
-        return _late_error(event_input, event, SubjectEnds(parts=before.parts, error=error))
+    event, before = event_input.event, memory or SubjectEnds()
+    error = newest_error(event_input, before.error)
+    if event.type is EventType.RUN_DETAILED or not event_input.is_own:
+        return _late_error(event_input, SubjectEnds(parts=before.parts, error=error))
     was_firing = any(part.since for part in before.parts.values())
-    name = part_of(event, own=True)
-    part = _with_end(before.parts.get(name) or PartEnds(), event, rule)
+    name = part_of(event_input)
+    part = _with_end(before.parts.get(name) or PartEnds(), event_input, rule)
     parts = sorted({**before.parts, name: part}.items(), key=lambda named: named[1].ends[-1])
     ends = SubjectEnds(parts=dict(parts[-_PARTS_KEPT:]), error=error)
     if part.since is not None and event.run.status is Status.FAILED:
-        return RuleAnswer(result=_firing(event.run.key, part, ends), memory=ends)
+        return RuleAnswer(_firing(event.run.key, part, ends), ends)
     if was_firing and all(part.since is None for part in ends.parts.values()):
-        return RuleAnswer(result=Ok(at=ended_at(event), evidence=(event.id,)), memory=ends)
-    return RuleAnswer(result=None, memory=ends)
+        return RuleAnswer(Ok(at=event_input.at, evidence=(event.id,)), ends)
+    return RuleAnswer(None, ends)
 
 
-def _late_error(
-    event_input: EventInput[PipelineFacts], event: RunEvent, ends: SubjectEnds
-) -> RuleAnswer[SubjectEnds]:
+def _late_error(event_input: EventInput, ends: SubjectEnds) -> RuleAnswer[SubjectEnds]:
     """Add the error that something inside the run, or its job records, report later."""
     memory = None if ends == SubjectEnds() else ends
+    if not event_input.event.run.error:
+        return RuleAnswer(None, memory)
     root = event_input.root_run
-    if root is None or not event.run.error:
-        return RuleAnswer(result=None, memory=memory)
     firing = (part for part in ends.parts.values() if part.since is not None)
     part = next((part for part in firing if part.ends[-1].run_id == root.id), None)
-    return RuleAnswer(result=None if part is None else _firing(root, part, ends), memory=memory)
+    return RuleAnswer(None if part is None else _firing(root, part, ends), memory)
 
 
-def _with_end(part: PartEnds, event: RunEvent, rule: RuleSettings) -> PartEnds:
+def _with_end(part: PartEnds, event_input: EventInput, rule: RuleSettings) -> PartEnds:
     """Insert one end by its time, and evaluate the part anew."""
-    end = End(ended_at(event), event.run.status is Status.FAILED, event.run.key.id)
+    run = event_input.event.run
+    end = End(event_input.at, run.status is Status.FAILED, run.key.id)
     ends = [known for known in part.ends if known.run_id != end.run_id]
     insort(ends, end)
-    threshold = _THRESHOLD.value(rule.threshold)
-    if threshold < 1:
+    if rule.threshold < 1:
         ends = ends[-_ENDS_KEPT:]
         since = _since_by_ratio(ends, part.since, rule, newest=end)
         return PartEnds(ends=tuple(ends), since=since)
-    count = int(threshold)
+    count = int(rule.threshold)
     row = _row(ends)
     # Behind the newest success nothing matters; that one does, should an older end come late.
     kept = ends[len(ends) - len(row) - 1 :] if len(row) < len(ends) else ends
@@ -137,12 +118,12 @@ def _since_by_ratio(
     ends: Sequence[End], since: datetime | None, rule: RuleSettings, *, newest: End
 ) -> datetime | None:
     """``newest`` is the end reported last, which need not be the last one of ``ends``."""
-    ratio, threshold = _ratio(ends), _THRESHOLD.value(rule.threshold)
+    ratio = _ratio(ends)
     if since is not None:
-        return since if ratio > _OVER_AT * threshold else None
+        return since if ratio > _OVER_AT * rule.threshold else None
     # A success begins nothing, although with it there may be enough ends to evaluate.
-    is_enough = newest.is_failure and len(ends) >= _MINIMUM.value(rule.minimum)
-    return newest.at if is_enough and ratio >= threshold else None
+    is_enough = newest.is_failure and len(ends) >= rule.minimum
+    return newest.at if is_enough and ratio >= rule.threshold else None
 
 
 def _ratio(ends: Sequence[End]) -> float:
@@ -166,7 +147,7 @@ def _firing(run: RunKey, part: PartEnds, ends: SubjectEnds) -> Firing:
     )
 
 
-DEFINITION = RuleDefinition(
+DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
     rule=RuleKind.FAILING_REPEATEDLY,
     subject_kind=SubjectKind.PIPELINE,
     memory=SubjectEnds,
@@ -177,8 +158,14 @@ DEFINITION = RuleDefinition(
     summary="{pipeline} keeps failing in {workspace}",
     description="{failures} of the last {ends} runs failed, the last with: {error}",
     template_fields=("failures", "ends", "ratio", "error", "run"),
-    match=MATCH_RUNS,
-    threshold=_THRESHOLD,
-    minimum=_MINIMUM,
+    threshold=Quantity(
+        about="1 and more: failures in a row; below 1: the failed part of the last runs, over "
+        "at half of it",
+        default=3,
+        least=0.01,
+        most=20,
+        is_count=True,
+    ),
+    minimum=Quantity(about="runs that a part is taken of", default=4, least=2, most=20),
     reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),
 )

@@ -35,6 +35,16 @@ class Globs(Struct, frozen=True, kw_only=True):
             return False
         return not self.included or any(self.is_included(word) is not None for word in words)
 
+    def why_not(self, words: Iterable[str]) -> str:
+        """Return why the words do not match; call only where they do not."""
+        # The repr of a kind or trigger is that of an enum, which nobody has written.
+        words = [str(word) for word in words if word]
+        known = " and ".join(map(repr, words)) or "not known"
+        for glob in self.excluded:
+            if any(fnmatch.fnmatchcase(word, glob) for word in words):
+                return f"{known} is excluded by {f'{EXCLUDES}{glob}'!r}"
+        return f"{known} fits none of {', '.join(map(repr, self.included))}"
+
 
 def parse_globs(texts: Sequence[str]) -> Globs:
     """Return the globs of one field.

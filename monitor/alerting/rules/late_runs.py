@@ -7,33 +7,32 @@ as of the last time they were read: while nothing is read, nothing becomes late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
+    OUTAGES,
     EvaluationResult,
     EventInput,
     Facts,
     Firing,
     Ok,
+    PipelineFacts,
     RuleAnswer,
+    RuleDefinition,
     StateInput,
+    SubjectKind,
     Unknown,
 )
-from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.rules.failed_parts import ended_at
-from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState
 
-END_EVENTS = (
-    EventType.RUN_SUCCEEDED,
-    EventType.RUN_FAILED,
-    EventType.RUN_CANCELED,
-    EventType.RUN_LOST,
-)
+END_EVENTS = tuple(event for status, event in STATUS_EVENTS.items() if status.is_terminal)
 
 
 class JobProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,42 +56,74 @@ class LateRuns(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DueRun(Struct, frozen=True, kw_only=True):
-    """One run that is late from ``due`` on, as it was at ``as_of``.
+    """An active run that is late from ``due`` on, as it was at ``as_of``.
 
     Without ``due`` this cannot be decided at present, and what was late still counts as late.
     """
 
-    run: RunState
     as_of: datetime
     due: datetime | None
-    evidence: EventType = EventType.RUN_STARTED
     facts: Facts = {}
     progress: JobProgress | None = None
 
 
-_RunCheck = Callable[
-    [RunState, datetime, StateInput[PipelineFacts], LateRuns, RuleSettings], DueRun | None
-]
+class ActiveRunInput(Struct, frozen=True, kw_only=True):
+    """One active run of a subject as of ``as_of``, and what is remembered of it."""
+
+    run: RunState
+    as_of: datetime
+    facts: PipelineFacts
+    is_root: bool  # False: it is a part of a run of the subject
+    late_since: datetime | None
+    progress: JobProgress | None
 
 
-def evaluate_late_runs(
+LateRunCheck = Callable[[ActiveRunInput, RuleSettings], DueRun | None]  # None: it does not apply
+
+
+def late_run_rule(
+    rule: RuleKind,
+    check: LateRunCheck,
+    *,
+    event_types: tuple[EventType, ...] = END_EVENTS,
+    **definition: Any,
+) -> RuleDefinition[LateRuns, PipelineFacts]:
+    """Return a rule that checks each active run, with what is its own of the definition."""
+    return RuleDefinition(
+        rule=rule,
+        subject_kind=SubjectKind.PIPELINE,
+        memory=LateRuns,
+        event_types=event_types,
+        on_event=on_end_event,
+        evaluate=partial(_evaluate, check=check),
+        inhibited_by=OUTAGES,
+        **definition,
+    )
+
+
+def _evaluate(
     state: StateInput[PipelineFacts],
     memory: LateRuns | None,
     rule: RuleSettings,
-    check: _RunCheck,
+    check: LateRunCheck,
 ) -> RuleAnswer[LateRuns]:
-    """Evaluate every active run by ``check``, which returns None where it does not apply."""
     as_of = state.as_of
     if as_of is None:
-        return RuleAnswer(result=Unknown(why="nothing was read completely yet"), memory=memory)
+        return RuleAnswer(Unknown("nothing was read completely yet"), memory)
     before = memory or LateRuns()
-    active = {run_name(active.run.key): active.run for active in state.facts.active}
-    due = {
-        name: due_run
-        for name, run in active.items()
-        if name not in before.over
-        if (due_run := check(run, as_of, state, before, rule)) is not None
-    }
+    active = {_name(active.run.key): active.run for active in state.facts.active}
+    due: dict[str, DueRun] = {}
+    for name, run in active.items():
+        run_input = ActiveRunInput(
+            run=run,
+            as_of=as_of,
+            facts=state.facts,
+            is_root=run.key.kind is state.subject.kind,
+            late_since=before.since.get(name),
+            progress=before.progress.get(name),
+        )
+        if name not in before.over and (due_run := check(run_input, rule)) is not None:
+            due[name] = due_run
     late = {name: run.due for name, run in due.items() if run.due and run.as_of >= run.due}
     undecided = {
         name: before.since[name]
@@ -111,61 +142,49 @@ def evaluate_late_runs(
         if run.due is not None and name not in late
     ]
     if late:
-        result: EvaluationResult | None = _firing(due, late, state.subject.kind)
+        names = sorted(late, key=lambda name: (late[name], name))
+        result: EvaluationResult | None = Firing(
+            since=late[names[0]],
+            as_of=max(due[name].as_of for name in late),
+            evidence=tuple(
+                run_event_id(active[name].key, STATUS_EVENTS[active[name].status]) for name in names
+            ),
+            run=_root_run(active[names[0]], state.subject.kind),
+            facts=due[names[0]].facts,
+        )
     elif undecided:
-        result = Unknown(why="no job records were read lately")
+        result = Unknown("no job records were read lately")
     else:
         # For runs whose end no event reported, such as those that only left this subject.
         result = Ok(at=as_of) if before.since else None
     return RuleAnswer(
-        result=result,
-        memory=None if after == LateRuns() else after,
-        again_at=min(times, default=None),
-    )
-
-
-def _firing(
-    due: Mapping[str, DueRun], late: Mapping[str, datetime], kind: RunKind | None
-) -> Firing:
-    names = sorted(late, key=lambda name: (late[name], name))
-    worst = due[names[0]]
-    return Firing(
-        since=late[names[0]],
-        as_of=max(due[name].as_of for name in late),
-        evidence=tuple(run_event_id(due[name].run.key, due[name].evidence) for name in names),
-        run=_root_run(worst.run, kind),
-        facts=dict(worst.facts),
+        result, None if after == LateRuns() else after, again_at=min(times, default=None)
     )
 
 
 def on_end_event(
-    event_input: EventInput[PipelineFacts], memory: LateRuns | None, _: RuleSettings
+    event_input: EventInput, memory: LateRuns | None, _: RuleSettings
 ) -> RuleAnswer[LateRuns]:
     """Remove a late run that the event reports as ended, or as started."""
-    event = event_input.event
-    if memory is None or not isinstance(event, RunEvent):
-        return RuleAnswer(result=None, memory=memory)
-    ended = run_name(event.run.key)
-    if ended not in memory.since:
-        return RuleAnswer(result=None, memory=memory)
-    left = {name: since for name, since in memory.since.items() if name != ended}
+    ended = _name(event_input.event.run.key)
+    if memory is None or ended not in memory.since:
+        return RuleAnswer(None, memory)
     after = LateRuns(
-        since=left,
+        since={name: since for name, since in memory.since.items() if name != ended},
         over=(*memory.over, ended),
         progress={name: kept for name, kept in memory.progress.items() if name != ended},
     )
-    result = None if left else Ok(at=ended_at(event), evidence=(event.id,))
-    return RuleAnswer(result=result, memory=after)
+    result = None if after.since else Ok(at=event_input.at, evidence=(event_input.event.id,))
+    return RuleAnswer(result, after)
 
 
-def run_name(key: RunKey) -> str:
+def _name(key: RunKey) -> str:
     return f"{key.kind}:{key.id}"
 
 
 def _root_run(run: RunState, kind: RunKind | None) -> RunKey:
     """Return the run of the subject's kind that this one is, or is a part of."""
     parents = {RunKind.PLAN_RUN: run.parents.plan_run, RunKind.FLOW_RUN: run.parents.flow_run}
-    parent = None if kind is None or kind is run.key.kind else parents.get(kind)
-    if kind is None or parent is None:
+    if kind is None or kind is run.key.kind or (parent := parents.get(kind)) is None:
         return run.key
     return RunKey(workspace=run.key.workspace, kind=kind, id=parent)

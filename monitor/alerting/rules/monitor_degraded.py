@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
     MINUTE,
+    DaemonFacts,
+    EvaluationResult,
     Firing,
     Ok,
     RuleAnswer,
@@ -20,12 +22,9 @@ from monitor.alerting.rules.contract import (
     Unknown,
     seconds,
 )
-from monitor.alerting.rules.facts import DaemonFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import ConsumerStatus, StoreStatus
 from monitor.model.alerts import Severity
-
-_THRESHOLD = seconds("seconds that an output may lag", 5 * MINUTE)
 
 STORE = "store"
 BACKLOG = "backlog"
@@ -63,77 +62,65 @@ def evaluate(
 ) -> RuleAnswer[Losses]:
     now, facts = state.as_of, state.facts
     if now is None:
-        return RuleAnswer(result=Unknown(why="the daemon has just started"), memory=memory)
+        return RuleAnswer(Unknown("the daemon has just started"), memory)
     kind, _, name = state.subject.thing.partition(":")
     if kind == STORE:
-        return _evaluate_store(facts, now)
+        return RuleAnswer(_store(facts, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
-        return RuleAnswer(result=Ok(at=now))  # it is no longer configured
-    if kind == DEAD_LETTERS:
-        count = consumer.dead_letters
-        reason = f"{name} refuses events for good; {count:,} are kept aside"
-        return _evaluate_losses(name, count, reason, memory, now)
+        return RuleAnswer(Ok(at=now))  # it is no longer configured
+    if kind == BACKLOG:
+        return RuleAnswer(_backlog(consumer, facts.wall_now or now, now, rule.threshold))
+    count = consumer.dead_letters
+    reason = f"{name} refuses events for good; {count:,} are kept aside"
     if kind == LOST:
         count = consumer.lost
         reason = f"{count:,} events went from the full store before {name} had read them"
-        return _evaluate_losses(name, count, reason, memory, now)
-    return _evaluate_backlog(consumer, facts.wall_now or now, now, _THRESHOLD.value(rule.threshold))
+    memory = _losses(memory, count, now)
+    if memory.since is None:
+        return RuleAnswer(Ok(at=now), memory)
+    return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)
 
 
-def _evaluate_store(facts: DaemonFacts, now: datetime) -> RuleAnswer[Losses]:
+def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     stored = facts.bus.newest_position - facts.bus.oldest_position + 1
     cap = facts.retention.events_hard_cap
     if stored >= _STORE_FULL * cap:
         reason = f"{stored:,} events are stored, and from {cap:,} on they are lost unread"
-        return RuleAnswer(
-            result=Firing(since=now, as_of=now, facts={"what": STORE, "reason": reason})
-        )
+        return _firing(now, now, what=STORE, reason=reason)
     if stored > _STORE_OK * cap:
-        return RuleAnswer(result=Unknown(why="the store is between ok and full"))
-    return RuleAnswer(result=Ok(at=now))
+        return Unknown("the store is between ok and full")
+    return Ok(at=now)
 
 
-def _evaluate_backlog(
+def _backlog(
     consumer: ConsumerStatus, wall_now: datetime, now: datetime, most_seconds: float
-) -> RuleAnswer[Losses]:
-    lag_seconds = 0.0
+) -> EvaluationResult:
+    lag_seconds, name = 0.0, consumer.consumer
     if consumer.backlog and consumer.oldest_at is not None:
         # Both instants are of the wall clock, so a jump moves at most what waited through it.
         lag_seconds = (wall_now - consumer.oldest_at).total_seconds()
     if lag_seconds >= most_seconds:
-        reason = (
-            f"{consumer.backlog:,} events wait for {consumer.consumer}, "
-            f"the oldest for {lag_seconds:.0f} s"
-        )
-        return RuleAnswer(
-            result=Firing(
-                since=now - timedelta(seconds=lag_seconds - most_seconds),
-                as_of=now,
-                facts={"what": consumer.consumer, "reason": reason},
-            )
-        )
+        reason = f"{consumer.backlog:,} events wait for {name}, the oldest for {lag_seconds:.0f} s"
+        since = now - timedelta(seconds=lag_seconds - most_seconds)
+        return _firing(since, now, what=name, reason=reason)
     if lag_seconds > most_seconds / 2:
-        return RuleAnswer(result=Unknown(why=f"{consumer.consumer} catches up or falls behind"))
-    return RuleAnswer(result=Ok(at=now))
+        return Unknown(f"{name} catches up or falls behind")
+    return Ok(at=now)
 
 
-def _evaluate_losses(
-    name: str, count: int, reason: str, memory: Losses | None, now: datetime
-) -> RuleAnswer[Losses]:
-    if memory is None:
-        # Those from before the first evaluation are not reported.
-        return RuleAnswer(result=Ok(at=now), memory=Losses(count=count))
+def _losses(memory: Losses | None, count: int, now: datetime) -> Losses:
+    # Those from before the first evaluation are not reported.
+    memory = memory or Losses(count=count)
     if count > memory.count:
-        memory = Losses(count=count, since=memory.since or now, grew_at=now)
-    elif count < memory.count:
-        memory = Losses(count=count, since=memory.since, grew_at=memory.grew_at)
-    if memory.since is None or memory.grew_at is None:
-        return RuleAnswer(result=Ok(at=now), memory=memory)
-    if now - memory.grew_at >= _LOSS_SHOWN:
-        return RuleAnswer(result=Ok(at=now), memory=Losses(count=count))
-    result = Firing(since=memory.since, as_of=now, facts={"what": name, "reason": reason})
-    return RuleAnswer(result=result, memory=memory)
+        return Losses(count=count, since=memory.since or now, grew_at=now)
+    if memory.grew_at is not None and now - memory.grew_at >= _LOSS_SHOWN:
+        return Losses(count=count)
+    return Losses(count=count, since=memory.since, grew_at=memory.grew_at)
+
+
+def _firing(since: datetime, now: datetime, *, what: str, reason: str) -> Firing:
+    return Firing(since=since, as_of=now, facts={"what": what, "reason": reason})
 
 
 DEFINITION = RuleDefinition(
@@ -146,7 +133,7 @@ DEFINITION = RuleDefinition(
     summary="The monitor itself is in trouble: {what}",
     description="{reason}",
     template_fields=("what", "reason"),
-    threshold=_THRESHOLD,
+    threshold=seconds("seconds that an output may lag", 5 * MINUTE),
     for_seconds=MINUTE,
     not_recorded="the event log does not hold the state of the daemon",
 )

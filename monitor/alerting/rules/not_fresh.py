@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
     DAY,
-    MATCH_PIPELINES,
     OUTAGES,
-    ROOT_KINDS,
     Firing,
+    FlowOrPlanFacts,
     Ok,
     Quantity,
     RuleAnswer,
@@ -22,7 +21,6 @@ from monitor.alerting.rules.contract import (
     Unknown,
     seconds,
 )
-from monitor.alerting.rules.facts import FlowOrPlanFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.templates import iso_time
 from monitor.model.live_state import PipelineHealth
@@ -46,11 +44,11 @@ def evaluate(
     facts, as_of = state.facts, state.as_of
     limit = rule.threshold or facts.cadence
     if as_of is None:
-        return RuleAnswer(result=Unknown(why="runs were not yet read completely"), memory=memory)
+        return RuleAnswer(Unknown("runs were not yet read completely"), memory)
     if not facts.pipeline_health:
-        return RuleAnswer(result=Ok(at=as_of))
+        return RuleAnswer(Ok(at=as_of))
     if limit is None:
-        return RuleAnswer(result=None, memory=memory)
+        return RuleAnswer(None, memory)
     success_at = last_success(facts.pipeline_health)
     if success_at is None:
         memory = memory or Unproven(since=as_of)
@@ -71,7 +69,7 @@ def evaluate(
             "limit_seconds": limit,
         },
     )
-    return RuleAnswer(result=result, memory=memory)
+    return RuleAnswer(result, memory)
 
 
 def _not_old(
@@ -81,7 +79,7 @@ def _not_old(
     if memory is not None and memory.is_old:
         # It has counted from the same instant before: the limit was raised since.
         result, memory = Ok(at=as_of), Unproven(since=memory.since)
-    return RuleAnswer(result=result, memory=memory, again_at=old_at)
+    return RuleAnswer(result, memory, again_at=old_at)
 
 
 def last_success(pipeline_health: Sequence[PipelineHealth]) -> datetime | None:
@@ -114,8 +112,6 @@ DEFINITION = RuleDefinition(
     # Also where it has never succeeded since it is followed.
     description="No success for {age_seconds:duration}; {limit_seconds:duration} is the limit.",
     template_fields=("last_success_at", "age_seconds", "limit_seconds"),
-    match=MATCH_PIPELINES,
-    run_kinds=ROOT_KINDS,
     threshold=seconds(
         "seconds since the last success; without it three times its own cadence",
         None,

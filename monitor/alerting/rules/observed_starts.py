@@ -42,17 +42,14 @@ def start_of(run: RunState, *, event: RunEvent | None = None) -> ObservedStart |
     at = run.created_at or (event.occurred_at if event is not None else None)
     if at is None or run.trigger is Trigger.PLAN or run.parents.plan_run is not None:
         return None
+    key, part = f"{run.key.kind}/{run.key.id}", ""
     is_scheduled = run.trigger is Trigger.SCHEDULE
     if run.key.kind is RunKind.JOB_GROUP:
         is_scheduled = run.trigger in (Trigger.SCHEDULE, Trigger.UNKNOWN)
-    flow_run = run.key.id if run.key.kind is RunKind.FLOW_RUN else run.parents.flow_run
-    part = ""
-    if run.key.kind is RunKind.PLAN_RUN or flow_run is None:
-        key = f"{run.key.kind}/{run.key.id}"
-        if run.key.kind is RunKind.JOB_GROUP:
+        if run.parents.flow_run is not None:
+            key = f"{RunKind.FLOW_RUN}/{run.parents.flow_run}"
+        else:
             part = run.recipe.id if run.recipe is not None else "?"
-    else:
-        key = f"{RunKind.FLOW_RUN}/{flow_run}"
     return ObservedStart(
         key=key,
         at=at,

@@ -12,6 +12,7 @@ from monitor.alerting.rules.contract import (
     EvaluationResult,
     Firing,
     Ok,
+    OutputFacts,
     Quantity,
     Requirement,
     RuleAnswer,
@@ -20,14 +21,10 @@ from monitor.alerting.rules.contract import (
     SubjectKind,
     Unknown,
 )
-from monitor.alerting.rules.facts import OutputFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import EventType, run_event_id
 from monitor.model.inventory import OutputQuality
 from monitor.model.runs import RunKey, RunKind
-
-_THRESHOLD = Quantity(about="how much less, of 1", default=0.1, least=0.001, most=1)
-_MINIMUM = Quantity(about="profiles that usual is learned from", default=5, least=2, most=20)
 
 _REMEMBERED = 20
 # A restart forgets profiles until they are read again, and an output whose newest run failed has
@@ -61,19 +58,19 @@ def evaluate(
     if quality.counts.total > 0 and (memory is None or memory.run_id != quality.run_id):
         memory = _with_profile(memory, quality, rule, now)
     if memory is None:
-        return RuleAnswer(result=None)
-    return RuleAnswer(result=_result(state, memory, quality, now), memory=memory)
+        return RuleAnswer(None)
+    return RuleAnswer(_result(state, memory, quality, now), memory)
 
 
 def _absent(now: datetime | None, memory: Qualities | None) -> RuleAnswer[Qualities]:
-    unknown = Unknown(why="no profile of this output is known now")
+    unknown = Unknown("no profile of this output is known now")
     if now is None or memory is None:
-        return RuleAnswer(result=unknown, memory=memory)
+        return RuleAnswer(unknown, memory)
     since = memory.absent_since or now
     if now - since >= _GONE_AFTER:
-        return RuleAnswer(result=Ok(at=now))
+        return RuleAnswer(Ok(at=now))
     memory = replace(memory, absent_since=since)
-    return RuleAnswer(result=unknown, memory=memory, again_at=since + _GONE_AFTER)
+    return RuleAnswer(unknown, memory, again_at=since + _GONE_AFTER)
 
 
 def _with_profile(
@@ -83,8 +80,8 @@ def _with_profile(
     if memory is None:
         return Qualities(run_id=quality.run_id, judged_at=now, usual=(ratio,))
     memory = replace(memory, run_id=quality.run_id, judged_at=now)
-    is_known = len(memory.usual) >= _MINIMUM.value(rule.minimum)
-    if not is_known or ratio >= median(memory.usual) - _THRESHOLD.value(rule.threshold):
+    is_known = len(memory.usual) >= rule.minimum
+    if not is_known or ratio >= median(memory.usual) - rule.threshold:
         usual = (*memory.usual, ratio)[-_REMEMBERED:]
         return replace(memory, usual=usual, low=(), low_since=None)
     low = (*memory.low, ratio)
@@ -123,9 +120,8 @@ DEFINITION = RuleDefinition(
     description="{valid_ratio:percent} of the values of {output} ({pipeline}) are valid; "
     "{usual_ratio:percent} is usual.",
     template_fields=("output", "valid_ratio", "usual_ratio"),
-    match=("workspace", "pipeline", "folder", "owner"),
-    threshold=_THRESHOLD,
-    minimum=_MINIMUM,
+    threshold=Quantity(about="how much less, of 1", default=0.1, least=0.001, most=1),
+    minimum=Quantity(about="profiles that usual is learned from", default=5, least=2, most=20),
     requires=Requirement(
         table="inventory", key="profiles", hint="set profiles = true in [workspaces.inventory]"
     ),

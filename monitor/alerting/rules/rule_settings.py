@@ -52,7 +52,7 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     name: str
     rule: RuleKind
     match: Match = Match()
-    threshold: float | None = None  # its meaning and default are the kind's
+    threshold: float = 0.0  # its meaning and default are the kind's; 0 where it is learned
     window_seconds: float = 0.0
     minimum: int = 0
     for_seconds: float = 0.0

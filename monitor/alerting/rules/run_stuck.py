@@ -3,87 +3,47 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
 
-from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
-    MINUTE,
-    OUTAGES,
-    RuleDefinition,
-    StateInput,
-    SubjectKind,
-    seconds,
-)
-from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.rules.late_runs import (
-    END_EVENTS,
-    DueRun,
-    JobProgress,
-    LateRuns,
-    evaluate_late_runs,
-    on_end_event,
-    run_name,
-)
+from monitor.alerting.rules.contract import MINUTE, Facts, seconds
+from monitor.alerting.rules.late_runs import ActiveRunInput, DueRun, JobProgress, late_run_rule
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.events import EventType
 from monitor.model.runs import JobDetails, RunKind, RunState, Status
 
-_THRESHOLD = seconds("seconds without a sign while executing", 15 * MINUTE)
 _WAITING_FACTOR = 4.0  # a queue is allowed more silence than work
 
 
-def _stuck(
-    run: RunState,
-    as_of: datetime,
-    _: StateInput[PipelineFacts],
-    before: LateRuns,
-    rule: RuleSettings,
-) -> DueRun | None:
-    threshold = timedelta(seconds=_THRESHOLD.value(rule.threshold))
+def _stuck(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
+    run, as_of, threshold = run_input.run, run_input.as_of, timedelta(seconds=rule.threshold)
     if run.status is Status.PENDING:
-        return _stuck_in_queue(run, as_of, threshold)
+        if run.created_at is None:
+            return None
+        return _due(run, run.created_at, _WAITING_FACTOR * threshold, as_of=as_of)
     if run.key.kind is not RunKind.JOB_GROUP:
         return None  # only job groups have job records
-    return _stuck_at_work(run, as_of, before.progress.get(run_name(run.key)), threshold)
-
-
-def _stuck_in_queue(run: RunState, as_of: datetime, threshold: timedelta) -> DueRun | None:
-    if run.created_at is None:
-        return None
-    return DueRun(
-        run=run,
-        as_of=as_of,
-        due=run.created_at + _WAITING_FACTOR * threshold,
-        evidence=EventType.RUN_QUEUED,
-        facts={
-            "run": run.key.id,
-            "stuck_seconds": (as_of - run.created_at).total_seconds(),
-            "percent_complete": None,
-        },
-    )
-
-
-def _stuck_at_work(
-    run: RunState, as_of: datetime, before: JobProgress | None, threshold: timedelta
-) -> DueRun | None:
-    progress = newest_progress(before, run.jobs)
+    progress = newest_progress(run_input.progress, run.jobs)
     if progress is None:
         return None
     read_at = run.jobs.read_at if run.jobs is not None else None
     if read_at is None:
         # Since a restart: the store holds what job records said, but not when they said it.
-        return DueRun(run=run, as_of=as_of, due=None, progress=progress)
-    return DueRun(
-        run=run,
-        as_of=read_at,
-        due=progress.at + threshold,
-        facts={
-            "run": run.key.id,
-            "stuck_seconds": (read_at - progress.at).total_seconds(),
-            "percent_complete": progress.percent,
-        },
-        progress=progress,
-    )
+        return DueRun(as_of=as_of, due=None, progress=progress)
+    return _due(run, progress.at, threshold, as_of=read_at, progress=progress)
+
+
+def _due(
+    run: RunState,
+    since: datetime,
+    threshold: timedelta,
+    *,
+    as_of: datetime,
+    progress: JobProgress | None = None,
+) -> DueRun:
+    facts: Facts = {
+        "run": run.key.id,
+        "stuck_seconds": (as_of - since).total_seconds(),
+        "percent_complete": None if progress is None else progress.percent,
+    }
+    return DueRun(as_of=as_of, due=since + threshold, facts=facts, progress=progress)
 
 
 def newest_progress(before: JobProgress | None, jobs: JobDetails | None) -> JobProgress | None:
@@ -112,20 +72,14 @@ def newest_progress(before: JobProgress | None, jobs: JobDetails | None) -> JobP
     )
 
 
-DEFINITION = RuleDefinition(
-    rule=RuleKind.RUN_STUCK,
-    subject_kind=SubjectKind.PIPELINE,
-    memory=LateRuns,
-    event_types=END_EVENTS,
-    on_event=on_end_event,
-    evaluate=partial(evaluate_late_runs, check=_stuck),
+DEFINITION = late_run_rule(
+    RuleKind.RUN_STUCK,
+    _stuck,
     about="A run neither ends nor shows progress or a heartbeat; waiting ones have four times "
     "as long.",
     summary="{pipeline} makes no progress in {workspace}",
     description="Run {run} has shown no sign for {stuck_seconds:duration}.",
     template_fields=("run", "stuck_seconds", "percent_complete"),
-    match=MATCH_RUNS,
-    threshold=_THRESHOLD,
-    inhibited_by=OUTAGES,
+    threshold=seconds("seconds without a sign while executing", 15 * MINUTE),
     not_recorded="the event log does not hold the progress of jobs",
 )

@@ -7,20 +7,18 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    MATCH_PIPELINES,
     PIPELINE_REMOVED,
-    ROOT_KINDS,
     Facts,
     Firing,
     Ok,
     RuleAnswer,
     RuleDefinition,
+    ScheduleFacts,
     StateInput,
     SubjectKind,
     Unknown,
 )
 from monitor.alerting.rules.expected_starts import may_fire_after
-from monitor.alerting.rules.facts import ScheduleFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import ScheduleKnown
 
@@ -39,29 +37,29 @@ def evaluate(
     """Evaluate a change from enabled to disabled; one that always was disabled is no problem."""
     schedule, read_at = state.facts.schedule, state.facts.read_at
     if read_at is None:
-        why = Unknown(why="the schedules were not yet read")
-        return RuleAnswer(result=why if memory is not None else None, memory=memory)
+        why = Unknown("the schedules were not yet read")
+        return RuleAnswer(why if memory is not None else None, memory)
     if schedule is None or schedule.is_orphaned:
         # The workspace itself disables what has nothing left to start.
         gone = Ok(at=read_at, reason=None if schedule is None else PIPELINE_REMOVED)
-        return RuleAnswer(result=None if memory is None else gone)
+        return RuleAnswer(None if memory is None else gone)
     if memory is None:
         fresh = Switch(is_enabled=schedule.is_enabled, read_at=read_at)
-        return RuleAnswer(result=Ok(at=read_at) if schedule.is_enabled else None, memory=fresh)
+        return RuleAnswer(Ok(at=read_at) if schedule.is_enabled else None, fresh)
     if schedule.is_enabled:
         result = None if memory.is_enabled else Ok(at=_switched_at(schedule, memory, read_at))
         memory = memory if memory.is_enabled else Switch(is_enabled=True, read_at=read_at)
-        return RuleAnswer(result=result, memory=memory)
+        return RuleAnswer(result, memory)
     if memory.is_enabled:
         memory = _switched_off(schedule, memory, read_at)
     if memory.off_since is None:
-        return RuleAnswer(result=None, memory=memory)
+        return RuleAnswer(None, memory)
     facts: Facts = {
         "schedule": schedule.name,
         "reason": schedule.disable_reason,
     }
     firing = Firing(since=memory.off_since, as_of=read_at, facts=facts)
-    return RuleAnswer(result=firing, memory=memory)
+    return RuleAnswer(firing, memory)
 
 
 def _switched_off(schedule: ScheduleKnown, memory: Switch, read_at: datetime) -> Switch:
@@ -85,8 +83,6 @@ DEFINITION = RuleDefinition(
     summary="Schedule {schedule} was disabled in {workspace}",
     description="It starts {pipeline}; reason: {reason}",
     template_fields=("schedule", "reason"),
-    match=MATCH_PIPELINES,
-    run_kinds=ROOT_KINDS,
     reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),
     not_recorded="the event log does not hold when schedules changed",
 )

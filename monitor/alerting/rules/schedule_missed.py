@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from monitor.alerting.rules.awaited_starts import (
     AwaitedStarts,
     expectation,
-    expectation_ended,
     first_awaited,
     match_starts,
     next_evaluation,
@@ -23,14 +22,12 @@ from monitor.alerting.rules.awaited_starts import (
     with_start,
 )
 from monitor.alerting.rules.contract import (
-    MATCH_PIPELINES,
     MINUTE,
     OUTAGES,
     PIPELINE_REMOVED,
-    ROOT_KINDS,
-    EvaluationResult,
     EventInput,
     Firing,
+    FlowOrPlanFacts,
     Ok,
     RuleAnswer,
     RuleDefinition,
@@ -39,33 +36,21 @@ from monitor.alerting.rules.contract import (
     Unknown,
     seconds,
 )
-from monitor.alerting.rules.facts import FlowOrPlanFacts
 from monitor.alerting.rules.observed_starts import start_of
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.templates import iso_time
 from monitor.model.alerts import Severity
-from monitor.model.events import EventType, RunEvent
-
-_THRESHOLD = seconds("seconds of grace after the expected time", 10 * MINUTE)
-_RUN_EVENTS = (
-    EventType.RUN_QUEUED,
-    EventType.RUN_STARTED,
-    EventType.RUN_SUCCEEDED,
-    EventType.RUN_FAILED,
-    EventType.RUN_CANCELED,
-    EventType.RUN_LOST,
-)
+from monitor.model.events import STATUS_EVENTS
 
 
 def on_event(
-    event_input: EventInput[FlowOrPlanFacts], memory: AwaitedStarts | None, _: RuleSettings
+    event_input: EventInput, memory: AwaitedStarts | None, _: RuleSettings
 ) -> RuleAnswer[AwaitedStarts]:
     """Remember a start until its expected time is evaluated."""
-    event = event_input.event
-    start = start_of(event.run, event=event) if isinstance(event, RunEvent) else None
+    start = start_of(event_input.event.run, event=event_input.event)
     if memory is not None and start is not None:
         memory = with_start(memory, start)
-    return RuleAnswer(result=None, memory=memory)
+    return RuleAnswer(None, memory)
 
 
 def evaluate(
@@ -75,11 +60,11 @@ def evaluate(
     facts, as_of = state.facts, state.as_of
     read_at = facts.schedules_read_at if rule.expect is None else as_of
     if as_of is None or read_at is None:
-        why = Unknown(why="runs and schedules were not yet read completely")
-        return RuleAnswer(result=why if memory is not None else None, memory=memory)
+        why = Unknown("runs and schedules were not yet read completely")
+        return RuleAnswer(why if memory is not None else None, memory)
     if facts.is_deleted:
         over_for_good = Ok(at=read_at, reason=PIPELINE_REMOVED)
-        return RuleAnswer(result=None if memory is None else over_for_good)
+        return RuleAnswer(None if memory is None else over_for_good)
     return _evaluate(facts, memory, rule, as_of=as_of, read_at=read_at)
 
 
@@ -92,34 +77,24 @@ def _evaluate(
     read_at: datetime,
 ) -> RuleAnswer[AwaitedStarts]:
     """Evaluate expected times whose grace is over, up to the first that changes the result."""
-    grace = timedelta(seconds=_THRESHOLD.value(rule.threshold))
+    grace = timedelta(seconds=rule.threshold)
     if memory is None or memory.expect != expectation(rule):
         memory = first_awaited(facts, rule, as_of=as_of, read_at=read_at)
         again_at = None if memory is None else next_evaluation(memory, grace, as_of=as_of)
         # An alert of a memory that is gone, or of another expression, is over.
-        return RuleAnswer(result=Ok(at=as_of), memory=memory, again_at=again_at)
+        return RuleAnswer(Ok(at=as_of), memory, again_at=again_at)
     memory = with_schedules(memory, facts, rule, read_at=read_at)
     if memory.is_over:
-        return RuleAnswer(result=None)
+        return RuleAnswer(None)
     due_at = min(as_of - grace, read_at)
     if not (memory.missed or memory.starts or memory.is_due(due_at)):
-        return RuleAnswer(
-            result=None, memory=memory, again_at=next_evaluation(memory, grace, as_of=as_of)
-        )
-    memory = with_active(memory, facts.active)
-    if (ended := expectation_ended(memory)) is not None:
-        memory, ended_at = ended
-        return RuleAnswer(result=Ok(at=ended_at), memory=memory, again_at=as_of)
-    after = match_starts(memory, as_of=as_of, due_at=due_at)
+        return RuleAnswer(None, memory, again_at=next_evaluation(memory, grace, as_of=as_of))
+    after = match_starts(with_active(memory, facts.active), as_of=as_of, due_at=due_at)
     again_at = as_of if after.has_more else next_evaluation(after.memory, grace, as_of=as_of)
-    result = _result(after.memory, as_of=as_of)
-    if memory.missed and not after.memory.missed and after.ended_by is not None:
-        start = after.ended_by
-        result = Ok(at=start.at, evidence=(start.event,) if start.event else ())
-    return RuleAnswer(result=result, memory=after.memory, again_at=again_at)
+    return RuleAnswer(after.ok or _firing(after.memory, as_of), after.memory, again_at)
 
 
-def _result(memory: AwaitedStarts, *, as_of: datetime) -> EvaluationResult | None:
+def _firing(memory: AwaitedStarts, as_of: datetime) -> Firing | None:
     if not memory.missed:
         return None
     first = memory.missed[0]
@@ -138,7 +113,7 @@ DEFINITION = RuleDefinition(
     rule=RuleKind.SCHEDULE_MISSED,
     subject_kind=SubjectKind.FLOW_OR_PLAN,
     memory=AwaitedStarts,
-    event_types=_RUN_EVENTS,
+    event_types=tuple(STATUS_EVENTS.values()),
     on_event=on_event,
     evaluate=evaluate,
     about="A schedule should have fired, and no run came within grace.",
@@ -146,9 +121,7 @@ DEFINITION = RuleDefinition(
     summary="{pipeline} did not start in {workspace}",
     description="Schedule {schedule} was due at {expected_at:time}, and no run came.",
     template_fields=("schedule", "expected_at", "missed"),
-    match=MATCH_PIPELINES,
-    run_kinds=ROOT_KINDS,
-    threshold=_THRESHOLD,
+    threshold=seconds("seconds of grace after the expected time", 10 * MINUTE),
     may_expect=True,
     inhibited_by=OUTAGES,
 )

@@ -36,22 +36,16 @@ def default_rule(kind: RuleKind) -> RuleSettings:
         name=kind.value,
         rule=kind,
         threshold=_default(definition.threshold),
-        window_seconds=_default(definition.window) or 0.0,
-        minimum=int(_default(definition.minimum) or 0),
+        window_seconds=_default(definition.window),
+        minimum=int(_default(definition.minimum)),
         for_seconds=definition.for_seconds,
         severity=definition.severity,
         annotations={"summary": definition.summary, "description": definition.description},
     )
 
 
-def _default(quantity: Quantity | None) -> float | None:
-    return None if quantity is None else quantity.default
-
-
-def minimum_of(rule: RuleSettings) -> int:
-    """Return what is set, else the default of its kind."""
-    quantity = RULE_DEFINITIONS[rule.rule].minimum
-    return rule.minimum if quantity is None else int(quantity.value(rule.minimum))
+def _default(quantity: Quantity | None) -> float:
+    return 0.0 if quantity is None or quantity.default is None else quantity.default
 
 
 DEFAULT_RULES: tuple[RuleSettings, ...] = tuple(

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from monitor.alerting.rules.contract import (
     DAY,
-    MATCH_WORKSPACES,
     Firing,
     NoMemory,
     Ok,
@@ -15,14 +14,13 @@ from monitor.alerting.rules.contract import (
     RuleDefinition,
     StateInput,
     SubjectKind,
+    TokenFacts,
     Unknown,
     seconds,
 )
-from monitor.alerting.rules.facts import TokenFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.templates import iso_time
 
-_THRESHOLD = seconds("seconds before it expires", 14 * DAY, most=400 * DAY)
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
 _EXPIRED_SHOWN = timedelta(days=1)
 
@@ -32,13 +30,13 @@ def evaluate(
 ) -> RuleAnswer[NoMemory]:
     now, facts = state.as_of, state.facts
     if now is None or facts.until is None or facts.until < now:
-        return RuleAnswer(result=Unknown(why="the tokens have not been read lately"))
+        return RuleAnswer(Unknown("the tokens have not been read lately"))
     expires_at = facts.expires_at
     if expires_at is None or now >= expires_at + _EXPIRED_SHOWN:
-        return RuleAnswer(result=Ok(at=now))
-    since = expires_at - timedelta(seconds=_THRESHOLD.value(rule.threshold))
+        return RuleAnswer(Ok(at=now))
+    since = expires_at - timedelta(seconds=rule.threshold)
     if now < since:
-        return RuleAnswer(result=Ok(at=now), again_at=since)
+        return RuleAnswer(Ok(at=now), again_at=since)
     result = Firing(
         since=since,
         as_of=now,
@@ -48,7 +46,7 @@ def evaluate(
             "remaining_seconds": (expires_at - now).total_seconds(),
         },
     )
-    return RuleAnswer(result=result)
+    return RuleAnswer(result)
 
 
 DEFINITION = RuleDefinition(
@@ -60,8 +58,7 @@ DEFINITION = RuleDefinition(
     summary="A token of {workspace} expires in {remaining_seconds:duration}",
     description="Token {token} expires at {expires_at:time}.",
     template_fields=("token", "expires_at", "remaining_seconds"),
-    match=MATCH_WORKSPACES,
-    threshold=_THRESHOLD,
+    threshold=seconds("seconds before it expires", 14 * DAY, most=400 * DAY),
     requires=Requirement(
         table="inventory", key="tokens", hint="set tokens = true in [workspaces.inventory]"
     ),

@@ -10,7 +10,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    MATCH_WORKSPACES,
     MINUTE,
     Firing,
     Ok,
@@ -19,8 +18,8 @@ from monitor.alerting.rules.contract import (
     StateInput,
     SubjectKind,
     Unknown,
+    WorkspaceFacts,
 )
-from monitor.alerting.rules.facts import WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import PollStatus, Reachability
@@ -49,11 +48,11 @@ def evaluate(
     if now is None or status.reachability is Reachability.UNKNOWN:
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
-        return RuleAnswer(result=Unknown(why="the workspace has not been asked yet"), memory=memory)
+        return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     if not (is_cut_off or is_blind or _is_refused(polls)):
-        return RuleAnswer(result=Ok(at=now))
+        return RuleAnswer(Ok(at=now))
     memory = memory or UnreachableSince(since=now)
     result = Firing(
         since=memory.since,
@@ -61,7 +60,7 @@ def evaluate(
         facts={"reason": status.reason},
         preexisting=memory.preexisting,
     )
-    return RuleAnswer(result=result, memory=memory)
+    return RuleAnswer(result, memory)
 
 
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:
@@ -82,7 +81,6 @@ DEFINITION = RuleDefinition(
     summary="{workspace} cannot be asked",
     description="{reason}",
     template_fields=("reason",),
-    match=MATCH_WORKSPACES,
     for_seconds=2 * MINUTE,
     not_recorded="the event log does not hold how workspaces answered",
 )

@@ -1,6 +1,7 @@
 """The listener for callbacks over the durable store, as a process: nobody reads the inbox.
 
-``python -m tests.bench.door FILE SECRET SIGNING_KEY`` prints its port and serves until ended.
+``python -m tests.bench.listener_process FILE SECRET SIGNING_KEY`` prints its port and serves until
+ended.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _INBOX_BOUND = 10_000_000  # nobody reads it
 
 
 async def main(path: str, secret: str, signing_key: str) -> None:
-    """Take callbacks until cancelled."""
+    """Accept callbacks until cancelled."""
     logs.configure(level="warning")
     clock, registry = SystemClock(), CollectorRegistry()
     bus = await SqliteBus.open(Path(path), clock=clock, registry=registry)

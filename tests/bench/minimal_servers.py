@@ -1,8 +1,8 @@
-"""What ours is held against: servers that do the least that anybody could do.
+"""The servers that ours is compared with: they do the least possible.
 
-``python -m tests.bench.bare handler`` only reads the body; ``... bare bridge PORT`` also publishes
-it at QoS 1 and answers when the broker has acknowledged. Neither checks or stores anything. Each
-prints its port and serves until it is ended.
+``python -m tests.bench.minimal_servers handler`` only reads the body; with ``bridge PORT`` it also
+publishes the body at QoS 1 and answers when the broker has acknowledged. Neither checks or stores
+anything. Each prints its port and serves until it is ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def _serve(client: aiomqtt.Client | None) -> None:
     async def publish(request: web.Request) -> web.Response:
         body = await request.read()
         if client is not None:
-            await client.publish("bare/event", body, qos=1)
+            await client.publish("minimal/event", body, qos=1)
         return web.Response(status=204)
 
     app = web.Application()

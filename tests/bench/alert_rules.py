@@ -46,7 +46,7 @@ WORKSPACE = "acme"
 class Sizes(Struct, frozen=True, kw_only=True):
     """How much is measured."""
 
-    rounds: int = 5
+    repetitions: int = 5
     pipelines: int = 10_000
 
 
@@ -66,7 +66,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     }
     costs: dict[str, list[float]] = {name: [] for name in kinds}
     events = [failure(number, pipeline=number) for number in range(sizes.pipelines)]
-    for number in range(-1, sizes.rounds):
+    for number in range(-1, sizes.repetitions):
         for name, compiled in kinds.items():
             cost = _cost(compiled, events)
             if number >= 0:  # the first round only warms all up

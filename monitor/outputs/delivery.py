@@ -78,13 +78,13 @@ class _DeliveryRun:
         self.position = position  # end of the unbroken prefix of what is processed
         self.committed = position
         self.read_until = position
-        self.uncommitted = 0  # events between the two
+        self.uncommitted = 0  # events between `committed` and `position`
         self.letters: list[DeadLetter] = []
         self.problem: BaseException | None = None  # an answer that no output may give
         self.has_failed = asyncio.Event()  # nothing is sent until `_send_again` allows it
         self.has_room = asyncio.Event()
         self.has_progress = asyncio.Event()  # something to commit
-        self.has_answers = asyncio.Event()  # nothing is without an answer
+        self.is_answered = asyncio.Event()  # every event sent has its answer
 
 
 class Delivery:
@@ -203,7 +203,7 @@ class Delivery:
         if answer is None:
             run.window.mark_skipped(entry)
             return
-        run.has_answers.clear()
+        run.is_answered.clear()
         answer.add_done_callback(lambda done: self._process_answer(run, entry, done))
 
     def _process_answer(
@@ -227,7 +227,7 @@ class Delivery:
             run.problem = failure
             run.has_failed.set()
         if run.window.sent == 0:
-            run.has_answers.set()
+            run.is_answered.set()
         was_careful = run.window.is_careful
         self._take_prefix(run)
         if was_careful and not run.has_failed.is_set():
@@ -270,7 +270,7 @@ class Delivery:
                 raise run.problem
             if run.window.sent:
                 # Bounded by the output, which owes every answer within a stated time.
-                await run.has_answers.wait()
+                await run.is_answered.wait()
             failures = run.window.failures_of_the_oldest()
             wait_seconds = backoff_seconds(
                 failures,

@@ -5,8 +5,8 @@ by a lock for each workspace, so a run's state, its events and its pipeline's he
 order. Live state is written here only after the commit has returned, without an ``await`` between,
 so no other task sees a half-learned batch; a failed commit has changed nothing.
 
-A commit and what is learned from it run in a task of their own that no cancellation parts: a
-cancelled caller waits for it, at most as long as a commit may take, and is then cancelled. Only a
+A commit and what is learned from it run in a task of their own, which no cancellation interrupts:
+a cancelled caller waits for it, at most as long as a commit may take, and is then cancelled. Only a
 failure that is no `MonitorError` leaves memory and store apart; `watch` raises it, which ends the
 daemon.
 """
@@ -196,7 +196,7 @@ class Observer:
         return advanced.transitions
 
     async def _uncancelled(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work that a cancellation must not part: what is committed is also learned.
+        """Run work that a cancellation must not interrupt: what is committed is also learned.
 
         A caller that is cancelled is kept waiting, no longer than a commit may take.
         """
@@ -205,7 +205,10 @@ class Observer:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            while not task.done():
+                # Whoever is cancelled may be cancelled again, by a group and by its owner.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
             raise
         finally:
             failure = task.exception() if task.done() and not task.cancelled() else None
@@ -302,16 +305,18 @@ class Observer:
         state_entries: Sequence[StateEntry],
     ) -> Change:
         pairs = list(zip(observations, advanced.transitions, strict=True))
-        stored = {pair.key for pair, transition in pairs if transition.is_worth_storing}
+        stored = {
+            observation.key for observation, transition in pairs if transition.is_worth_storing
+        }
         runs = tuple(advanced.states[key] for key in sorted(stored))
         return Change(
             runs=runs,
             events=tuple(event for _, transition in pairs for event in transition.events),
             state_entries=(*state_entries, *self._pipeline_health.state_entries(runs, known)),
             processed=tuple(
-                pair.inbox_id
-                for pair, transition in pairs
-                if pair.inbox_id is not None and transition.outcome not in _NOT_PROCESSED
+                observation.inbox_id
+                for observation, transition in pairs
+                if observation.inbox_id is not None and transition.outcome not in _NOT_PROCESSED
             ),
         )
 

@@ -43,6 +43,26 @@ class DelayedReads(SqliteBus):
         return runs
 
 
+class DelayedCommits(SqliteBus):
+    """A store that commits only when the test lets it."""
+
+    has_begun: asyncio.Event
+    may_commit: asyncio.Event
+
+    @classmethod
+    def around(cls, bus: SqliteBus) -> DelayedCommits:
+        delayed = cls.__new__(cls)
+        delayed.__dict__.update(bus.__dict__)
+        delayed.has_begun = asyncio.Event()
+        delayed.may_commit = asyncio.Event()
+        return delayed
+
+    async def commit(self, change: Change, *, timeout_seconds: float) -> None:
+        self.has_begun.set()
+        await self.may_commit.wait()
+        await super().commit(change, timeout_seconds=timeout_seconds)
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
@@ -117,6 +137,27 @@ async def test_a_cancelled_observation_leaves_memory_and_store_alike(
     assert stored.status.is_terminal == (key(1) not in live_state.active)
     (status,) = live_state.view.pipeline_health()
     assert status.consecutive_failures == int(stored.status is Status.FAILED)
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+async def test_a_cancelled_observation_ends_only_with_its_commit(
+    bus: SqliteBus, clock: ManualClock, cancellations: int
+) -> None:
+    """However often it is cancelled, nobody else gets its turn before the commit is learned."""
+    delayed = DelayedCommits.around(bus)
+    observer, live_state = observer_of(delayed, clock)
+    observing = asyncio.create_task(observer.observe([observation_of(clock, 1, "InProgress")]))
+    await delayed.has_begun.wait()
+    for _ in range(cancellations):
+        observing.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not observing.done()
+    delayed.may_commit.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await observing
+    assert key(1) in live_state.active
 
 
 async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(

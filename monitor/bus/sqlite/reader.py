@@ -53,7 +53,7 @@ class StoreReader:
         self._waiting = 0
         self._is_closed = False
 
-    async def ask(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of ``read``.
 
         A call that is cancelled or late leaves nothing behind: its query is skipped or stopped.

@@ -193,7 +193,7 @@ def test_names_are_the_fields_words() -> None:
     assert dialect() == []
 
 
-def test_a_variable_says_what_it_is() -> None:
+def test_a_variable_is_named_for_what_it_is() -> None:
     """No loop variable and no parameter is `one`."""
     assert nameless() == []
 

@@ -218,7 +218,7 @@ class Daemon:
             await self._tasks.cancel_all()
             await self._parts.metrics.exposition.close()
 
-    # --- what callers may ask for while it runs ---
+    # --- what callers may request while it runs ---
 
     @property
     def view(self) -> LiveStateView:

@@ -117,7 +117,7 @@ class Reloading:
                 self._has_leftovers = False
             for workspace in plan.built:
                 await self._workspaces.prepare(workspace)
-            # Those that go may still ask for their consumer until the swap; they wait, and end.
+            # Those that go may still read as their consumer until the swap; they wait, and end.
             await self._keep_consumers((*plan.kept, *plan.built))
         except BaseException:
             await self._undo(plan)

@@ -56,7 +56,7 @@ class TrackedRuns:
         """Read a run by its id; where it cannot be read now, the request is durable on return.
 
         True: the run is followed. False: the workspace denies it, or it is none that is followed.
-        None: the workspace could not be asked, and is asked again until it answers.
+        None: the workspace was unreachable, and the request repeats until it answers.
 
         Raises:
             BusUnavailableError: the request could not be stored.

@@ -29,7 +29,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     commit_timeout_seconds: Seconds = 10.0
     # How long a read may take before it is interrupted.
     read_timeout_seconds: Seconds = 30.0
-    # A transaction that has begun is awaited this much longer than its caller asked for; then the
+    # A transaction that has begun is awaited this much longer than its caller's timeout; then the
     # disk counts as hung and the daemon ends, because a half-dead store must not count as alive.
     stall_seconds: Seconds = 30.0
     # Writes that may wait at a time; one more is refused at once.

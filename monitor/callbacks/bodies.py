@@ -2,7 +2,7 @@
 
 Bodies are free text in these products; only ``$jobId`` and ``$jobStatus`` are known to be
 replaced. So names are compared without case, dots, dashes and underscores, and JSON and forms are
-told apart by their first character. A plan's HTTP task can name its run and not its end: it is
+distinguished by their first character. A plan's HTTP task can name its run and not its end: it is
 sent by a node of the plan, while the plan goes on.
 """
 

@@ -17,7 +17,7 @@ NAMES_POLL = "names"  # the poll that lists the flows
 
 
 class ConfiguredFlows:
-    """Reads the settings and the live state of one workspace; asks nobody."""
+    """Reads the settings and the live state of one workspace; sends no request."""
 
     def __init__(
         self, workspace: str, *, settings: CallbackSettings, live_state: LiveState

@@ -35,7 +35,7 @@ _FIRST_WAIT_SECONDS = 2.0
 _ASK_TICK_SECONDS = 0.5
 # Observing again whether the run is known by now costs no request, asking for it does.
 _LONGEST_RETRY_WAIT_SECONDS = 60.0
-_LONGEST_ASK_WAIT_SECONDS = 600.0
+_LONGEST_CONFIRMATION_WAIT_SECONDS = 600.0
 _STORE_WAIT_SECONDS = 5.0
 
 
@@ -44,7 +44,7 @@ class _Waiting(Struct, kw_only=True):
 
     callback: StoredCallback
     attempts: int = 0
-    asks: int = 0
+    confirmations: int = 0
 
 
 class InboxReader:
@@ -106,7 +106,7 @@ class InboxReader:
         self._newest = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_on(group), name=f"inbox {self._workspace}: take")
-            group.create_task(self._ask_on(), name=f"inbox {self._workspace}: ask")
+            group.create_task(self._confirm_on(), name=f"inbox {self._workspace}: confirm")
 
     async def _take_on(self, group: asyncio.TaskGroup) -> None:
         while True:
@@ -119,7 +119,7 @@ class InboxReader:
                 continue
             await self._wait_for_work()
 
-    async def _ask_on(self) -> None:
+    async def _confirm_on(self) -> None:
         while True:
             try:
                 await self.ask_one()
@@ -193,11 +193,11 @@ class InboxReader:
             await self._observe_again(due)
 
     async def ask_one(self) -> bool:
-        """Ask the workspace for one run that is still unknown; False where none is due."""
+        """Read one run that is still unknown by its id; False where none is due."""
         due = self._asks.take(self._clock.monotonic(), limit=1)
         for callback_id in due:
             try:
-                await self._ask(callback_id)
+                await self._confirm_by_id(callback_id)
             except BusUnavailableError:
                 self._asks.put(callback_id, self._clock.monotonic())
                 raise
@@ -263,8 +263,8 @@ class InboxReader:
         self._retries.drop(callback_id)
         self._asks.drop(callback_id)
 
-    async def _ask(self, callback_id: int) -> None:
-        """Observe the run again; if it is still unknown, ask the workspace for it."""
+    async def _confirm_by_id(self, callback_id: int) -> None:
+        """Observe the run again; if it is still unknown, read it by its id."""
         await self._observe_again([callback_id])
         waiting = self._waiting.get(callback_id)
         if waiting is None:
@@ -275,12 +275,12 @@ class InboxReader:
         async with self._turn:
             if callback_id not in self._waiting:
                 return
-            wait = _wait_seconds(waiting.asks, _LONGEST_ASK_WAIT_SECONDS)
+            wait = _wait_seconds(waiting.confirmations, _LONGEST_CONFIRMATION_WAIT_SECONDS)
             if exists is False or self._is_hopeless(waiting.callback, wait):
                 await self._observer.dismiss([callback_id])
                 self._forget(callback_id)
                 return
-        waiting.asks += 1
+        waiting.confirmations += 1
         self._asks.put(callback_id, self._clock.monotonic() + wait)
 
     async def _exists(self, callback: StoredCallback) -> bool | None:

@@ -263,8 +263,8 @@ class CallbackListener:
 
 def _address(request: web.BaseRequest) -> tuple[str, str]:
     """Return the workspace and the secret that a sender names, empty where it names none."""
-    found = _PATH.fullmatch(request.rel_url.path_safe)
-    name, secret = found.groups("") if found is not None else ("", "")
+    match = _PATH.fullmatch(request.rel_url.path_safe)
+    name, secret = match.groups("") if match is not None else ("", "")
     return _whole(name), _whole(secret) or request.headers.get(SECRET_HEADER, "")
 
 
@@ -274,7 +274,7 @@ def _whole(part: str) -> str:
 
 
 async def _send_continue(request: web.BaseRequest) -> None:
-    """Let a sender that asks first send; any other expectation is not ours to judge."""
+    """Let a sender that asks first send; any other expectation is ignored."""
     if request.headers[hdrs.EXPECT].lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the answer itself has not begun

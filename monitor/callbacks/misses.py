@@ -131,18 +131,18 @@ class MissWatch:
 
     async def _waiting(self, run_ids: set[str]) -> set[str]:
         """Return those whose callback came and still waits in the inbox for its run."""
-        found: set[str] = set()
+        waiting: set[str] = set()
         after = 0
-        while run_ids - found and (
+        while run_ids - waiting and (
             callbacks := await self._bus.inbox(self._workspace, after=after, limit=_BATCH)
         ):
-            found |= {
+            waiting |= {
                 callback.run_id
                 for callback in callbacks
                 if callback.kind is RunKind.JOB_GROUP and callback.run_id in run_ids
             }
             after = callbacks[-1].id
-        return found
+        return waiting
 
 
 def _should_have_come(run: RunState, registered: dict[str, datetime]) -> bool:

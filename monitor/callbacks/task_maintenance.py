@@ -34,7 +34,7 @@ _RESOLUTION = timedelta(seconds=1)
 class TaskMaintenance:
     """Knows the tasks that are ours and does the work for one flow at a time.
 
-    Every method that asks the workspace may raise `WorkspaceError`, every method that remembers
+    Every method that calls the workspace may raise `WorkspaceError`, every method that remembers
     may raise `BusUnavailableError`; either way the work can be done again.
     """
 

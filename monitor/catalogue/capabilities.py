@@ -1,4 +1,4 @@
-"""What the monitor can do in a workspace, derived from the operations that it is offered."""
+"""What the monitor can do in a workspace, derived from the operations that it serves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Capability(StrEnum):
     READ_PROFILES = "read_profiles"
 
 
-# What each ability rests on. An edition has it when it offers every operation named here.
+# What each ability rests on. An edition has it when it serves every operation named here.
 NEEDS: dict[Capability, tuple[str, ...]] = {
     Capability.LIST_CHANGES: ("listJobLibrary",),
     Capability.FOLLOW_BY_ID: ("getJobGroup",),
@@ -48,7 +48,7 @@ NEEDS: dict[Capability, tuple[str, ...]] = {
     ),
     Capability.TEST_WEBHOOKS: ("testWebhook",),
     Capability.KNOW_THE_PERSON: ("getCurrentPerson",),
-    # The one count that every edition with counts has; of the others each is asked where offered.
+    # The one count of every edition with counts; each of the others is read where it is served.
     Capability.COUNT_OBJECTS: ("countOutputObjects",),
     Capability.READ_CONNECTIONS: ("listConnections", "getConnectionStatus"),
     Capability.READ_TOKENS: ("listApiAccessTokens",),

@@ -1,4 +1,4 @@
-"""What the monitor asks each operation for. An operation that is not named here is never asked."""
+"""What the monitor uses each operation for. An operation that is not named here is never called."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ USES: dict[str, str] = {
 
 
 def use_of(operation_id: str) -> str | None:
-    """Return what the monitor asks the operation for; None where it never asks."""
+    """Return what the monitor uses the operation for; None where it never calls it."""
     return USES.get(operation_id)

@@ -60,17 +60,17 @@ class AdminClient:
             ConfigurationError: the daemon refuses the request as wrong.
             MonitorError: the daemon does not answer, or reports a failure.
         """
-        return await self._ask("GET", path, query=query)
+        return await self._request("GET", path, query=query)
 
     async def post(
         self, path: str, body: Mapping[str, Any], *, timeout_seconds: float = _TIMEOUT_SECONDS
     ) -> Any:
         """Send a request and return the decoded answer; raises as `get` does."""
-        return await self._ask("POST", path, body=body, timeout_seconds=timeout_seconds)
+        return await self._request("POST", path, body=body, timeout_seconds=timeout_seconds)
 
     async def delete(self, path: str) -> Any:
         """Remove what a path names and return the decoded answer; raises as `get` does."""
-        return await self._ask("DELETE", path)
+        return await self._request("DELETE", path)
 
     async def events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
         """Yield events as they are recorded, behind a position or from now on."""
@@ -87,7 +87,7 @@ class AdminClient:
         except (aiohttp.ClientError, TimeoutError) as exc:
             raise self._unreachable(exc) from exc
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,

@@ -71,7 +71,7 @@ def alerts(
     if since is not None or daemon is not None:
         raise typer.BadParameter("--since and --daemon belong to backtest")
     query = {"state": state, "rule": rule, "workspace": workspace}
-    answer = daemon_client.ask(daemon_client.get(config, "/api/v1/alerts", query))
+    answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/alerts", query))
     daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)
 
 

@@ -191,10 +191,10 @@ async def _call(settings: WorkspaceSettings, request: Request) -> None:
     async with WorkspaceClient(
         patient, clock=SystemClock(), registry=CollectorRegistry()
     ) as client:
-        await (_follow(client, request) if request.every_page else _ask(client, request))
+        await (_read_all_pages(client, request) if request.every_page else _send(client, request))
 
 
-async def _follow(client: WorkspaceClient, request: Request) -> None:
+async def _read_all_pages(client: WorkspaceClient, request: Request) -> None:
     rows = client.operations.rows(
         request.called.operation.operation_id,
         *request.called.values,
@@ -204,7 +204,7 @@ async def _follow(client: WorkspaceClient, request: Request) -> None:
     await (write_rows(rows) if request.out is None else save_rows(rows, request.out))
 
 
-async def _ask(client: WorkspaceClient, request: Request) -> None:
+async def _send(client: WorkspaceClient, request: Request) -> None:
     operation, out = request.called.operation, request.out
     async with AsyncExitStack() as stack:
         receiver = None

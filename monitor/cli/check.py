@@ -11,7 +11,7 @@ from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 def check(config: ConfigFile = CONFIG_FILE, *, as_json: AsJson = False) -> None:
     """Check the configuration and report all its problems.
 
-    Each problem names its key, the value and the way out. Reads the secrets and files that the
+    Each problem names its key, the value and a hint. Reads the secrets and files that the
     configuration names; connects to neither workspace nor broker.
     """
     if not lazy.configuration_report.report(config, as_json=as_json):

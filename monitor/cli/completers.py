@@ -1,6 +1,6 @@
-"""What a shell offers for a half typed word. A key press calls these, so they load little.
+"""What a shell completes for a half typed word. A key press calls these, so they load little.
 
-A completer that finds nothing offers nothing: a key press must not print a message.
+A completer without a match returns nothing: a key press must not print a message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the commands that ask a running daemon share: requests, and rows as a table."""
+"""What the commands that call a running daemon share: requests, and rows as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.model.errors import ConfigurationError
 Rows = list[dict[str, Any]]
 
 
-def ask(request: Coroutine[Any, Any, Any]) -> Any:
+def run_request(request: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(request)
 
 

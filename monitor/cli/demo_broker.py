@@ -65,7 +65,7 @@ class Subscriber:
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
         self._on_event = on_event
-        self._seen: set[str] = set()
+        self._event_ids: set[str] = set()
         self.ends: Counter[tuple[str, str]] = Counter()
 
     @contextlib.asynccontextmanager
@@ -92,9 +92,9 @@ class Subscriber:
                 self._handle(json.loads(message.data))
 
     def _handle(self, event: dict[str, Any]) -> None:
-        if event["id"] in self._seen:
+        if event["id"] in self._event_ids:
             return
-        self._seen.add(event["id"])
+        self._event_ids.add(event["id"])
         run = event["data"].get("run")
         result = event["type"].split(".")[-2]
         if run is not None and result in _RESULTS:

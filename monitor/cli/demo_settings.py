@@ -71,7 +71,7 @@ def configuration(
         ),
         mqtt=MqttSettings(
             url=f"mqtt://127.0.0.1:{broker_port}",
-            # The demo's broker never answers a client that asks for 5.
+            # The demo's broker never answers a client of MQTT 5.
             protocol=MqttProtocol.V311,
         ),
         server=ServerSettings(port=port),

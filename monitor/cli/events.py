@@ -23,7 +23,7 @@ def events(
     """Print recorded events, one a line, and follow new ones."""
     begin = None if since is None else times.since(since).isoformat()
     try:
-        daemon_client.ask(
+        daemon_client.run_request(
             lazy.event_stream.print_events(config, follow=follow, since=begin, as_json=as_json)
         )
     except KeyboardInterrupt:

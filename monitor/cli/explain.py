@@ -36,7 +36,7 @@ def explain(
     Shows the step that ended it. Name a flow or plan where no run came at all: it shows what each
     rule says of it now.
     """
-    answer = daemon_client.ask(_explained(config, words, workspace))
+    answer = daemon_client.run_request(_explained(config, words, workspace))
     if as_json:
         print_json(answer)
         return
@@ -64,7 +64,7 @@ def replay(
     """
     body = {"output": to, "since": times.since(since).isoformat()}
     replaying = daemon_client.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
-    answer = daemon_client.ask(replaying)
+    answer = daemon_client.run_request(replaying)
     daemon_client.show([answer], tuple(answer), as_json=as_json)
 
 

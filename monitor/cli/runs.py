@@ -24,5 +24,5 @@ def runs(
 ) -> None:
     """List runs that the daemon knows, the newest first."""
     query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
-    answer = daemon_client.ask(daemon_client.get(config, "/api/v1/runs", query))
+    answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/runs", query))
     daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)

@@ -50,7 +50,7 @@ def silence(
     if action == "add":
         body = _request(given, lasts=lasts, until=until, starts=starts, comment=comment)
         body["author"] = author or _user()
-        added = daemon_client.ask(daemon_client.post(config, "/api/v1/silences", body))
+        added = daemon_client.run_request(daemon_client.post(config, "/api/v1/silences", body))
         daemon_client.show([added], _COLUMNS, as_json=as_json)
         return
     if any(option is not None for option in (lasts, until, starts, comment, author)):
@@ -58,13 +58,15 @@ def silence(
     if action == "list":
         if given:
             raise typer.BadParameter("list takes no further words")
-        answer = daemon_client.ask(daemon_client.get(config, "/api/v1/silences", {}))
+        answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/silences", {}))
         daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)
     elif action == "expire":
         if len(given) != 1:
             raise typer.BadParameter("expire takes the id of one silence: see silence list")
         path = f"/api/v1/silences/{quote(given[0], safe='')}"
-        sys.stdout.write(f"{daemon_client.ask(daemon_client.delete(config, path))['detail']}\n")
+        sys.stdout.write(
+            f"{daemon_client.run_request(daemon_client.delete(config, path))['detail']}\n"
+        )
     else:
         raise typer.BadParameter(f"{action!r} is none of add, list, expire")
 
@@ -80,7 +82,7 @@ def _request(
     """Return the request.
 
     Raises:
-        ConfigurationError: with every problem at once, before the daemon is asked.
+        ConfigurationError: with every problem at once, before a request is sent.
     """
     problems: list[str] = []
     if not matchers:

@@ -22,7 +22,7 @@ def track(
 ) -> None:
     """Follow one run by its id, also where the workspace lists none.
 
-    While the workspace cannot be asked, the daemon keeps the request, also over a restart.
+    While the workspace is unreachable, the daemon keeps the request, also over a restart.
     """
     if not is_run_id(run_id):
         raise typer.BadParameter(
@@ -30,5 +30,5 @@ def track(
             param_hint="ID",
         )
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
-    answer = daemon_client.ask(daemon_client.post(config, "/api/v1/track", body))
+    answer = daemon_client.run_request(daemon_client.post(config, "/api/v1/track", body))
     sys.stdout.write(f"{answer['detail']}\n")

@@ -36,7 +36,7 @@ def webhooks(
     else:
         body = {"action": action, "workspace": workspace, "flow": flow}
         request = daemon_client.post(config, "/api/v1/webhooks", body)
-    rows = daemon_client.ask(request)["data"]
+    rows = daemon_client.run_request(request)["data"]
     is_test = action == "test"
     daemon_client.show(rows, _TEST_COLUMNS if is_test else _TASK_COLUMNS, as_json=as_json)
     if is_test and not all(row["ok"] for row in rows):

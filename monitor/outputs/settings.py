@@ -24,7 +24,7 @@ _KEY_BYTES = (24, 64)
 
 
 class MqttProtocol(StrEnum):
-    """Which version of MQTT is spoken. ``auto`` asks for 5 and falls back to 3.1.1."""
+    """Which version of MQTT is spoken. ``auto`` tries 5 and falls back to 3.1.1."""
 
     AUTO = "auto"
     V5 = "5"
@@ -65,7 +65,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
     username: str | None = None
     password: Secret | None = None
     ca_file: str | None = None  # PEM; None takes the system's authorities
-    certificate_file: str | None = None  # PEM; the client's own, where the broker asks for one
+    certificate_file: str | None = None  # PEM; the client's own, where the broker requires one
     key_file: str | None = None  # PEM; None where the certificate file holds the key too
     verify_tls: bool = True
     prefix: str = "dataprep/v1"  # of every topic
@@ -115,31 +115,31 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for everything that cannot work."""
-        found: list[str] = []
+        problems: list[str] = []
         try:
             _ = self.broker
         except ConfigurationError as exc:
-            found.extend(exc.problems)
+            problems.extend(exc.problems)
         if not self.prefix or self.prefix.startswith(("/", "$")) or self.prefix.endswith("/"):
-            found.append("prefix: must be topic levels without a slash or $ at the ends")
+            problems.append("prefix: must be topic levels without a slash or $ at the ends")
         if _has_wildcard(self.prefix):
-            found.append("prefix: must not hold + or # or control characters")
-        found.extend(
+            problems.append("prefix: must not hold + or # or control characters")
+        problems.extend(
             f"{name}: must be at most {_MOST_CHARACTERS} characters"
             for name in ("prefix", "instance")
             if len(getattr(self, name)) > _MOST_CHARACTERS
         )
         if not self.instance or "/" in self.instance or _has_wildcard(self.instance):
-            found.append("instance: must be one topic level without + or #")
+            problems.append("instance: must be one topic level without + or #")
         if self.password is not None and self.username is None:
-            found.append("username: is needed beside the password; add it")
+            problems.append("username: is needed beside the password; add it")
         if self.key_file and not self.certificate_file:
-            found.append("key_file: there is no certificate_file that it could belong to")
+            problems.append("key_file: there is no certificate_file that it could belong to")
         if not 1 <= self.keepalive_seconds <= 65_535:  # noqa: PLR2004 - the field has two bytes
-            found.append("keepalive_seconds: must be 1 to 65535")
+            problems.append("keepalive_seconds: must be 1 to 65535")
         if self.delivery.window < 1:
-            found.append("window: must be at least 1")
-        return found
+            problems.append("window: must be at least 1")
+        return problems
 
 
 def _has_wildcard(text: str) -> bool:
@@ -147,7 +147,7 @@ def _has_wildcard(text: str) -> bool:
 
 
 class ReceiverSettings(Struct, frozen=True, kw_only=True):
-    """How an HTTP receiver is asked. Redirects are never followed."""
+    """How an HTTP receiver is called. Redirects are never followed."""
 
     timeout_seconds: float = 10.0  # for one request, from connecting to the end of the answer
     ca_file: str | None = None  # PEM; None takes the system's authorities
@@ -167,22 +167,22 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for everything that cannot work."""
-        found: list[str] = [] if self.urls else ["urls: name at least one Alertmanager"]
+        problems: list[str] = [] if self.urls else ["urls: name at least one Alertmanager"]
         for url in self.urls:
             problem = url_problem(url)
             if problem is None and "?" in url:
                 problem = "no query may follow the path"
             if problem is not None:
-                found.append(f"urls: {problem}")
+                problems.append(f"urls: {problem}")
         usable = [url for url in self.urls if url_problem(url) is None]
         if len({receiver_of(url) for url in usable}) < len(usable):
-            found.append("urls: one Alertmanager is named twice")
+            problems.append("urls: one Alertmanager is named twice")
         if self.password is not None and self.username is None:
-            found.append("username: is needed beside the password; add it")
+            problems.append("username: is needed beside the password; add it")
         if self.token is not None and self.username is not None:
-            found.append("token: either a token or a username, not both")
-        found.extend(_header_problems(token=self.token, password=self.password))
-        return found + _waits_problems(self)
+            problems.append("token: either a token or a username, not both")
+        problems.extend(_header_problems(token=self.token, password=self.password))
+        return problems + _waits_problems(self)
 
 
 class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
@@ -202,24 +202,24 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for everything that cannot work."""
-        found: list[str] = []
+        problems: list[str] = []
         if (problem := url_problem(self.url)) is not None:
-            found.append(f"url: {problem}")
+            problems.append(f"url: {problem}")
         for name, secret in (("secret", self.secret), ("former_secret", self.former_secret)):
             if secret is None:
                 continue
             try:
                 signing_key(secret)
             except ConfigurationError as exc:
-                found.extend(f"{name}: {key_problem}" for key_problem in exc.problems)
+                problems.extend(f"{name}: {key_problem}" for key_problem in exc.problems)
         if not self.events:
-            found.append('events: name at least one type, such as "alert.*"')
-        found.extend(
+            problems.append('events: name at least one type, such as "alert.*"')
+        problems.extend(
             problem for event in self.events if (problem := _type_problem(event)) is not None
         )
         if self.workers < 1:
-            found.append("workers: must be at least 1")
-        return found + _waits_problems(self)
+            problems.append("workers: must be at least 1")
+        return problems + _waits_problems(self)
 
 
 def receiver_of(url: str) -> str:
@@ -313,9 +313,9 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for everything that cannot work."""
-        found: list[str] = []
+        problems: list[str] = []
         if self.series_budget < 1:
-            found.append("series_budget: must be at least 1")
+            problems.append("series_budget: must be at least 1")
         if self.batch_size < 1:
-            found.append("batch_size: must be at least 1")
-        return found + _waits_problems(self)
+            problems.append("batch_size: must be at least 1")
+        return problems + _waits_problems(self)

@@ -64,7 +64,7 @@ class PollContext:
         return capability in self.live_state.workspaces[self.name].capabilities
 
     def is_unproven(self) -> bool:
-        """True before the workspace has shown what it offers."""
+        """True before the workspace's capabilities are known."""
         return self.live_state.workspaces[self.name].edition is None
 
     def is_unreachable(self) -> bool:

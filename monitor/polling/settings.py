@@ -35,7 +35,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
 
 
 class InventorySettings(Struct, frozen=True, kw_only=True):
-    """Which of a workspace's inventory is read; each only where the workspace offers it."""
+    """Which of a workspace's inventory is read; each only where the workspace serves it."""
 
     objects: bool = True
     tokens: bool = True
@@ -46,7 +46,7 @@ class InventorySettings(Struct, frozen=True, kw_only=True):
     # Each check opens the connection, which may wake, and cost, what lies behind it.
     connections: bool = False
     interval_seconds: float = 900.0  # between two readings of each
-    connections_at_once: int = 200  # asked in one reading
+    connections_at_once: int = 200  # read at once
     profiles_at_once: int = 100  # read in one reading; the others in the next
     outputs: int = 2_000  # whose quality is remembered
     settings: int = 2_000  # of the workspace's configuration that are compared

@@ -1,6 +1,6 @@
-"""What can be wrong with the workspace: every fault by its name, and how people ask for it.
+"""What can be wrong with the workspace: every fault by its name, and how it is requested.
 
-A fault is asked for in a few words, such as ``latency=0.2,status_500=0.05,library_rows=bare``.
+A fault is requested in a few words, such as ``latency=0.2,status_500=0.05,library_rows=bare``.
 All chances depend on the seed: the same requests in the same order meet the same faults. Seconds
 are the clock's; the ``speed`` of work does not divide them.
 """
@@ -22,7 +22,7 @@ _BETWEEN = "+"  # names of operations, where one fault takes several
 
 
 class FaultError(ValueError):
-    """What was asked for is no fault, or its value does not fit; the message lists the faults."""
+    """The name is no fault, or its value does not fit; the message lists the faults."""
 
 
 def _ratio(of: str, description: str) -> Meta:
@@ -247,7 +247,7 @@ def parse_faults(specs: Iterable[str], options: WorldOptions | None = None) -> W
     Raises:
         FaultError: a name is no fault, or a value does not fit.
     """
-    wanted = msgspec.structs.replace(options or WorldOptions())
+    changed = msgspec.structs.replace(options or WorldOptions())
     for pair in (pair.strip() for spec in specs for pair in spec.split(",") if pair.strip()):
         name, sign, value = (part.strip() for part in pair.partition("="))
         fault = _FAULTS.get(name)
@@ -256,12 +256,12 @@ def parse_faults(specs: Iterable[str], options: WorldOptions | None = None) -> W
         if not sign and fault.alone is None:
             raise FaultError(f"fault {name!r} needs a value: {fault.takes}; {_known()}")
         try:
-            setattr(wanted, name, _read(wanted, name, value if sign else fault.alone or ""))
+            setattr(changed, name, _read(changed, name, value if sign else fault.alone or ""))
         except ValueError as exc:
             raise FaultError(
                 f"fault {name!r} cannot be {value!r}: it takes {fault.takes} ({exc}); {_known()}"
             ) from exc
-    return wanted
+    return changed
 
 
 def _read(options: WorldOptions, name: str, value: str) -> Any:

@@ -99,7 +99,7 @@ class Ledger:
         return {run for run, sampling in self._active.items() if with_samples or not sampling}
 
     def document(self, *, newest: int = 1_000) -> dict[str, Any]:
-        """Return a JSON-able picture: the counts, and the ``newest`` transitions."""
+        """Return a JSON-able summary: the counts, and the ``newest`` transitions."""
         chosen = list(self._transitions)[-newest:] if newest > 0 else []
         return {
             "results": self.results(),

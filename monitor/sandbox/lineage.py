@@ -49,17 +49,17 @@ def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
 
     What several build upon is gone through once, or a long chain would take for ever.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     for recipe in recipes:
-        waiting = deque([recipe] if recipe.id not in seen else [])
-        seen.add(recipe.id)
+        waiting = deque([recipe] if recipe.id not in visited else [])
+        visited.add(recipe.id)
         while waiting:
             one = waiting.popleft()
             yield one
             for upstream_id in one.upstream_ids:
                 upstream = world.recipes.get(upstream_id, with_deleted=True)
-                if upstream is not None and upstream_id not in seen:
-                    seen.add(upstream_id)
+                if upstream is not None and upstream_id not in visited:
+                    visited.add(upstream_id)
                     waiting.append(upstream)
 
 

@@ -45,7 +45,7 @@ class DeliverySettings(Struct, frozen=True, kw_only=True):
     """How callbacks are sent. ``speed`` does not touch these."""
 
     time_limit_seconds: float = 30.0
-    retries: int = 3  # after the first attempt, where the task asks for them
+    retries: int = 3  # after the first attempt, where the task is set to retry
     backoff_seconds: float = 1.0  # before the first retry; doubles
     backoff_cap_seconds: float = 30.0
     at_once: int = 16  # requests in the air

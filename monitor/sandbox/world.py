@@ -80,7 +80,7 @@ class Shelf(Generic[T]):
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
         self._things: dict[int, T] = {}
-        # Attribute -> its value -> the things that have it, by id. Made when first asked for.
+        # Attribute -> its value -> the things that have it, by id. Made on first use.
         self._by_value: dict[str, defaultdict[object, dict[int, T]]] = {}
 
     def __len__(self) -> int:
@@ -119,22 +119,22 @@ class Shelf(Generic[T]):
 
     def moved(self, thing: T, attribute: str, before: object) -> None:
         """Handle the change of an attribute, of which this is the former value."""
-        held = self._by_value.get(attribute)
-        if held is not None and held[before].pop(thing.id, None) is not None:
-            held[getattr(thing, attribute)][thing.id] = thing
+        by_value = self._by_value.get(attribute)
+        if by_value is not None and by_value[before].pop(thing.id, None) is not None:
+            by_value[getattr(thing, attribute)][thing.id] = thing
 
     def put(self, thing: T) -> T:
         self._things[thing.id] = thing
-        for attribute, held in self._by_value.items():
-            held[getattr(thing, attribute)][thing.id] = thing
+        for attribute, by_value in self._by_value.items():
+            by_value[getattr(thing, attribute)][thing.id] = thing
         return thing
 
     def forget(self, thing_id: int) -> None:
         """Remove every trace of a thing."""
         thing = self._things.pop(thing_id, None)
         if thing is not None:
-            for attribute, held in self._by_value.items():
-                held[getattr(thing, attribute)].pop(thing_id, None)
+            for attribute, by_value in self._by_value.items():
+                by_value[getattr(thing, attribute)].pop(thing_id, None)
 
     def show_all_of(self, other: Shelf[T]) -> None:
         """Hold the very things that ``other`` holds now, and count on from where it is."""
@@ -288,7 +288,7 @@ class World:
         return self.output_objects.having("recipe_id", recipe_id)
 
     def recipe_ids_with_outputs(self) -> set[int]:
-        """Return all that could run, in one look at the outputs."""
+        """Return all that could run, in one pass over the outputs."""
         return {output_object_.recipe_id for output_object_ in self.output_objects.live()}
 
     def write_settings_of(self, output_object_id: int) -> list[WriteSetting]:

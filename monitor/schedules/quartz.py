@@ -131,7 +131,7 @@ class Quartz:
     is_working_days_only: bool = False
 
     def takes(self, day: date) -> bool:
-        """False for a day that cronsim offers although it does not fit."""
+        """False for a day that cronsim yields although it does not fit."""
         if self.is_working_days_only and day.weekday() >= _SATURDAY:
             return False
         return self.day_rule is None or self.day_rule.matches(day)

@@ -72,7 +72,7 @@ def times_between(
 
 
 def _times_after(trigger: ScheduleTrigger, instant: datetime) -> Iterator[datetime]:
-    """Return an endless or ending stream of times; checks before the first one is asked for."""
+    """Return an endless or ending stream of times; checks before it yields the first one."""
     if instant.tzinfo is None:
         raise ValueError("an instant needs a time zone")
     zone = _zone(trigger.timezone)
@@ -141,8 +141,8 @@ def _offset(zone: tzinfo, instant: datetime) -> timedelta:
 def _wall_clock_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetime]:
     """Give every wall time that fits, once, as the instant at which it counts."""
     latest = after
-    for found in _matches(spec, after.astimezone(zone).replace(tzinfo=None)):
-        instant = _instant_of(found, zone)
+    for wall in _matches(spec, after.astimezone(zone).replace(tzinfo=None)):
+        instant = _instant_of(wall, zone)
         # Earlier: the first pass of an hour that is being repeated. Equal: another of a gap.
         if instant > latest:
             latest = instant
@@ -163,16 +163,16 @@ def _instant_of(wall: datetime, zone: tzinfo) -> datetime:
 def _matches(spec: Quartz, after: datetime) -> Iterator[datetime]:
     """Let cronsim search from ``after``; pass over what its fields cannot exclude."""
     search = _search(spec.fields, after)
-    while (found := next(search, None)) is not None and found.year <= _LATEST.year:
-        if spec.years is not None and found.year not in spec.years:
-            coming = [year for year in spec.years if year > found.year]
+    while (wall := next(search, None)) is not None and wall.year <= _LATEST.year:
+        if spec.years is not None and wall.year not in spec.years:
+            coming = [year for year in spec.years if year > wall.year]
             if not coming:
                 return
-            search = _search_from(spec, found.replace(year=min(coming), month=1, day=1))
-        elif not spec.takes(found.date()):
-            search = _search_from(spec, found + timedelta(days=1))
+            search = _search_from(spec, wall.replace(year=min(coming), month=1, day=1))
+        elif not spec.takes(wall.date()):
+            search = _search_from(spec, wall + timedelta(days=1))
         else:
-            yield found
+            yield wall
 
 
 def _search_from(spec: Quartz, day: datetime) -> CronSim:

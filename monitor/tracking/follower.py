@@ -29,5 +29,5 @@ class WorkspaceFollower(Protocol):
         """Read one run by its id and observe it.
 
         True: it exists and was observed. False: the workspace denies it, or it is none that is
-        followed, such as a sample. None: the workspace could not be asked now.
+        followed, such as a sample. None: the workspace could not be read now.
         """

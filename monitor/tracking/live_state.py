@@ -102,7 +102,7 @@ class LiveState:
         self.complete: dict[tuple[str, RunKind], datetime] = {}
         self._names: dict[PipelineId, str | None] = {}
         self._labels: dict[PipelineId, str] = {}
-        self._places: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
+        self._locations: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:
@@ -113,7 +113,7 @@ class LiveState:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
         self._names = {key: value for key, value in self._names.items() if key[0] != name}
-        _drop_workspace(self._places, name)
+        _drop_workspace(self._locations, name)
         self._labels.clear()
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
@@ -166,16 +166,16 @@ class LiveState:
         owner: str | None,
     ) -> None:
         """Remember the folder and the owner of a pipeline that is named."""
-        self._places[workspace, kind, pipeline_id] = folder, owner
+        self._locations[workspace, kind, pipeline_id] = folder, owner
 
     def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
         """Return folder and owner, None where they are not known."""
-        return self._places.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
+        return self._locations.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
 
     def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has."""
         self._names.pop((workspace, kind, pipeline_id), None)
-        self._places.pop((workspace, kind, pipeline_id), None)
+        self._locations.pop((workspace, kind, pipeline_id), None)
         self._labels.clear()
         for identity in [
             identity
@@ -224,7 +224,7 @@ class LiveState:
                 owner=owner,
             )
             for (workspace, kind, pipeline_id), name in self._names.items()
-            for folder, owner in (self._places.get((workspace, kind, pipeline_id), _NOWHERE),)
+            for folder, owner in (self._locations.get((workspace, kind, pipeline_id), _NOWHERE),)
         ]
 
     def _relabel(self) -> None:

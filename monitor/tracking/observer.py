@@ -51,7 +51,7 @@ _NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAI
 _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 
-class _Judged(Struct, kw_only=True):
+class _Advanced(Struct, kw_only=True):
     """What one batch of observations comes to, before anything of it is durable."""
 
     states: dict[RunKey, RunState]
@@ -188,12 +188,12 @@ class Observer:
         self, observations: Sequence[Observation], state_entries: Sequence[StateEntry]
     ) -> list[RunTransition]:
         known = await self.known({observation.key for observation in observations})
-        judged = self._judge(observations, known)
-        change = self._change(observations, judged, known, state_entries)
+        advanced = self._advance(observations, known)
+        change = self._change(observations, advanced, known, state_entries)
         if change != Change():
             await self._commit(change)
-        self._learn(observations, judged, known)
-        return judged.transitions
+        self._learn(observations, advanced, known)
+        return advanced.transitions
 
     async def _uncancelled(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work that a cancellation must not interrupt: what is committed is also learned.
@@ -276,7 +276,9 @@ class Observer:
         """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
         return await self.changes.learn(workspace, what, after)
 
-    def _judge(self, observations: Sequence[Observation], known: dict[RunKey, RunState]) -> _Judged:
+    def _advance(
+        self, observations: Sequence[Observation], known: dict[RunKey, RunState]
+    ) -> _Advanced:
         states = dict(known)
         transitions = []
         for observation in observations:
@@ -293,20 +295,20 @@ class Observer:
             if transition.state is not None:
                 states[observation.key] = transition.state
             transitions.append(transition)
-        return _Judged(states=states, transitions=transitions)
+        return _Advanced(states=states, transitions=transitions)
 
     def _change(
         self,
         observations: Sequence[Observation],
-        judged: _Judged,
+        advanced: _Advanced,
         known: dict[RunKey, RunState],
         state_entries: Sequence[StateEntry],
     ) -> Change:
-        pairs = list(zip(observations, judged.transitions, strict=True))
+        pairs = list(zip(observations, advanced.transitions, strict=True))
         stored = {
             observation.key for observation, transition in pairs if transition.is_worth_storing
         }
-        runs = tuple(judged.states[key] for key in sorted(stored))
+        runs = tuple(advanced.states[key] for key in sorted(stored))
         return Change(
             runs=runs,
             events=tuple(event for _, transition in pairs for event in transition.events),
@@ -322,17 +324,20 @@ class Observer:
         await self._bus.commit(change, timeout_seconds=self._settings.commit_timeout_seconds)
 
     def _learn(
-        self, observations: Sequence[Observation], judged: _Judged, known: dict[RunKey, RunState]
+        self,
+        observations: Sequence[Observation],
+        advanced: _Advanced,
+        known: dict[RunKey, RunState],
     ) -> None:
         """Overwrite what is known, now that it is durable."""
-        self._pipeline_health.learn(judged.states.values(), known)
+        self._pipeline_health.learn(advanced.states.values(), known)
         for observation in observations:
             # Only what is observed now: a stored run may remember an old name.
-            if observation.key in judged.states and not self._names_forgotten_pipeline(
-                observation, known.get(observation.key), judged.states[observation.key]
+            if observation.key in advanced.states and not self._names_forgotten_pipeline(
+                observation, known.get(observation.key), advanced.states[observation.key]
             ):
                 self._name(observation.key.workspace, observation.pipeline)
-        for key, state in judged.states.items():
+        for key, state in advanced.states.items():
             if state.status.is_terminal:
                 self._live_state.active.pop(key, None)
             else:

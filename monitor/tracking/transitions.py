@@ -142,7 +142,7 @@ def _after_the_end(
 
 
 def _is_historical(state: RunState, observation: Observation, boundary: Boundary) -> bool | None:
-    """Judge the end of a run first observed at its end; None where only job records can decide."""
+    """Derive the end of a run first observed at its end; None where only job records can decide."""
     limit = boundary.instant
     if limit is None:
         return False

@@ -155,12 +155,12 @@ class AlertsApi:
     async def _expire(self, request: web.Request) -> web.Response:
         silence_id = request.match_info["id"]
         silences = {silence.id: silence for silence in self._requests.snapshot().silences}
-        found = silences.get(silence_id)
-        if found is not None and found.origin == "config":
+        silence = silences.get(silence_id)
+        if silence is not None and silence.origin == "config":
             raise ProblemDetails(
                 409, f"silence {silence_id} is part of the configuration; remove it there"
             )
-        if found is None or not await self._requests.expire_silence(silence_id):
+        if silence is None or not await self._requests.expire_silence(silence_id):
             raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
         return answer_json({"detail": f"silence {silence_id} has expired"})
 

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from aiohttp import web
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.alerting.explain.explanation import REASONS
 from monitor.model.alerts import Alert, AlertState
@@ -35,7 +35,10 @@ class PageView:
         self._overview = overview
         self._explain_api = explain
         self._templates = Environment(
-            loader=PackageLoader("monitor.web", "page"), autoescape=True, trim_blocks=True
+            loader=PackageLoader("monitor.web", "page"),
+            autoescape=True,
+            trim_blocks=True,
+            undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
         )
         self._templates.filters.update(
             instant=_instant, duration=_duration, words=_words, name=_name, subject=_subject

@@ -65,7 +65,7 @@ class EventStreams:
         newest = (await self._bus.status()).newest_position
         if text is None:
             return newest
-        # A position beyond the newest belongs to a store that was replaced.
+        # A position behind the newest belongs to a store that was replaced.
         return min(number("Last-Event-ID", text, most=FARTHEST), newest)
 
     async def _pump(self, response: web.StreamResponse, position: int) -> None:

@@ -16,7 +16,7 @@ from monitor.model.suggestions import did_you_mean
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
 from monitor.workspace.files import FileReceiver, OnProgress
 from monitor.workspace.list_reads import ListReader
-from monitor.workspace.paging import Ask, is_end, read_pages
+from monitor.workspace.paging import RequestPage, is_end, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Answer, QueryValue, Requester, reading
@@ -59,12 +59,12 @@ def _by_path(method: str, path: str) -> Called:
     whole = "/" + path.strip("/")
     if not whole.startswith("/v4/"):
         whole = "/v4" + whole
-    found = find(method, whole)
-    if found is None:
+    match = find(method, whole)
+    if match is None:
         others = [other for other in METHODS if find(other, whole) is not None]
         hint = f"; it has {', '.join(others)}" if others else ""
         raise RequestRejectedError(f"the catalogue has no {method} {whole}{hint}")
-    named, values = found
+    named, values = match
     return _with_values(named, tuple(unquote(value) for value in values))
 
 
@@ -137,42 +137,42 @@ class OperationCaller:
         priority: Priority,
         wait_seconds: float = 30.0,
     ) -> AsyncGenerator[bytes]:
-        """Yield every row of a list once, each as JSON; a page is asked for when it is needed.
+        """Yield every row of a list once, each as JSON; a page is requested when it is needed.
 
         ``limit`` in the query is the length of a page, ``offset`` where the first one begins. A
-        list that the catalogue gives no pages is asked for once. Where ``fields`` leaves the ids
+        list that the catalogue gives no pages is requested once. Where ``fields`` leaves the ids
         out, a list that changes while it is read may repeat rows or miss some.
 
         Raises:
             RequestRejectedError: the operation is no list, or as `request`.
             UnreadableAnswerError: the answer is none, or the list has no end; see `read_pages`.
         """
-        asked_for = operation(operation_id)
-        if asked_for.method != "GET" or asked_for.path.endswith("/count") or asked_for.answers_file:
+        called = operation(operation_id)
+        if called.method != "GET" or called.path.endswith("/count") or called.answers_file:
             raise RequestRejectedError(f"{operation_id} is no list", operation_id=operation_id)
-        asked = dict(query or {})
-        is_paged = "limit" in asked_for.query
-        size = _whole_number(asked.pop("limit", self._requester.settings.page_size), "limit")
-        start = _whole_number(asked.pop("offset", 0), "offset")
+        filters = dict(query or {})
+        is_paged = "limit" in called.query
+        size = _whole_number(filters.pop("limit", self._requester.settings.page_size), "limit")
+        start = _whole_number(filters.pop("offset", 0), "offset")
 
-        async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
+        async def request_page(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
             place = {"limit": limit, "offset": start + offset} if is_paged else {}
-            answer = await (self._lists.ask_sorted if is_paged else self._requester.request)(
+            answer = await (self._lists.request_sorted if is_paged else self._requester.request)(
                 operation_id,
                 *path_values,
-                query={**place, **asked},
+                query={**place, **filters},
                 priority=priority,
                 wait_seconds=wait_seconds,
             )
             with reading(operation_id):
                 rows = decode_rows(answer.body, _ROW)
-            # A count is of the whole list, and the pages are judged as if they began it.
+            # A count is of the whole list, and the pages are read as if they began it.
             count = None if rows.count is None else max(0, rows.count - start)
             return msgspec.structs.replace(rows, count=count), answer.began_at
 
-        reads = read_pages if is_paged and _shows_ids(asked) else _read_in_steps
+        reads = read_pages if is_paged and _shows_ids(filters) else _read_in_steps
         pages = reads(
-            ask,
+            request_page,
             page_size=size,
             page_limit=self._requester.settings.page_limit if is_paged else 1,
             operation_id=operation_id,
@@ -197,15 +197,15 @@ _IDENTITY = msgspec.json.Decoder(_Identity)
 
 async def _each_once(pages: AsyncIterator[Page[Raw]]) -> AsyncIterator[bytes]:
     """Yield the rows without those that pages repeat; a row without an id is never left out."""
-    seen: set[int] = set()
+    identities: set[int] = set()
     async for page in pages:
         for row in page.rows:
             text = bytes(row)
             identity = _identity(text)
-            if identity in seen:
+            if identity in identities:
                 continue
             if identity is not None:
-                seen.add(identity)
+                identities.add(identity)
             yield text
 
 
@@ -215,21 +215,21 @@ def _identity(row: bytes) -> int | None:
     A hash, since one for each row of a long list must be kept.
     """
     try:
-        found = _IDENTITY.decode(row)
+        row_identity = _IDENTITY.decode(row)
     except msgspec.MsgspecError:
         return None
-    if found.created_at is None:
+    if row_identity.created_at is None:
         return hash(row)
-    return hash((str(found.id), str(found.type), found.created_at))
+    return hash((str(row_identity.id), str(row_identity.type), row_identity.created_at))
 
 
 async def _read_in_steps(
-    ask: Ask[Raw], *, page_size: int, page_limit: int, operation_id: str
+    request_page: RequestPage[Raw], *, page_size: int, page_limit: int, operation_id: str
 ) -> AsyncIterator[Page[Raw]]:
     """Yield page behind page, trusting the list to stand still; one page where that is all."""
     offset = 0
     for number in range(1, page_limit + 1):
-        rows, began_at = await ask(page_size, offset)
+        rows, began_at = await request_page(page_size, offset)
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
         has_news = rows.length > 0
         if page_limit == 1 or is_end(rows, size=page_size, offset=offset, brings_news=has_news):

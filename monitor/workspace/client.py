@@ -1,6 +1,6 @@
 """One workspace's API: the reads and calls that the monitor makes, grouped by what they concern.
 
-All of them go through one `Requester`, which spends the budget, retries and judges the answers.
+All of them go through one `Requester`, which spends the budget, retries and checks the answers.
 """
 
 from __future__ import annotations

@@ -145,13 +145,13 @@ def readable(raw: Raw, kind: RowKind[T]) -> tuple[T, ...]:
     except PayloadError:
         return ()
     members = [] if many is None else unwrap(many)
-    found = []
+    decoded = []
     for member in members:
         try:
-            found.append(kind.decode(member))
+            decoded.append(kind.decode(member))
         except PayloadError:
             continue
-    return tuple(found)
+    return tuple(decoded)
 
 
 def unwrap(many: list[W] | wire.Wrapped[W] | None) -> list[W]:

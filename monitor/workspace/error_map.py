@@ -83,7 +83,7 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
 
 
 def is_about_the_operation(error: NotAvailableError, operation: Operation) -> bool:
-    """True when the answer means that the operation as a whole is not offered to us.
+    """True when the answer means that the operation as a whole is not served to us.
 
     403 comes also for single ids, existing or not, so it counts only where no id was named.
     """
@@ -95,10 +95,10 @@ def is_about_the_operation(error: NotAvailableError, operation: Operation) -> bo
 def failure_of(
     status_code: int, refusal: Refusal, *, operation: Operation, wait_seconds: float | None
 ) -> Failure:
-    """Judge an answer that is neither 2xx nor 304.
+    """Return the error of an answer that is neither 2xx nor 304.
 
-    ``wait_seconds`` is what its headers asked us to wait. Whether the request may be repeated
-    without harm is not judged here.
+    ``wait_seconds`` is the wait that its headers state. Whether the request may be repeated
+    without harm is not decided here.
     """
     error = _error_of(status_code, refusal, operation=operation, wait_seconds=wait_seconds)
     reason = None

@@ -100,7 +100,7 @@ class InventoryReader:
     async def count(
         self, operation_id: str, *, query: Mapping[str, QueryValue] | None = None
     ) -> int:
-        """Ask one of the count operations."""
+        """Read one of the count operations."""
         answer = await self._requester.request(
             operation_id, query=query, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
         )

@@ -1,4 +1,4 @@
-"""Lists, asked for in pages of our own size and in ascending ids; see `paging`."""
+"""Lists, requested in pages of our own size and in ascending ids; see `paging`."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class ListReader:
         priority: Priority,
         wait_seconds: float,
     ) -> AsyncIterator[Page[T]]:
-        async def ask(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
-            asked = {"limit": limit, "offset": offset, **query}
-            answer = await self.ask_sorted(
-                operation_id, query=asked, priority=priority, wait_seconds=wait_seconds
+        async def request_page(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
+            paged = {"limit": limit, "offset": offset, **query}
+            answer = await self.request_sorted(
+                operation_id, query=paged, priority=priority, wait_seconds=wait_seconds
             )
             return listed(answer, kind, operation_id), answer.began_at
 
         return read_pages(
-            ask,
+            request_page,
             page_size=self._requester.settings.page_size,
             page_limit=self._requester.settings.page_limit,
             operation_id=operation_id,
         )
 
-    async def ask_sorted(
+    async def request_sorted(
         self,
         operation_id: str,
         *path_values: object,
@@ -54,7 +54,7 @@ class ListReader:
         priority: Priority,
         wait_seconds: float,
     ) -> Answer:
-        """Ask for a page in ascending ids, unless the query names an order of its own.
+        """Request a page in ascending ids, unless the query names an order of its own.
 
         Where the workspace refuses that, its own order is taken from then on.
         """

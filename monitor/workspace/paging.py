@@ -1,6 +1,6 @@
 """Read a list in pages until its end, without ever skipping a row that stays in it.
 
-Pages are cut by position, so they shift when the list changes while it is read. We ask for
+Pages are cut by position, so they shift when the list changes while it is read. We request
 ascending ids: a new row then stands at the end and is read too, and a row that enters at a place
 already read (an old run that was just changed) moves the others back, which only repeats some.
 The danger is a row that leaves (its status no longer matches, it was deleted): the rest moves
@@ -25,11 +25,11 @@ from monitor.workspace.payloads import Page
 
 T = TypeVar("T")
 
-Ask = Callable[[int, int], Awaitable[tuple[Rows[T], datetime | None]]]
+RequestPage = Callable[[int, int], Awaitable[tuple[Rows[T], datetime | None]]]
 
 _LONGEST_OVERLAP = 10
 _LARGEST_PAGE = 1000  # the only published maximum
-# A workspace may cap the page below what we ask for; a short page of such a length is doubted.
+# A workspace may cap the page below our limit; a short page of such a length is doubted.
 _LIKELY_CAPS = frozenset({10, 20, 25, 30, 40, 50, 100, 150, 200, 250, 500})
 _PATIENCE = 3
 
@@ -49,9 +49,11 @@ def is_end(rows: Rows[T], *, size: int, offset: int, brings_news: bool) -> bool:
 
 
 async def read_pages(
-    ask: Ask[T], *, page_size: int, page_limit: int, operation_id: str
+    request_page: RequestPage[T], *, page_size: int, page_limit: int, operation_id: str
 ) -> AsyncIterator[Page[T]]:
-    """Yield the pages of a list; ``ask`` takes limit and offset. Rows may come more than once.
+    """Yield the pages of a list; rows may come more than once.
+
+    ``request_page`` takes limit and offset.
 
     Raises:
         UnreadableAnswerError: the list does not advance, or has more than ``page_limit`` pages.
@@ -60,7 +62,7 @@ async def read_pages(
     offset, step_back, idle = 0, 0, 0
     known: frozenset[str] = frozenset()  # ids of the last page that joins up with the first
     for number in range(1, page_limit + 1):
-        rows, began_at = await ask(size, offset)
+        rows, began_at = await request_page(size, offset)
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
         if offset > 0 and known and not known & rows.ids:
             step_back = max(2 * step_back, 2 * overlap_of(size))

@@ -32,7 +32,7 @@ class BadRow(Struct, frozen=True, kw_only=True, gc=False):
 class Page(Struct, Generic[T], frozen=True, kw_only=True):
     """One page of a list. Rows of the page before may stand in it again.
 
-    ``began_at`` is the workspace's time when this page was asked for, never later than the
+    ``began_at`` is the workspace's time when this page was requested, never later than the
     truth; None where the workspace sends no ``Date``. ``number`` counts from 1.
     """
 
@@ -196,7 +196,7 @@ class PersonRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AccessTokenRow(Struct, frozen=True, kw_only=True, gc=False):
-    """An access token of the person who asks; the token itself is never shown again."""
+    """An access token of the caller; the token itself is never shown again."""
 
     id: str
     expires_at: datetime | None = None  # None: never, or not shown

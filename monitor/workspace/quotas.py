@@ -32,7 +32,7 @@ def quotas_in(headers: Mapping[str, str]) -> tuple[Quota, ...]:
 
     ``reset`` is epoch milliseconds in every known example; seconds are understood too.
     """
-    found = []
+    quotas = []
     for scope in SCOPES:
         limit, remaining, reset = (
             _number(headers.get(f"x-rate-limit-{scope}-{part}"))
@@ -41,14 +41,14 @@ def quotas_in(headers: Mapping[str, str]) -> tuple[Quota, ...]:
         if limit is None or remaining is None or reset is None or limit < 1:
             continue
         reset_at = reset / 1000 if reset >= _LEAST_MILLISECONDS else reset
-        found.append(
+        quotas.append(
             Quota(scope=scope, limit=int(limit), remaining=int(remaining), reset_at=reset_at)
         )
-    return tuple(found)
+    return tuple(quotas)
 
 
 def retry_after_in(headers: Mapping[str, str], *, now: datetime | None) -> float | None:
-    """Return the seconds that ``x-retry-after`` or ``Retry-After`` asks for, None without one.
+    """Return the seconds that ``x-retry-after`` or ``Retry-After`` states, None without one.
 
     ``now`` is the workspace's time, against which a ``Retry-After`` that is a date is read.
     """

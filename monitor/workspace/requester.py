@@ -1,4 +1,4 @@
-"""Sends single requests to one workspace: within the budget, with retries, and judged."""
+"""Sends single requests to one workspace: within the budget, with retries and checks."""
 
 from __future__ import annotations
 
@@ -181,14 +181,14 @@ class Requester:
             LocalFileError: an upload cannot be read, or the receiver cannot write.
             KeyError: the catalogue has no such operation.
         """
-        asked = operation(operation_id)
-        self._refuse_unavailable(asked)
+        called = operation(operation_id)
+        self._refuse_unavailable(called)
         call = _Call(
-            operation=asked,
-            path=_path(asked, path_values),
+            operation=called,
+            path=_path(called, path_values),
             query=_flat(query or {}),
             body=body,
-            headers=_headers(asked, headers or {}),
+            headers=_headers(called, headers or {}),
             priority=priority,
             wait_seconds=wait_seconds,
             secrets=(*secrets, *([self.settings.token] if self.settings.token else [])),
@@ -197,7 +197,7 @@ class Requester:
         try:
             return await self._retrying.run(lambda: self._try(call), what=operation_id)
         except NotAvailableError as error:
-            if is_about_the_operation(error, asked):
+            if is_about_the_operation(error, called):
                 self._unavailable.add(operation_id)
             raise
 

@@ -30,7 +30,7 @@ class RetryReason(StrEnum):
 class Failure(Struct, frozen=True, kw_only=True):
     """One try that failed. ``reason`` None means that no further try may follow.
 
-    ``wait_seconds`` is what the workspace asked us to wait, None where it did not.
+    ``wait_seconds`` is the wait that the workspace states, None without one.
     """
 
     error: WorkspaceError

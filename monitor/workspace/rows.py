@@ -52,9 +52,9 @@ def _flow_run(row: wire.JobGroup) -> tuple[bool, str | None]:
     both = (row.flow_run, row.flow_run_lower)
     values = [value for value in both if not isinstance(value, UnsetType)]
     for value in values:
-        found = _ref_id(value) if isinstance(value, wire.Ref) else text_or_none(value)
-        if found is not None:
-            return True, found
+        flow_run_id = _ref_id(value) if isinstance(value, wire.Ref) else text_or_none(value)
+        if flow_run_id is not None:
+            return True, flow_run_id
     return None in values, None
 
 
@@ -174,17 +174,17 @@ def _plan_full(row: wire.Plan) -> PlanFull:
 
 
 def _children(node: wire.PlanNode) -> list[PlanChild]:
-    found = []
+    children = []
     for task_run in unwrap(node.plan_task_snapshot_runs):
         plan_run_id = _ref_id(task_run.plan_snapshot_run)
         if plan_run_id is None:
             continue
         for result in unwrap(task_run.plan_flow_task_run_results):
             if (job_group_id := _ref_id(result.job_group)) is not None:
-                found.append(PlanChild(plan_run_id=plan_run_id, job_group_id=job_group_id))
+                children.append(PlanChild(plan_run_id=plan_run_id, job_group_id=job_group_id))
             if (flow_run_id := _ref_id(result.flow_run)) is not None:
-                found.append(PlanChild(plan_run_id=plan_run_id, flow_run_id=flow_run_id))
-    return found
+                children.append(PlanChild(plan_run_id=plan_run_id, flow_run_id=flow_run_id))
+    return children
 
 
 def _flow(row: wire.Flow) -> FlowRow:
@@ -224,15 +224,15 @@ def _schedule(row: wire.Schedule) -> ScheduleRow:
 
 def _started_pipelines(task: wire.ScheduledTask) -> list[tuple[Pipeline, bool]]:
     """Return what a task starts, each with whether it was deleted."""
-    found = []
+    pipelines = []
     flow, plan = task.run_flow, task.run_plan
     if flow and (flow_id := text_or_none(flow.flow_id or flow.id)):
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=flow.name)
-        found.append((pipeline, bool(flow.deleted_at)))
+        pipelines.append((pipeline, bool(flow.deleted_at)))
     if plan and (plan_id := text_or_none(plan.plan_id or plan.id)):
         pipeline = Pipeline(kind=PipelineKind.PLAN, id=plan_id, name=plan.name)
-        found.append((pipeline, bool(plan.deleted_at)))
-    return found
+        pipelines.append((pipeline, bool(plan.deleted_at)))
+    return pipelines
 
 
 def _person(row: wire.Person) -> PersonRow:

@@ -87,16 +87,16 @@ class RunReader:
         answer = await self._requester.request(
             "getJobsForJobGroup", job_group_id, priority=priority, wait_seconds=wait_seconds
         )
-        found = listed(answer, rows.JOB, "getJobsForJobGroup")
-        if found.bad_rows:
+        page = listed(answer, rows.JOB, "getJobsForJobGroup")
+        if page.bad_rows:
             log.warning(
                 "job records cannot be read",
                 workspace=self._requester.name,
                 job_group=job_group_id,
-                unreadable=len(found.bad_rows),
-                reason=found.bad_rows[0].reason,
+                unreadable=len(page.bad_rows),
+                reason=page.bad_rows[0].reason,
             )
-        return found.rows
+        return page.rows
 
     async def flow_run(
         self, flow_run_id: str, *, priority: Priority, wait_seconds: float = 30.0
@@ -124,8 +124,8 @@ class RunReader:
         answer = await self._requester.request(
             "getFlowRunJobGroups", flow_run_id, priority=priority, wait_seconds=wait_seconds
         )
-        found = listed(answer, rows.JOB_GROUP, "getFlowRunJobGroups")
-        return Page(rows=found.rows, bad_rows=found.bad_rows, began_at=answer.began_at)
+        page = listed(answer, rows.JOB_GROUP, "getFlowRunJobGroups")
+        return Page(rows=page.rows, bad_rows=page.bad_rows, began_at=answer.began_at)
 
     def plan_runs(
         self,

@@ -22,7 +22,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     retry_total_seconds: float = 120.0  # no further try begins when it would pass this
     retries: int = 4  # tries after the first
     body_limit_bytes: int = 32 * 1024 * 1024  # of one answer, after decompression
-    page_size: int = 250  # rows asked for at once; at least 2, so that pages can overlap
+    page_size: int = 250  # rows requested at once; at least 2, so that pages can overlap
     page_limit: int = 400  # pages of one list; a longer one counts as unreadable
     connections: int = 8  # open at the same time
     verify_tls: bool = True

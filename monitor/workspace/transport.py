@@ -105,7 +105,7 @@ class Transport:
         self._clock = clock
         self._base = _base_url(settings)
         self._tls = tls_of(settings)
-        _headers(settings)  # judged now, made again when needed: no copy of the token stays here
+        _headers(settings)  # checked now, made again when needed: no copy of the token stays here
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
 

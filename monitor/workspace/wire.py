@@ -20,7 +20,7 @@ Id = int | str
 
 
 class Listing(Struct):
-    """The envelope of lists. ``count`` is not always a number, so it is judged later."""
+    """The envelope of lists. ``count`` is not always a number, so it is checked later."""
 
     data: list[Raw]
     count: object = None

@@ -91,7 +91,7 @@ def received(subscriber: Subscriber, rule: str) -> dict[str, Any]:
     return data
 
 
-async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) -> None:
+async def test_rules_of_a_file_replace_the_defaults(tmp_path: Path) -> None:
     """One is reported with its own words and labels, one is silenced, and the default is gone."""
     clock = FastClock()
     workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)

@@ -29,7 +29,7 @@ async def test_a_second_daemon_on_one_store_names_the_first(settings: Settings) 
         assert await first.face.answers()
 
 
-async def test_a_taken_port_is_a_fault_of_the_configuration(settings: Settings) -> None:
+async def test_a_port_in_use_is_a_problem_of_the_configuration(settings: Settings) -> None:
     """The address of the server is somebody else's: exit 2 and the key, in one line."""
     with socket.create_server(("127.0.0.1", settings.port)):
         done = await command("run", "-c", str(settings.path))

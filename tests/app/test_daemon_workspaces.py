@@ -60,7 +60,7 @@ async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> Non
             assert (await face.readiness()).status == 200
 
 
-async def test_a_reload_takes_a_good_file_and_refuses_a_bad_one(tmp_path: Path) -> None:
+async def test_a_reload_accepts_a_good_file_and_refuses_a_bad_one(tmp_path: Path) -> None:
     """SIGHUP: a bad file is reported and changes nothing; a good one adds a workspace."""
     one, two = stage.sandbox(seed=1), stage.sandbox(seed=2)
     successful = "dataprep_monitor_config_last_reload_successful"

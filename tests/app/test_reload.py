@@ -57,7 +57,7 @@ async def during(
     return daemon
 
 
-async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path: Path) -> None:
+async def test_every_consumer_has_its_position_before_anything_can_happen(tmp_path: Path) -> None:
     """When the daemon has started, no consumer can begin behind an event of this life."""
     at_start: set[str] = set()
     settings = stage.configuration(
@@ -76,7 +76,7 @@ async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path:
     assert at_start == {"metrics", "alerting", "mqtt", "misses/acme"}
 
 
-async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> None:
+async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) -> None:
     """A workspace that comes has its consumer at once, one that goes leaves none behind."""
     settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
     expected = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))

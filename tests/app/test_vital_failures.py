@@ -71,7 +71,7 @@ async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path
     assert left == set()
 
 
-async def test_a_demo_whose_daemon_dies_reports_so_and_ends(tmp_path: Path) -> None:
+async def test_a_demo_reports_the_death_of_its_daemon_and_ends(tmp_path: Path) -> None:
     """It does not go on showing a page that nobody serves: one line of error, exit code 1."""
     demo = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -127,7 +127,7 @@ async def _receiver_refuses(stage: Stage) -> None:
     stage.run(stage.other)
 
 
-async def _receiver_takes(stage: Stage) -> None:
+async def _receiver_accepts(stage: Stage) -> None:
     stage.receiver.status_for = None
 
 
@@ -162,7 +162,7 @@ WORKSPACE_SCENES = (
     WorkspaceScene(
         rule=RuleKind.MONITOR_DEGRADED,
         begin=_receiver_refuses,
-        finish=_receiver_takes,
+        finish=_receiver_accepts,
         changed={"threshold": 4.0, "for_seconds": 0.0},
     ),
     WorkspaceScene(

@@ -183,7 +183,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
     lock = StoreLock(path, now=clock.now())
     prepare(path)
     reader = StoreReader(partial(connect_reading, path), timeout_seconds=SOON)
-    tail = LogTail(await reader.ask(newest_position))
+    tail = LogTail(await reader.run(newest_position))
     writer = StoreWriter(
         failure.connect,
         clock=clock,

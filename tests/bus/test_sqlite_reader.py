@@ -63,11 +63,11 @@ async def test_a_time_out_does_not_interrupt_the_query_behind_it(reader: StoreRe
         release.set()
         started.wait(30)
 
-    first = asyncio.create_task(reader.ask(wait_for_release))
+    first = asyncio.create_task(reader.run(wait_for_release))
     await asyncio.to_thread(began.wait)
     due = loop.time() + TIMEOUT_SECONDS
     await asyncio.wait({first}, timeout=TIMEOUT_SECONDS / 2)
-    second = asyncio.create_task(reader.ask(counting(ROWS, started)))
+    second = asyncio.create_task(reader.run(counting(ROWS, started)))
     # The loop is busy while the time-out falls due, so that what follows runs between the
     # time-out and what the first caller does about it.
     loop.call_at(due - 0.1, threading.Event().wait, 0.15)
@@ -83,8 +83,8 @@ async def test_a_query_that_runs_too_long_is_interrupted(path: Path) -> None:
     reader = StoreReader(lambda: connect_reading(path), timeout_seconds=0.2)
     try:
         with pytest.raises(BusUnavailableError, match=r"did not answer within 0\.2 s"):
-            await reader.ask(counting(10**12, threading.Event()))
-        assert await reader.ask(counting(10, threading.Event())) == 10
+            await reader.run(counting(10**12, threading.Event()))
+        assert await reader.run(counting(10, threading.Event())) == 10
     finally:
         await reader.close()
 
@@ -92,9 +92,9 @@ async def test_a_query_that_runs_too_long_is_interrupted(path: Path) -> None:
 async def test_a_query_whose_caller_is_cancelled_is_interrupted(reader: StoreReader) -> None:
     """Nobody waits for its answer, so it must not delay the next query until a time-out."""
     started = threading.Event()
-    query = asyncio.create_task(reader.ask(counting(10**12, started)))
+    query = asyncio.create_task(reader.run(counting(10**12, started)))
     await asyncio.to_thread(started.wait)
     query.cancel()
     with pytest.raises(asyncio.CancelledError):
         await query
-    assert await reader.ask(counting(10, threading.Event())) == 10
+    assert await reader.run(counting(10, threading.Event())) == 10

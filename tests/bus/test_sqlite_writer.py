@@ -259,7 +259,7 @@ async def test_a_read_that_runs_too_long_is_interrupted(tmp_path: Path) -> None:
     bus = await SqliteBus.open(settings, clock=ManualClock(), registry=CollectorRegistry())
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
     with pytest.raises(BusUnavailableError, match="did not answer within"):
-        await bus._reader.ask(lambda db: db.execute(endless).fetchone())
+        await bus._reader.run(lambda db: db.execute(endless).fetchone())
 
     assert await bus.events(after=0, limit=1) == []
     await bus.close()

@@ -62,7 +62,7 @@ def test_every_operation_of_the_api_is_there_once() -> None:
     ("edition", "count"),
     [(Edition.PC, 5), (Edition.PL, 172), (Edition.RL, 173), (Edition.LE, 13), (Edition.OPEN, 186)],
 )
-def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
+def test_each_edition_serves_its_own_set(edition: Edition, count: int) -> None:
     """The editions offer as many operations as the API states; ``open`` refuses none."""
     assert sum(operation.is_part_of(edition) for operation in operations()) == count
 
@@ -109,7 +109,7 @@ def test_the_two_full_editions_differ_in_what_is_known_of_people_and_usage() -> 
     assert capabilities_of(Edition.OPEN) == full
 
 
-def test_reads_take_capabilities_away() -> None:
+def test_failed_reads_remove_capabilities() -> None:
     """An unavailable operation makes everything that rests on it unavailable."""
     left = without(capabilities_of(Edition.OPEN), frozenset({"listPlans"}))
     assert frozenset(Capability) - left == {Capability.LIST_PLANS, Capability.MAP_PLAN_SNAPSHOTS}
@@ -124,7 +124,7 @@ def test_capabilities_and_uses_name_real_operations() -> None:
     assert use_of("deleteFlow") is None
 
 
-def test_the_uses_are_what_the_rooms_ask_for() -> None:
+def test_the_uses_are_what_the_rooms_call() -> None:
     """Every operation id in the rooms that talk to a workspace has its use, and no other has.
 
     What starts a run is named there because it must not be sent twice; people call it, not we.

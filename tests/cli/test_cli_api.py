@@ -132,7 +132,7 @@ async def test_a_run_that_was_started_is_not_started_again(
     assert other["flowRunId"]
 
 
-async def test_a_run_whose_fate_is_unknown_reports_how_to_go_on(
+async def test_a_run_of_unknown_fate_reports_how_to_continue(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """An answer cut in two names the execution id with which no second run starts."""
@@ -180,7 +180,7 @@ async def test_a_refusal_is_reported_with_its_details(
     assert done.err == "error: createFlow answered 400: ValidationFailed: bad:  [1m***\n"
 
 
-async def test_an_unknown_edition_asks_the_workspace(
+async def test_an_unknown_edition_is_read_from_the_workspace(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """Where the edition is not configured, the refusal adds who has the operation."""

@@ -202,7 +202,7 @@ async def test_a_rule_with_for_seconds_is_tested(past: Past) -> None:
     assert [firing["starts_at"] for firing in row["only_new"]] == ["2026-11-20T11:01:00Z"]
 
 
-async def test_schedules_are_taken_as_they_are_today(past: Past) -> None:
+async def test_schedules_are_used_as_they_are_today(past: Past) -> None:
     """A start that did not come is missed, and those that came are not."""
     schedule = ScheduleKnown(
         id="3",

@@ -183,7 +183,7 @@ def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, printe
     assert printed in problem
 
 
-def test_named_files_are_looked_for(folder: Path) -> None:
+def test_named_files_are_searched(folder: Path) -> None:
     """A certificate file must be there, and its path is made absolute."""
     (folder / "ca.pem").write_text("PEM")
     good = Path(written(folder, f'{GOOD}ca_file = "ca.pem"\n'))

@@ -89,7 +89,7 @@ def shell_output(shell: str, code: str, environment: dict[str, str], *options: s
     return done.stdout
 
 
-def test_bash_offers_what_fits(environment: dict[str, str]) -> None:
+def test_bash_completes_what_fits(environment: dict[str, str]) -> None:
     """The printed script, sourced by bash, fills in each of the words."""
     lines = [f'eval "$({NAME} completion bash)"']
     for typed, _ in TYPED:
@@ -105,7 +105,7 @@ def test_bash_offers_what_fits(environment: dict[str, str]) -> None:
     ]
 
 
-def test_fish_offers_what_fits(environment: dict[str, str]) -> None:
+def test_fish_completes_what_fits(environment: dict[str, str]) -> None:
     """The printed script, sourced by fish, completes each with its description."""
     lines = [f"{NAME} completion fish | source"]
     for typed, _ in SOME:
@@ -117,7 +117,7 @@ def test_fish_offers_what_fits(environment: dict[str, str]) -> None:
     assert "getFlowRunStatus\tGet flow run status" in output[1]
 
 
-def test_zsh_offers_what_fits(environment: dict[str, str]) -> None:
+def test_zsh_completes_what_fits(environment: dict[str, str]) -> None:
     """The printed script, evaluated by zsh, hands over each value with what it is."""
     lines = [
         "compdef() { :; }; _files() { :; }",
@@ -155,7 +155,9 @@ def test_an_unknown_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> 
     assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
 
 
-def test_a_broken_configuration_offers_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_broken_configuration_completes_nothing(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     """A key press prints no message about a file that is wrong or not there."""
     run_checks = {**environment, "COMP_WORDS": f"{NAME} runs -w ", "COMP_CWORD": "3"}
     run_checks["_DATAPREP_MONITOR_COMPLETE"] = "complete_bash"

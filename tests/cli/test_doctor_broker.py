@@ -100,7 +100,7 @@ async def test_a_broker_that_lets_us_write_nothing_fails(tmp_path: Path) -> None
         (False, False, ("ok", "warning", "ok")),
     ],
 )
-async def test_the_certificate_of_a_broker_is_judged(
+async def test_the_certificate_of_a_broker_is_checked(
     tmp_path: Path,
     certificate: tuple[Path, Path],
     *,

@@ -147,7 +147,7 @@ def _fill(workspace: Sandbox, flow_id: int) -> None:
         )
 
 
-async def test_a_real_callback_is_asked_to_come_again(tmp_path: Path) -> None:
+async def test_a_real_callback_is_answered_with_a_retry(tmp_path: Path) -> None:
     """While doctor listens in place of the daemon, nothing is accepted and then lost."""
     port = free_port()
     configuration = stage.configuration(

@@ -38,7 +38,7 @@ async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - pathlib counts as blocking, this does not
 
 
-async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
+async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
     """A daemon that holds it is reported with its process; later it is just a file."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
@@ -49,7 +49,7 @@ async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
     assert (free.outcome, "no daemon holds it" in free.found) == ("ok", True)
 
 
-async def test_a_store_in_the_wrong_place_fails(tmp_path: Path) -> None:
+async def test_a_store_in_the_wrong_folder_fails(tmp_path: Path) -> None:
     """A folder where the file should be, or a file where a folder should be."""
     (tmp_path / "file").write_text("")
     for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "is no folder")):
@@ -168,7 +168,7 @@ async def encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
         (False, False, "warning", "the certificate is not verified"),
     ],
 )
-async def test_the_certificate_of_a_workspace_is_judged(
+async def test_the_certificate_of_a_workspace_is_checked(
     tmp_path: Path,
     certificate: tuple[Path, Path],
     *,

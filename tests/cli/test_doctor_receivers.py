@@ -19,7 +19,7 @@ from tests.servers import Alertmanager, free_port
 KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
 
 
-async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
+async def test_a_real_alertmanager_accepts_the_check(tmp_path: Path) -> None:
     """An empty list is answered well, and nobody is notified of it."""
     async with (
         PostReceiver() as receiver,

@@ -154,7 +154,7 @@ async def test_a_refused_token_fails_and_is_not_shown(
     assert "the-token-itself" not in str(report)
 
 
-async def test_no_token_where_one_is_asked_for_fails(
+async def test_a_missing_token_that_is_required_fails(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A token that is missing is distinguished from one that is refused."""
@@ -248,7 +248,7 @@ async def test_the_edition_found_stands_beside_the_configured_one(
         assert f'edition = "{served}" or "auto"' in str(line.hint)
 
 
-async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
+async def test_an_edition_that_is_partly_visible_is_a_warning(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A read that fails for now proves nothing, so the edition is not certain."""
@@ -296,7 +296,7 @@ async def test_schedules_and_flows_that_nobody_shares_are_warnings(
     assert [query["flowsFilter"] for query in queries] == ["all"]
 
 
-async def test_lists_that_are_not_offered_are_no_fault(
+async def test_lists_that_are_not_served_are_no_problem(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """An edition without schedules, plans and person is reported, once each."""

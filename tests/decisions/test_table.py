@@ -30,7 +30,7 @@ def named_in(path: Path) -> set[str]:
     }
 
 
-def test_each_decision_is_held_by_tests_that_exist() -> None:
+def test_each_decision_names_tests_that_exist() -> None:
     """Renaming or removing a test of the table fails here."""
     table = rows()
     assert len(table) > 40

@@ -124,7 +124,7 @@ def with_secrets(path: Path, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("url", ["https://api.clouddataprep.com", "http://127.0.0.1:3005"])
-def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
+def test_the_daemon_accepts_its_configuration(tmp_path: Path, url: str) -> None:
     """The file and the variable that leads to a workspace, or to the sandbox, have no problem."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
@@ -139,7 +139,7 @@ def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
     assert "mosquitto" in SERVICES
 
 
-def test_prometheus_takes_its_file_and_asks_the_daemon(tmp_path: Path) -> None:
+def test_prometheus_accepts_its_file_and_scrapes_the_daemon(tmp_path: Path) -> None:
     """The checker accepts it, with the token at its place; the target is the daemon's address."""
     path = tmp_path / "prometheus.yml"
     path.write_text(with_secrets(source_of("prometheus", f"/etc/prometheus/{path.name}"), tmp_path))
@@ -148,7 +148,7 @@ def test_prometheus_takes_its_file_and_asks_the_daemon(tmp_path: Path) -> None:
     assert scrape["static_configs"] == [{"targets": ["monitor:9876"]}]
 
 
-def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
+def test_no_alert_is_notified_twice(tmp_path: Path) -> None:
     """The monitor alerts on workspaces, Prometheus on the monitor, both to one Alertmanager."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
@@ -163,7 +163,7 @@ def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
     assert rules == {"recording.yaml", "monitor.yaml"}
 
 
-def test_the_sandbox_is_there_only_when_asked_for() -> None:
+def test_the_sandbox_runs_only_on_request() -> None:
     """It belongs to a profile, shares the daemon's loopback, and listens where the guide says."""
     sandbox = SERVICES["sandbox"]
     assert sandbox["profiles"] == ["sandbox"]

@@ -44,7 +44,7 @@ def unit_settings(name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     """The checker of systemd finds no problem in the unit, once the program is there."""
     unit = tmp_path / UNIT.name
     # Any program will do: the check is only that it exists and can be run.
@@ -89,7 +89,7 @@ def test_the_container_file_is_sound() -> None:
     assert checked(SCRIPTS / "hadolint", DEPLOY / "Containerfile") == ""
 
 
-def test_prometheus_takes_its_file() -> None:
+def test_prometheus_accepts_its_file() -> None:
     """The checker of Prometheus accepts the configuration as it stands."""
     assert "SUCCESS" in checked(
         program("promtool"), "check", "config", DEPLOY / "prometheus" / "prometheus.yml"
@@ -175,7 +175,9 @@ def client(broker: Mosquitto, user: str | None) -> aiomqtt.Client:
     )
 
 
-async def test_mosquitto_lets_the_daemon_tell_and_the_reader_hear(broker: Mosquitto) -> None:
+async def test_mosquitto_lets_the_daemon_publish_and_the_reader_subscribe(
+    broker: Mosquitto,
+) -> None:
     """The broker starts with our file; the daemon publishes to the reader."""
     topic = "dataprep/v1/marketing/state"
     async with broker, client(broker, "dataprep-reader") as reader:

@@ -124,7 +124,7 @@ async def test_what_explains_something_holds_it_back(tmp_path: Path) -> None:
         assert (labels in suppressed) == is_held_back, labels
 
 
-def test_what_holds_back_and_what_is_held_back_exist() -> None:
+def test_both_sides_of_each_inhibition_exist() -> None:
     """Every rule, alert and label that an inhibition names is one that alerts really have."""
     names = {rule["alert"] for rule in rules("alert")}
     known = {*SHOWN_LABELS, "instance", "consumer"}

@@ -99,7 +99,7 @@ def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_queries_ask_only_for_what_is_there(expression: str) -> None:
+def test_queries_use_only_existing_series(expression: str) -> None:
     """Each metric is one of ours or recorded from ours, and has the labels that are used."""
     query = read(plain(expression))
     assert query.metrics
@@ -138,7 +138,7 @@ def labels_of(name: str) -> set[str]:
     return {*level, *series().get(name, ()), *TARGET_LABELS}
 
 
-def test_panels_have_their_places_and_say_what_they_show() -> None:
+def test_panels_have_a_position_and_a_description() -> None:
     """None overlaps another or the edge; ids are unique, titles and descriptions present."""
     occupied: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:

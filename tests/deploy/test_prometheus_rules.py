@@ -37,14 +37,14 @@ def name_of(rule: Any) -> str:
 
 
 @pytest.mark.parametrize("path", RULES, ids=name_of)
-def test_promtool_takes_the_rules(path: Path) -> None:
+def test_promtool_accepts_the_rules(path: Path) -> None:
     """Expressions, labels and templates are valid, and no rule is there twice."""
     output = checked(program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", path)
     assert "SUCCESS" in output
 
 
 @pytest.mark.parametrize("path", RULE_TESTS, ids=name_of)
-def test_rules_do_what_their_tests_say(path: Path) -> None:
+def test_rules_pass_their_tests(path: Path) -> None:
     """Fed with samples, each rule fires, stays quiet and records as written down."""
     assert "SUCCESS" in checked(program("promtool"), "test", "rules", path)
 
@@ -58,7 +58,7 @@ def test_prometheus_finds_all_rules() -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=name_of)
-def test_each_alert_is_seen_to_fire_and_to_be_quiet(rule: dict[str, Any]) -> None:
+def test_each_alert_is_tested_firing_and_quiet(rule: dict[str, Any]) -> None:
     """There is a moment at which it fires and one before or after at which it does not."""
     moments = [
         moment
@@ -81,7 +81,7 @@ def test_each_recorded_rule_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize("rule", [*ALERTS, *RECORDS], ids=name_of)
-def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
+def test_rules_use_only_existing_series(rule: dict[str, Any]) -> None:
     """Each metric is ours or recorded from ours, has the labels used, and their values."""
     query = read(rule["expr"])
     assert query.metrics
@@ -90,7 +90,7 @@ def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", RECORDS, ids=name_of)
-def test_names_of_records_say_what_they_are(rule: dict[str, Any]) -> None:
+def test_names_of_records_follow_the_convention(rule: dict[str, Any]) -> None:
     """level:metric:operations, where the level is the labels that are left."""
     level, metric, operations = rule["record"].split(":")
     groupings = read(rule["expr"]).groupings - {"le"}
@@ -100,7 +100,7 @@ def test_names_of_records_say_what_they_are(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=name_of)
-def test_each_alert_says_what_an_operator_needs(rule: dict[str, Any]) -> None:
+def test_each_alert_has_what_an_operator_needs(rule: dict[str, Any]) -> None:
     """It has a severity, two sentences, and its section of the runbooks."""
     assert re.fullmatch(r"Dataprep[A-Z][A-Za-z]+", rule["alert"])
     assert Severity(rule["labels"]["severity"])
@@ -129,7 +129,7 @@ def test_parts_of_the_monitor_are_called_as_it_calls_them() -> None:
     }
 
 
-def test_each_of_our_rules_is_told_by_prometheus_or_known_not_to_be() -> None:
+def test_each_of_our_rules_has_a_prometheus_alert_or_is_exempt() -> None:
     """A rule that is added is not forgotten here."""
     covered = {RuleKind(kind) for rule in ALERTS if (kind := rule["labels"].get("rule"))}
     assert covered | WITHOUT_PROMETHEUS_ALERT == set(RuleKind)

@@ -79,7 +79,7 @@ def test_a_usual_budget_rests_no_longer_than_is_set() -> None:
     assert wait_after_reads(120, reads=20) < 5
 
 
-async def test_a_right_withdrawn_for_a_while_is_asked_for_again(
+async def test_a_right_withdrawn_for_a_while_is_tried_again(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Within a minute, then less and less often, at least four times an hour."""
@@ -133,7 +133,7 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
     assert plan_run.pipeline == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
 
 
-async def test_a_plan_that_ran_in_the_same_second_is_not_taken_for_another(
+async def test_a_plan_that_ran_in_the_same_second_is_not_confused(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """A plan that shows another run as its latest does not fit by its time."""

@@ -222,7 +222,7 @@ async def test_a_renewal_is_logged_in_one_line(
         ("getConnectionStatus", Capability.READ_CONNECTIONS),
     ],
 )
-async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
+async def test_what_is_no_harmless_read_is_probed_harmlessly(
     followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
 ) -> None:
     """A probe never reports it as back while it is gone, and creates or deletes nothing."""

@@ -211,7 +211,7 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     assert scene.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
 
-async def test_job_records_that_never_come_are_not_asked_for_for_ever(
+async def test_job_records_that_never_come_are_not_requested_for_ever(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A day after the end nobody waits for them any more, so the line cannot fill with such."""

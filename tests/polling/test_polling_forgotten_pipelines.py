@@ -130,7 +130,7 @@ async def test_what_a_schedule_names_stays(
     assert is_known(scene)
 
 
-async def test_where_no_inventory_is_offered_nothing_is_forgotten(
+async def test_without_an_inventory_nothing_is_forgotten(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What runs have named is all there is to know then."""

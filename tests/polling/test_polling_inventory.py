@@ -126,7 +126,7 @@ async def test_a_connection_that_goes_down_is_published_once(
     assert await reading.changes() == [("connection:7", "up", "down")]
 
 
-async def test_a_connection_that_cannot_be_judged_is_left_out(
+async def test_a_connection_without_a_result_is_left_out(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
     """Forbidden, deleted meanwhile or failing for now: not shown, and no change when it is back.
@@ -265,7 +265,7 @@ async def test_connections_are_opened_only_when_switched_on(scene: Scene) -> Non
         (Edition.RL, {"objects", "connections", "configuration", "tokens", "profiles"}),
     ],
 )
-async def test_only_what_the_edition_offers_is_asked_for(
+async def test_only_what_the_edition_serves_is_read(
     unbegun: Scene, edition: Edition, names: set[str]
 ) -> None:
     """Each edition has its own of them; nothing else is ever sent."""

@@ -37,7 +37,7 @@ def shown(configuration: dict[str, Any], *secret_names: str) -> dict[str, str]:
     value=st.text(alphabet="qzjxkvw", min_size=8, max_size=30),
     depth=st.integers(0, 2),
 )
-def test_no_secret_is_held_or_shown_under_any_name(
+def test_no_secret_is_kept_or_shown_under_any_name(
     word: str, before: str, behind: str, value: str, depth: int
 ) -> None:
     """Neither the text nor a part of it, however the name is written or nested."""
@@ -131,7 +131,7 @@ def test_a_secret_is_compared_without_being_kept() -> None:
         max_leaves=30,
     )
 )
-def test_any_settings_can_be_judged(value: Any) -> None:
+def test_any_settings_can_be_masked(value: Any) -> None:
     """Whatever a workspace answers, each setting comes out bounded."""
     settings = tracked_settings({"one": value}, secret_names=("x",), salt=SALT)
     assert all(

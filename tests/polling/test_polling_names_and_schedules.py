@@ -179,7 +179,7 @@ async def test_a_flow_has_its_folders_name_and_its_owner(
     assert workspace.count("folders") == 1
 
 
-async def test_folders_are_asked_for_only_where_they_are_needed(
+async def test_folders_are_read_only_where_they_are_needed(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """No flow in a folder: no list of folders. No such list: the id stands for the name."""

@@ -110,7 +110,7 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
     assert "900" not in {pipeline.id for pipeline in scene.live_state.view.pipelines()}
 
 
-async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(
+async def test_a_plan_that_cannot_be_read_yet_delays_the_run(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """It waits while that may pass, though not for ever, and holds up no other."""

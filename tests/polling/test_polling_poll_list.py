@@ -21,7 +21,7 @@ async def test_every_poll_is_declared_once(scene: Scene) -> None:
     assert {"changes", "plan_children", "refetch_queue", "specification", "tokens"} <= set(names)
 
 
-async def test_a_poll_that_asked_nothing_is_not_logged_as_recovered(scene: Scene) -> None:
+async def test_a_poll_without_a_request_is_not_logged_as_recovered(scene: Scene) -> None:
     """After a failure only an attempt that sent a request shows that the poll recovered."""
     results: list[bool | TryLaterError] = [TryLaterError("not now"), False, False, True]
 

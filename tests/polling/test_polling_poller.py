@@ -215,7 +215,7 @@ async def test_in_pc_the_reason_names_why_nothing_is_followed(
     assert workspace.count("jobGroups/.*") == 0
 
 
-async def test_a_refused_list_is_asked_ever_less(live: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_refused_list_is_requested_ever_less(live: Scene, workspace: TinyWorkspace) -> None:
     """A poll that is refused goes on, slowly, and the others go on at their own pace."""
     workspace.faults["schedules"] = FORBIDDEN
     async with running(live.poller()):

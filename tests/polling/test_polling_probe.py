@@ -11,7 +11,7 @@ from monitor.catalogue.operations import Edition, operations
 from monitor.model.errors import NotAvailableError, UnauthorizedError, WorkspaceUnreachableError
 from monitor.model.events import WorkspaceEvent
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.discovery.probe import Proof, judge, probe
+from monitor.polling.discovery.probe import Proof, infer_edition, probe
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
@@ -56,7 +56,7 @@ def test_reads_find_the_edition_whatever_the_document_shows(
     proof = Proof(found=reads_of(edition), refused=READS - reads_of(edition))
     specification = document(served) if served is not None else frozenset()
 
-    assert judge(proof, specification)[0] is edition
+    assert infer_edition(proof, specification)[0] is edition
 
 
 @pytest.mark.parametrize("lost", sorted(READS))
@@ -70,13 +70,13 @@ def test_the_loss_of_one_read_is_no_other_edition(
     specification = document(served) if served is not None else frozenset()
 
     proof = Proof(found=found, refused=READS - found)
-    assert judge(proof, specification, before=edition)[0] is edition
+    assert infer_edition(proof, specification, before=edition)[0] is edition
 
 
 def test_what_no_edition_has_together_is_open() -> None:
     """Reads that no edition serves together give the edition ``open`` and a reason."""
     found = frozenset({"getCurrentPerson", "listUserDefinedFunctions"})
-    edition, reason = judge(Proof(found=found, refused=READS - found), document(Edition.RL))
+    edition, reason = infer_edition(Proof(found=found, refused=READS - found), document(Edition.RL))
 
     assert edition is Edition.OPEN
     assert "getCurrentPerson, listUserDefinedFunctions" in reason
@@ -88,13 +88,13 @@ def test_the_document_breaks_a_tie(edition: Edition) -> None:
     found = reads_of(Edition.PL) & reads_of(Edition.RL)
     proof = Proof(found=found, refused=READS - found)
 
-    assert judge(proof, document(edition))[0] is edition
+    assert infer_edition(proof, document(edition))[0] is edition
 
 
 def test_with_no_read_at_all_the_document_decides() -> None:
     """A token without rights leaves the document as the only hint, and the reason names it."""
     proof = Proof(found=frozenset(), refused=READS)
-    edition, reason = judge(proof, document(Edition.LE))
+    edition, reason = infer_edition(proof, document(Edition.LE))
 
     assert edition is Edition.LE
     assert "no read succeeded" in reason

@@ -111,7 +111,7 @@ async def test_what_fails_for_now_is_read_next_time(
     assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
 
 
-async def test_an_operation_that_is_lost_is_not_taken_for_a_missing_profile(
+async def test_a_lost_operation_is_no_missing_profile(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
     """The poll fails, so that the capability goes; with it goes what is shown."""
@@ -140,7 +140,7 @@ async def test_what_was_forgotten_is_read_again(
     assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
 
 
-async def test_a_name_that_lists_leave_out_is_asked_for_once(
+async def test_a_name_that_lists_leave_out_is_read_once(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
     """An output goes by its recipe's name; where that cannot be had, its figures are shown."""
@@ -167,7 +167,7 @@ async def test_a_name_that_lists_leave_out_is_asked_for_once(
     assert workspace.count("jobGroups/3") == 0
 
 
-async def test_a_round_costs_a_bounded_number_of_requests(
+async def test_a_poll_costs_a_bounded_number_of_requests(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """The next cycles read the others, each once."""

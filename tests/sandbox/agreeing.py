@@ -48,7 +48,7 @@ class Thing:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a kind is asked for. ``make`` is the body of a new one, told its parent and inputs."""
+    """How a kind is requested. ``make`` gives the body of a new one from its parent and inputs."""
 
     path: str
     make: Callable[[str, Thing | None, Mapping[type[Record], Thing]], Json]
@@ -70,9 +70,9 @@ class Shape:
 
     @property
     def shows_deleted(self) -> bool:
-        """True where reading offers ``includeDeleted``."""
-        found = find("GET", f"{self.path}/1{self.read}")
-        return found is not None and "includeDeleted" in found[0].query
+        """True where reading has ``includeDeleted``."""
+        match = find("GET", f"{self.path}/1{self.read}")
+        return match is not None and "includeDeleted" in match[0].query
 
     def count_in(self, body: Json) -> int:
         """Return how many an answer counts."""
@@ -214,7 +214,7 @@ class Expected:
         ]
 
     def sees(self, person: int, thing: Thing) -> bool:
-        """True where a person finds a thing, if the list is asked for all that they see."""
+        """True where a list of all that a person sees shows the thing."""
         if thing.kind is ImportedDataset and thing.owner != person:
             readers = [recipe for recipe in self.live(Recipe) if thing in recipe.uses]
             return any(self.sees(person, reader) for reader in readers)
@@ -228,11 +228,11 @@ class Expected:
 
     def listed(self, kind: type[Record], person: int) -> set[int]:
         """Return the ids that a list shows to a person."""
-        return {other_kind.id for other_kind in self.live(kind) if self.sees(person, other_kind)}
+        return {thing.id for thing in self.live(kind) if self.sees(person, thing)}
 
     def owned(self, kind: type[Record], person: int) -> set[int]:
         """Return the ids of what is a person's own."""
-        return {other_kind.id for other_kind in self.live(kind) if other_kind.owner == person}
+        return {thing.id for thing in self.live(kind) if thing.owner == person}
 
     def filed(self, folder: Thing) -> set[int]:
         """Return the ids of the flows in a folder."""
@@ -245,7 +245,7 @@ class Expected:
             if other_thing.parent is thing and not other_thing.is_deleted:
                 yield from self.parts_of(other_thing)
 
-    def is_held(self, thing: Thing) -> bool:
+    def is_referenced(self, thing: Thing) -> bool:
         """True where something that would stay holds it, or a part of it."""
         doomed = set(self.parts_of(thing))
         holders = [
@@ -276,7 +276,7 @@ class Expected:
 
 def tally(things: Iterable[Thing]) -> dict[str, int]:
     """Return how many there are of each kind."""
-    found: dict[str, int] = {}
+    match: dict[str, int] = {}
     for thing in things:
-        found[thing.kind.__name__] = found.get(thing.kind.__name__, 0) + 1
-    return found
+        match[thing.kind.__name__] = match.get(thing.kind.__name__, 0) + 1
+    return match

@@ -36,7 +36,7 @@ class Bench:
     engine: Engine
 
     def flow(self, *upstreams: tuple[int, ...], name: str = "flow") -> Flow:
-        """Make a flow with one recipe for each argument: the places of those it builds upon."""
+        """Make a flow with one recipe for each argument: the positions of those it builds upon."""
         flow = self.world.create(Flow, by=ANYBODY, name=name)
         recipes: list[Recipe] = []
         for upstream in upstreams:
@@ -56,7 +56,7 @@ class Bench:
         return self.world.recipes_of(self.flow(()).id)[0]
 
     def plan(self, *flows: Flow, edges: tuple[tuple[int, int, str], ...] = ()) -> Plan:
-        """Make a plan of flow nodes, with edges between their places."""
+        """Make a plan of flow nodes, with edges between their positions."""
         plan = self.world.create(Plan, by=ANYBODY, name="plan")
         nodes = [
             self.world.create(

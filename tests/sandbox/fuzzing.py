@@ -1,4 +1,4 @@
-"""Lets schemathesis ask a sandbox whatever its own specification allows, and judge the answers.
+"""Lets schemathesis send a sandbox all that its specification allows, and check the answers.
 
 ``python -m tests.sandbox.fuzzing RL --examples 100`` does it at length, for one edition.
 """
@@ -122,7 +122,7 @@ async def fuzz(
 
 
 async def _run(workspace: Workspace, known: bytes, *options: str) -> Report:
-    with TemporaryDirectory() as folder:  # it keeps notes where it runs
+    with TemporaryDirectory() as folder:  # it writes files where it runs
         return await _process(folder, workspace, known, *options)
 
 
@@ -157,7 +157,7 @@ async def _process(folder: str, workspace: Workspace, known: bytes, *options: st
 
 
 def main() -> int:
-    """Fuzz one edition and show what schemathesis says."""
+    """Fuzz one edition and show the output of schemathesis."""
     parser = argparse.ArgumentParser()
     parser.add_argument("edition", type=Edition)
     parser.add_argument("--examples", type=int, default=50)

@@ -102,7 +102,7 @@ class Workspace:
     session: aiohttp.ClientSession
     token: str = OWNER_TOKEN
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -113,7 +113,7 @@ class Workspace:
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
     ) -> Answer:
-        """Send one request as the owner, or as whose ``token`` it is ("" sends none)."""
+        """Send one request as the owner, or as the owner of ``token`` ("" sends none)."""
         token = self.token if token is None else token
         authorization = {"Authorization": f"Bearer {token}"} if token else {}
         data = msgspec.json.encode(body) if body is not None else content
@@ -130,11 +130,11 @@ class Workspace:
             )
 
     async def get(self, path: str, **query: str) -> Answer:
-        return await self.ask("GET", path, query=query)
+        return await self.request("GET", path, query=query)
 
     async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
         names = {name.replace("_", "-"): text for name, text in headers.items()}
-        return await self.ask("POST", path, body=body, headers=names)
+        return await self.request("POST", path, body=body, headers=names)
 
     def job_group(
         self,
@@ -144,7 +144,7 @@ class Workspace:
         by: Person | None = None,
         profiling: bool = False,
     ) -> JobGroup:
-        """Put a job group into the world, in the state that is wanted."""
+        """Put a job group into the world, in the given state."""
         started = self.engine.start_job_group(
             recipe or self.things.clean,
             by=(by or self.things.owner).id,

@@ -1,4 +1,4 @@
-"""Packages as the tests send and look at them."""
+"""Packages as the tests send and compare them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LINKS: Mapping[str, tuple[str, ...]] = {
     "dataset_ids": ("importeddatasets",),
     "function_ids": ("userdefinedfunctions",),
 }
-# They tell when and where, not what.
+# They show when and where, not what.
 STAMPS = ("id", "created_at", "updated_at")
 ZIP = {"Content-Type": "application/zip"}
 
 
 async def send(workspace: Workspace, path: str, content: bytes, **query: str) -> Answer:
     """Send a package to an import."""
-    return await workspace.ask("POST", path, content=content, headers=ZIP, query=query)
+    return await workspace.request("POST", path, content=content, headers=ZIP, query=query)
 
 
 async def fetch(workspace: Workspace, path: str, **query: str) -> bytes:
@@ -85,15 +85,15 @@ def changed(content: bytes, **tables: Any) -> bytes:
 
 
 def meaning(content: bytes) -> Tables:
-    """Return what a package says, with places in tables instead of ids."""
+    """Return the content of a package, with positions in tables instead of ids."""
     tables = {
         name: sorted(rows, key=lambda row: int(row["id"]))
         for name, rows in tables_of(content).items()
     }
-    places = {
-        (name, row["id"]): f"{name}[{place}]"
+    positions = {
+        (name, row["id"]): f"{name}[{position}]"
         for name, rows in tables.items()
-        for place, row in enumerate(rows)
+        for position, row in enumerate(rows)
     }
 
     def placed(attribute: str, value: Any) -> Any:
@@ -101,7 +101,9 @@ def meaning(content: bytes) -> Tables:
             return value
         if isinstance(value, list):
             return [placed(attribute, item) for item in value]
-        return next(places[name, value] for name in LINKS[attribute] if (name, value) in places)
+        return next(
+            positions[name, value] for name in LINKS[attribute] if (name, value) in positions
+        )
 
     return {
         name: [

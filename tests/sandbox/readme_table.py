@@ -76,8 +76,8 @@ def _row(operation: Operation, served: dict[tuple[str, Edition], Finding]) -> st
 
 def _does(operation: Operation) -> str:
     handler = HANDLERS.get(operation.operation_id)
-    says = inspect.getdoc(handler) if handler is not None else None
-    first, _, _ = (says or operation.name).partition("\n\n")
+    docstring = inspect.getdoc(handler) if handler is not None else None
+    first, _, _ = (docstring or operation.name).partition("\n\n")
     return " ".join(first.split()).rstrip(".").replace("``", "`").replace("|", "\\|")
 
 
@@ -92,7 +92,7 @@ def _answer(operation: Operation, status: int) -> str:
 def _assumptions() -> Iterator[str]:
     for assumption in ASSUMPTIONS:
         where = _where(assumption)
-        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.says}'
+        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.text}'
 
 
 def _where(assumption: Assumption) -> str:

@@ -13,7 +13,7 @@ DESCRIBED = frozenset({"RunJobResponse", "JobGroupProfile", "OpenApiSpecResponse
 
 
 def is_undescribed(operation: Operation) -> bool:
-    """True for operations whose body, path or answer nothing public tells."""
+    """True for operations whose body, path or answer has no public description."""
     known = public_models().keys() | DESCRIBED
     return operation.assigned or bool({operation.request, operation.response} - known - {None})
 
@@ -28,12 +28,12 @@ def test_assumptions_name_operations() -> None:
         if times > 1
     ] == []
     for assumption in ASSUMPTIONS:
-        assert assumption.says.endswith("."), assumption.key
+        assert assumption.text.endswith("."), assumption.key
         assert set(assumption.operations) <= ids, assumption.key
 
 
 def test_what_is_not_described_is_assumed() -> None:
-    """An operation without public description says what was assumed."""
+    """An operation without public description documents what was assumed."""
     assert [
         operation.operation_id
         for operation in operations()

@@ -16,13 +16,13 @@ IDLE, REGION, PASSWORD = "session.idleMinutes", "dataflow.defaultRegion", "mail.
 
 
 async def save(workspace: Workspace, *changes: Any, token: str = ADMIN_TOKEN) -> Answer:
-    return await workspace.ask(
+    return await workspace.request(
         "PATCH", CONFIGURATION, body={"configuration": list(changes)}, token=token
     )
 
 
 async def reset(workspace: Workspace, *keys: Any, token: str = ADMIN_TOKEN) -> Answer:
-    return await workspace.ask("POST", RESET, body={"settings": list(keys)}, token=token)
+    return await workspace.request("POST", RESET, body={"settings": list(keys)}, token=token)
 
 
 async def test_a_new_workspace_has_the_defaults_of_its_schema() -> None:
@@ -42,7 +42,7 @@ async def test_a_new_workspace_has_the_defaults_of_its_schema() -> None:
 
 
 async def test_what_is_saved_is_read_until_it_is_reset() -> None:
-    """By the current workspace and by its id alike; the reset tells how many were saved."""
+    """By the current workspace and by its id alike; the reset returns how many were saved."""
     async with open_workspace() as workspace:
         saved = await save(
             workspace, {"key": IDLE, "value": 30}, {"key": REGION, "value": "europe-west3"}
@@ -95,7 +95,7 @@ async def test_only_administrators_change_and_read_secrets() -> None:
         refused.append(await reset(workspace, PASSWORD, token=workspace.token))
         await save(workspace, change)
         owner = await workspace.get(CONFIGURATION)
-        admin = await workspace.ask("GET", CONFIGURATION, token=ADMIN_TOKEN)
+        admin = await workspace.request("GET", CONFIGURATION, token=ADMIN_TOKEN)
         schema = await workspace.get(SCHEMA)
 
     assert all(item.is_refused(403, "AccessControlException") for item in refused)

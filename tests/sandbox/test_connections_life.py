@@ -1,4 +1,4 @@
-"""Tests of connections: who sees them, what they never tell, and what they can be asked."""
+"""Tests of connections: who sees them, what they never reveal, and what they answer."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ async def test_a_connection_lives_and_dies(workspace: Workspace) -> None:
     assert made["id"] in (await workspace.get("/v4/connections")).ids
     assert (await workspace.get("/v4/connections/count")).body == {"count": before + 1}
 
-    assert (await workspace.ask("DELETE", path)).status == 204
+    assert (await workspace.request("DELETE", path)).status == 204
     for suffix in ("", "/status"):
         gone = await workspace.get(path + suffix)
         assert gone.is_refused(404, "DataNotFoundException", str(made["id"]))
     assert (await workspace.get("/v4/connections/count")).body == {"count": before}
 
 
-async def test_no_answer_tells_a_secret(workspace: Workspace) -> None:
+async def test_no_answer_reveals_a_secret(workspace: Workspace) -> None:
     """Credentials are shown without what only their owner knows, wherever a connection is."""
     made = await make(workspace, isGlobal=True)
     dataset = await workspace.post(
@@ -90,17 +90,19 @@ async def test_others_see_global_connections_only(workspace: Workspace) -> None:
     own = (await make(workspace))["id"]
     everybodys = (await make(workspace, isGlobal=True))["id"]
 
-    async def seen(token: str, **query: str) -> set[int]:
-        answer = await workspace.ask("GET", "/v4/connections", token=token, query=query)
-        counted = await workspace.ask("GET", "/v4/connections/count", token=token, query=query)
+    async def visible_to(token: str, **query: str) -> set[int]:
+        answer = await workspace.request("GET", "/v4/connections", token=token, query=query)
+        counted = await workspace.request("GET", "/v4/connections/count", token=token, query=query)
         assert counted.body["count"] == len(answer.ids)
         return {own, everybodys} & set(answer.ids)
 
-    assert await seen(COLLEAGUE_TOKEN) == {everybodys}
-    assert await seen(ADMIN_TOKEN) == {own, everybodys}
-    assert await seen(workspace.token, sharedRole="owner") == {own, everybodys}
-    assert await seen(COLLEAGUE_TOKEN, sharedRole="owner") == set()
-    refused = await workspace.ask("DELETE", f"/v4/connections/{everybodys}", token=COLLEAGUE_TOKEN)
+    assert await visible_to(COLLEAGUE_TOKEN) == {everybodys}
+    assert await visible_to(ADMIN_TOKEN) == {own, everybodys}
+    assert await visible_to(workspace.token, sharedRole="owner") == {own, everybodys}
+    assert await visible_to(COLLEAGUE_TOKEN, sharedRole="owner") == set()
+    refused = await workspace.request(
+        "DELETE", f"/v4/connections/{everybodys}", token=COLLEAGUE_TOKEN
+    )
     assert refused.is_refused(403, "AccessControlException", "connection")
 
 
@@ -141,7 +143,7 @@ async def test_the_list_of_connections_obeys_its_query(
         workspace.world.connections.forget(connection.id)
     for name, port in (("a", 20), ("b", 10), ("c", 30), ("gone", 40)):
         made = await make(workspace, name=name, port=port, host=f"host-{name}")
-    await workspace.ask("DELETE", f"/v4/connections/{made['id']}")
+    await workspace.request("DELETE", f"/v4/connections/{made['id']}")
 
     listed = await workspace.get(
         "/v4/connections", fields="name;creator", embed="creator", includeCount="true", **query
@@ -195,13 +197,13 @@ async def test_a_used_connection_stays(workspace: Workspace) -> None:
     publishing = workspace.world.publications.get(4501)
     assert publishing is not None
 
-    refused = await workspace.ask("DELETE", f"/v4/connections/{made['id']}")
-    published = await workspace.ask("DELETE", f"/v4/connections/{publishing.connection_id}")
+    refused = await workspace.request("DELETE", f"/v4/connections/{made['id']}")
+    published = await workspace.request("DELETE", f"/v4/connections/{publishing.connection_id}")
 
     assert refused.is_refused(400, "ValidationFailed", f"importedDataset {dataset.id}")
     assert published.is_refused(400, "ValidationFailed", "publication")
     workspace.world.delete(dataset)
-    assert (await workspace.ask("DELETE", f"/v4/connections/{made['id']}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/connections/{made['id']}")).status == 204
 
 
 async def test_a_bucket_is_one_of_the_parameters(workspace: Workspace) -> None:

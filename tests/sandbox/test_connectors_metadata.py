@@ -49,7 +49,7 @@ async def test_overrides_add_up_until_they_are_deleted(workspace: Workspace) -> 
     kept = (await workspace.get(f"{PATH}/overrides")).body
     assert kept == {**CHANGE, "publishMetadata": {"publishMethod": "direct"}}
     for _ in range(2):
-        assert (await workspace.ask("DELETE", f"{PATH}/overrides")).status == 204
+        assert (await workspace.request("DELETE", f"{PATH}/overrides")).status == 204
     assert (await workspace.get(PATH)).body == (await workspace.get(f"{PATH}/defaults")).body
 
 

@@ -1,4 +1,4 @@
-"""Tests of imported datasets: the forms of data, changes, copies, places in flows."""
+"""Tests of imported datasets: the forms of data, changes, copies, links to flows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATASETS = "/v4/importedDatasets"
 
 
 def parameter(key: str, *, index: int, of: str = "path") -> dict[str, Any]:
-    """Return a run parameter that puts ``eu`` into a text unless a run says otherwise."""
+    """Return a run parameter that puts ``eu`` into a text unless a run overrides it."""
     return {
         "type": of,
         "overrideKey": key,
@@ -44,7 +44,7 @@ async def make(workspace: Workspace, **body: Any) -> dict[str, Any]:
     return found
 
 
-async def test_a_file_is_told_by_its_address(workspace: Workspace) -> None:
+async def test_a_file_is_shown_by_its_address(workspace: Workspace) -> None:
     """The body that Airflow's hook sends makes a file; reading it gives the same again."""
     made = await make(workspace, uri="gs://in/folder/sales.csv", name="sales")
 
@@ -151,16 +151,16 @@ async def test_changes_answer_the_whole_dataset(
     )
     path = f"{DATASETS}/{file['id']}"
 
-    patched = await workspace.ask("PATCH", path, body={"name": "b", "path": "/never"})
-    moved = await workspace.ask("PUT", path, body={"path": "c/d.csv", "id": file["id"]})
-    other = await workspace.ask("PUT", f"{DATASETS}/{table['id']}", body={"tableName": "u"})
-    asked = await workspace.ask("PUT", f"{DATASETS}/{table['id']}", body={"raw": "select 1"})
+    patched = await workspace.request("PATCH", path, body={"name": "b", "path": "/never"})
+    moved = await workspace.request("PUT", path, body={"path": "c/d.csv", "id": file["id"]})
+    other = await workspace.request("PUT", f"{DATASETS}/{table['id']}", body={"tableName": "u"})
+    queried = await workspace.request("PUT", f"{DATASETS}/{table['id']}", body={"raw": "select 1"})
 
     assert patched.body == {**file, "name": "b"}
     assert moved.body["uri"] == "gs://in/c/d.csv"
     assert moved.body["description"] == "first"
     assert (other.body["jdbcPath"], other.body["jdbcTable"]) == (["db", "public"], "u")
-    assert (asked.body["raw"], asked.body["jdbcTable"]) == (["select 1"], None)
+    assert (queried.body["raw"], queried.body["jdbcTable"]) == (["select 1"], None)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_a_bad_change_names_its_field(
     """A file does not become a table, nor one dataset another; nothing changes."""
     made = await make(workspace, uri="gs://in/a.csv")
     path = f"{DATASETS}/{made['id']}"
-    answer = await workspace.ask("PUT", path, body=body)
+    answer = await workspace.request("PUT", path, body=body)
     assert answer.is_refused(400, "ValidationFailed", named)
     assert (await workspace.get(path)).body == made
 
@@ -187,11 +187,11 @@ async def test_a_bad_change_names_its_field(
 async def test_only_its_owner_changes_a_dataset(workspace: Workspace) -> None:
     """A colleague may read it by its id, but not change, refresh or delete it."""
     path = f"{DATASETS}/{(await make(workspace, uri='gs://in/a.csv'))['id']}"
-    read = await workspace.ask("GET", path, token=COLLEAGUE_TOKEN)
+    read = await workspace.request("GET", path, token=COLLEAGUE_TOKEN)
     assert read.status == 200
     for method, suffix in (("PATCH", ""), ("DELETE", ""), ("POST", "/asyncRefreshSchema")):
         body = {"name": "mine"} if method == "PATCH" else None
-        answer = await workspace.ask(method, path + suffix, token=COLLEAGUE_TOKEN, body=body)
+        answer = await workspace.request(method, path + suffix, token=COLLEAGUE_TOKEN, body=body)
         assert answer.is_refused(403, "AccessControlException", "importedDataset")
 
 
@@ -209,7 +209,7 @@ async def test_a_dataset_in_a_flow_is_among_its_inputs(workspace: Workspace) -> 
     assert first.body["flow"] == {"id": things.orders.id}
     assert first.body["wrangled"] is False
     assert dataset_id in {input_.id for input_ in inputs_of(workspace.world, things.orders.id)}
-    assert (await workspace.ask("DELETE", f"{DATASETS}/{dataset_id}")).status == 204
+    assert (await workspace.request("DELETE", f"{DATASETS}/{dataset_id}")).status == 204
     assert list(workspace.world.shelf(DatasetNode).live()) == []
 
 
@@ -227,9 +227,11 @@ async def test_a_copy_is_the_callers_own(workspace: Workspace) -> None:
     made = await make(workspace, uri="gs://in/a.csv", description="first")
     path = f"{DATASETS}/{made['id']}"
 
-    named = await workspace.ask("POST", f"{path}/copy", body={"name": "b"}, token=COLLEAGUE_TOKEN)
+    named = await workspace.request(
+        "POST", f"{path}/copy", body={"name": "b"}, token=COLLEAGUE_TOKEN
+    )
     unnamed = await workspace.post(f"{path}/copy")
-    await workspace.ask("DELETE", path)
+    await workspace.request("DELETE", path)
 
     assert named.status == unnamed.status == 201
     assert named.body["creator"] == {"id": workspace.things.colleague.id}
@@ -256,26 +258,26 @@ async def test_a_read_dataset_stays(workspace: Workspace) -> None:
     """A recipe holds what it reads; when its flow is gone, so is the hold."""
     dataset = next(workspace.world.imported_datasets.live())
     path = f"{DATASETS}/{dataset.id}"
-    refused = await workspace.ask("DELETE", path)
+    refused = await workspace.request("DELETE", path)
     assert refused.is_refused(400, "ValidationFailed", "wrangledDataset 1201")
     workspace.world.delete(workspace.things.clean)
-    assert (await workspace.ask("DELETE", path)).status == 204
+    assert (await workspace.request("DELETE", path)).status == 204
     assert isinstance(dataset, ImportedDataset)
 
 
-async def test_those_with_access_are_told_on_demand(workspace: Workspace) -> None:
+async def test_those_with_access_are_shown_on_demand(workspace: Workspace) -> None:
     """The owner comes first, then people who see a flow that reads it."""
     things = workspace.things
     workspace.world.update(things.orders, shared_with=frozenset({things.colleague.id}))
     path = f"{DATASETS}/{next(workspace.world.imported_datasets.live()).id}"
 
     plain = await workspace.get(path)
-    told = await workspace.get(path, includeAssociatedSubjects="true")
+    answer = await workspace.get(path, includeAssociatedSubjects="true")
 
     assert "associatedSubjects" not in plain.body
     assert [
         (associatedsubject["subjectId"], associatedsubject["role"])
-        for associatedsubject in told.body["associatedSubjects"]
+        for associatedsubject in answer.body["associatedSubjects"]
     ] == [
         (things.owner.id, "owner"),
         (things.colleague.id, "readOnly"),
@@ -283,7 +285,7 @@ async def test_those_with_access_are_told_on_demand(workspace: Workspace) -> Non
 
 
 async def test_making_datasets_has_a_quota(workspace: Workspace) -> None:
-    """The forty-first request of a minute is 429, as the catalogue says."""
+    """The forty-first request of a minute is 429, as the catalogue states."""
     answers = [
         await workspace.post(DATASETS, {"name": f"{n}", "uri": "gs://in/a.csv"}) for n in range(41)
     ]
@@ -292,7 +294,7 @@ async def test_making_datasets_has_a_quota(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "usual", "asked"),
+    ("body", "usual", "overridden"),
     [
         ({"uri": "gs://in/.csv"}, "gs://in/eu.csv", "gs://in/us.csv"),
         (
@@ -302,8 +304,8 @@ async def test_making_datasets_has_a_quota(workspace: Workspace) -> None:
         ),
     ],
 )
-async def test_a_run_says_which_file_it_reads(
-    workspace: Workspace, body: dict[str, Any], usual: str, asked: str
+async def test_a_run_shows_which_file_it_reads(
+    workspace: Workspace, body: dict[str, Any], usual: str, overridden: str
 ) -> None:
     """The value of a dataset's parameter is its own, or the one that the run gives."""
     index = (body.get("dynamicPath") or body["uri"]).index(".csv")
@@ -317,12 +319,14 @@ async def test_a_run_says_which_file_it_reads(
         for more in ({}, {"runParameters": overrides})
     ]
 
-    told = [await workspace.get(f"/v4/jobGroups/{run.body['id']}/inputs") for run in runs]
-    assert [run.body["data"][0]["inputs"][0]["uri"] for run in told] == [usual, asked]
+    inputs = [await workspace.get(f"/v4/jobGroups/{run.body['id']}/inputs") for run in runs]
+    assert [run.body["data"][0]["inputs"][0]["uri"] for run in inputs] == [usual, overridden]
     assert made["runParameters"]["data"][0]["overrideKey"] == "region"
 
 
-async def test_a_run_says_which_query_it_asks(workspace: Workspace, connection: Connection) -> None:
+async def test_a_run_shows_which_query_it_sends(
+    workspace: Workspace, connection: Connection
+) -> None:
     """Parameters stand in queries as well."""
     query = "select * from "
     made = await make(
@@ -333,5 +337,5 @@ async def test_a_run_says_which_query_it_asks(workspace: Workspace, connection: 
     )
     workspace.world.update(workspace.things.clean, dataset_ids=(made["id"],))
     run = workspace.job_group()
-    told = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
-    assert told.body["data"][0]["inputs"][0]["query"] == ["select * from eu"]
+    answer = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
+    assert answer.body["data"][0]["inputs"][0]["query"] == ["select * from eu"]

@@ -37,14 +37,14 @@ async def shown(
     workspace: Workspace, query: Mapping[str, str], token: str | None = None
 ) -> list[tuple[str, str]]:
     """Return type and name of the listed rows, which the count agrees with."""
-    asked = {"datasetsFilter": "all", **query}
-    listed = await workspace.ask(
-        "GET", LIBRARY, query={**asked, "limit": "100", "includeCount": "true"}, token=token
+    filters = {"datasetsFilter": "all", **query}
+    listed = await workspace.request(
+        "GET", LIBRARY, query={**filters, "limit": "100", "includeCount": "true"}, token=token
     )
-    counted = await workspace.ask("GET", f"{LIBRARY}/count", query=asked, token=token)
+    counted = await workspace.request("GET", f"{LIBRARY}/count", query=filters, token=token)
     rows = [(row["type"], row["name"]) for row in listed.body["data"]]
-    known = {"ownershipFilter", "filter", "userIdFilter", "currentFlowId", "datasourceFlowId"}
-    if query.keys() <= {*known, "datasetsFilter", "schematized", "flowId"}:
+    counted_by = {"ownershipFilter", "filter", "userIdFilter", "currentFlowId", "datasourceFlowId"}
+    if query.keys() <= {*counted_by, "datasetsFilter", "schematized", "flowId"}:
         assert listed.body["count"] == counted.body["count"]
     counts = {name: sum(row == name for row, _ in rows) for name, _ in rows}
     assert {k: v for k, v in listed.body["count"].items() if v and k != "all"} == counts
@@ -93,7 +93,7 @@ async def test_the_library_shows_three_types(workspace: Workspace) -> None:
 async def test_the_library_is_narrowed(
     workspace: Workspace, query: dict[str, str], names: list[str]
 ) -> None:
-    """Each filter leaves what it says, and the count with it."""
+    """Each filter narrows the list, and the count with it."""
     assert [name for _, name in await shown(workspace, query)] == names
 
 
@@ -129,7 +129,7 @@ async def test_the_library_is_ones_own(workspace: Workspace) -> None:
 
 
 async def test_pages_and_subjects(workspace: Workspace) -> None:
-    """Pages follow each other without gaps, and who has access is told on demand."""
+    """Pages follow each other without gaps, and who has access is shown on demand."""
     pages = [
         await workspace.get(LIBRARY, datasetsFilter="all", limit="2", offset=str(offset))
         for offset in (0, 2, 4)
@@ -137,5 +137,7 @@ async def test_pages_and_subjects(workspace: Workspace) -> None:
     names = [row["name"] for page in pages for row in page.body["data"]]
     assert names == [name for _, name in await shown(workspace, {})]
     assert "count" not in pages[0].body
-    told = await workspace.get(LIBRARY, datasetsFilter="imported", includeAssociatedSubjects="true")
-    assert all(row["associatedSubjects"] for row in told.body["data"])
+    answer = await workspace.get(
+        LIBRARY, datasetsFilter="imported", includeAssociatedSubjects="true"
+    )
+    assert all(row["associatedSubjects"] for row in answer.body["data"])

@@ -45,10 +45,10 @@ class Links(RuleBasedStateMachine):
         self.runner.run(self.stack.aclose())
         self.runner.close()
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def request(self, method: str, path: str, body: Any = None) -> Answer:
         # Time passes, so that no quota is met.
         self.runner.run(self.workspace.clock.advance(30))
-        answer = self.runner.run(self.workspace.ask(method, f"/v4/{path}", body=body))
+        answer = self.runner.run(self.workspace.request(method, f"/v4/{path}", body=body))
         assert answer.status in {200, 201, 204, 400, 404}, answer.content
         return answer
 
@@ -65,32 +65,32 @@ class Links(RuleBasedStateMachine):
     def import_data(self, number: int, is_table: bool) -> None:  # noqa: FBT001 - drawn by name
         table = {"connectionId": self.pick(Connection, number), "jdbcTable": "t"}
         place = table if is_table else {"uri": "gs://in/x.csv"}
-        self.ask("POST", "importedDatasets", {"name": f"d{number}", **place})
+        self.request("POST", "importedDatasets", {"name": f"d{number}", **place})
 
     @rule(kind=SOURCES, number=PICKS, flow=PICKS)
     def make_recipe(self, kind: type[Record], number: int, flow: int) -> None:
         body = {"flow": {"id": self.pick(Flow, flow)}, "name": f"r{number}"}
-        self.ask("POST", "wrangledDatasets", {**body, **self.input(kind, number)})
+        self.request("POST", "wrangledDatasets", {**body, **self.input(kind, number)})
 
     @rule(kind=SOURCES, number=PICKS, recipe=PICKS)
     def swap(self, kind: type[Record], number: int, recipe: int) -> None:
         path = f"wrangledDatasets/{self.pick(Recipe, recipe)}/primaryInputDataset"
-        self.ask("PUT", path, self.input(kind, number))
+        self.request("PUT", path, self.input(kind, number))
 
     @rule(kind=st.sampled_from([ImportedDataset, Recipe]), number=PICKS, flow=PICKS)
     def add_to_flow(self, kind: type[Record], number: int, flow: int) -> None:
         body = {"flow": {"id": self.pick(Flow, flow)}}
-        self.ask("POST", f"{PATHS[kind]}/{self.pick(kind, number)}/addToFlow", body)
+        self.request("POST", f"{PATHS[kind]}/{self.pick(kind, number)}/addToFlow", body)
 
     @rule(number=PICKS, with_data=st.booleans())
     def copy_flow(self, number: int, with_data: bool) -> None:  # noqa: FBT001 - drawn by name
         body = {"name": f"f{number}", "copyDatasources": with_data}
         if len(list(self.workspace.world.flows.live())) < 8:
-            self.ask("POST", f"flows/{self.pick(Flow, number)}/copy", body)
+            self.request("POST", f"flows/{self.pick(Flow, number)}/copy", body)
 
     @rule(kind=st.sampled_from(list(PATHS)), number=PICKS)
     def delete(self, kind: type[Record], number: int) -> None:
-        self.ask("DELETE", f"{PATHS[kind]}/{self.pick(kind, number)}")
+        self.request("DELETE", f"{PATHS[kind]}/{self.pick(kind, number)}")
 
     def dangling(self) -> Iterator[str]:
         world = self.workspace.world
@@ -126,15 +126,15 @@ class Links(RuleBasedStateMachine):
             )
 
     @invariant()
-    def every_place_is_an_input(self) -> None:
-        """A dataset in a flow is among its inputs, and a recipe's input is told as it is kept."""
+    def every_link_is_an_input(self) -> None:
+        """A dataset in a flow is among its inputs, and a recipe's input is shown as stored."""
         world = self.workspace.world
         for node in world.shelf(DatasetNode).live():
             assert node.dataset_id in {input_.id for input_ in inputs_of(world, node.flow_id)}
         recipe = next(reversed(list(world.recipes.live())), None)
         if recipe is not None:
             path = f"wrangledDatasets/{recipe.id}/primaryInputDataset"
-            answer, primary = self.ask("GET", path), primary_of(recipe)
+            answer, primary = self.request("GET", path), primary_of(recipe)
             assert (answer.status == 404) is (primary is None)
             if primary is not None:
                 ((name, shown),) = answer.body.items()

@@ -30,7 +30,7 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 
 async def delete(workspace: Workspace, path: str, record: Record) -> None:
-    answer = await workspace.ask("DELETE", f"/v4/{path}/{record.id}")
+    answer = await workspace.request("DELETE", f"/v4/{path}/{record.id}")
     assert answer.status == 204, answer.content
 
 
@@ -38,7 +38,7 @@ def is_gone(*records: Record) -> list[bool]:
     return [record.deleted_at is not None for record in records]
 
 
-async def test_a_recipe_takes_its_outputs_and_edges(workspace: Workspace) -> None:
+async def test_deleting_a_recipe_deletes_its_outputs_and_edges(workspace: Workspace) -> None:
     """Outputs, what they write, and edges go; whoever read the recipe's result loses the link."""
     world, things = workspace.world, workspace.things
     by = things.owner.id
@@ -80,7 +80,7 @@ async def test_a_recipe_takes_its_outputs_and_edges(workspace: Workspace) -> Non
     assert node.flow_node_ids == ()
 
 
-async def test_an_output_takes_what_it_writes(workspace: Workspace) -> None:
+async def test_deleting_an_output_deletes_what_it_writes(workspace: Workspace) -> None:
     """Write settings and publications go with their output object."""
     world, things = workspace.world, workspace.things
     output = world.create(OutputObject, by=things.owner.id, recipe_id=things.clean.id)
@@ -92,11 +92,11 @@ async def test_an_output_takes_what_it_writes(workspace: Workspace) -> None:
 
 
 async def test_a_dataset_that_is_read_stays(workspace: Workspace) -> None:
-    """A dataset is held by recipes, not by its places in flows, which go with it."""
+    """Recipes protect a dataset from deletion; its links to flows go with it."""
     world, things = workspace.world, workspace.things
     read = world.imported_datasets.get(things.clean.dataset_ids[0])
     assert read is not None
-    refused = await workspace.ask("DELETE", f"/v4/importedDatasets/{read.id}")
+    refused = await workspace.request("DELETE", f"/v4/importedDatasets/{read.id}")
     assert refused.is_refused(400, "ValidationFailed", f"wrangledDataset {things.clean.id}")
     assert is_gone(read) == [False]
 
@@ -109,7 +109,7 @@ async def test_a_dataset_that_is_read_stays(workspace: Workspace) -> None:
 
 
 async def test_a_connection_in_use_stays(workspace: Workspace) -> None:
-    """A connection is held by datasets and publications; once they are gone it goes."""
+    """Datasets and publications protect a connection; without them it can be deleted."""
     world, things = workspace.world, workspace.things
     by = things.owner.id
     connection = world.create(
@@ -129,7 +129,7 @@ async def test_a_connection_in_use_stays(workspace: Workspace) -> None:
         ),
     ]
     for holder in holders:
-        refused = await workspace.ask("DELETE", f"/v4/connections/{connection.id}")
+        refused = await workspace.request("DELETE", f"/v4/connections/{connection.id}")
         assert refused.is_refused(400, "ValidationFailed", str(holder.id))
         world.delete(holder)
     await delete(workspace, "connections", connection)

@@ -49,7 +49,7 @@ PARTS_OF_JOB_GROUPS = (
     "profileResults",
 )
 EMBEDS = "embed=wrangledDataset.flow,wrangledDataset.recipe,creator,updater,flowRun,jobs"
-ROUNDS = 200
+CYCLES = 200
 
 
 async def delete_one(
@@ -66,7 +66,7 @@ async def delete_one(
 
 
 async def read_what_is_left(session: aiohttp.ClientSession, sandbox: Sandbox) -> set[int]:
-    """Read all that tells of runs whose flows, recipes and data are gone."""
+    """Read all that shows runs whose flows, recipes and data are gone."""
     world = sandbox.world
     groups, flow_runs = list(world.job_groups)[:30], list(world.flow_runs)[:10]
     plan_runs = list(world.plan_runs)[:10]
@@ -101,7 +101,7 @@ async def test_nothing_that_is_deleted_stops_the_work(seed: int) -> None:
         headers = {"Authorization": f"Bearer {sandbox.token}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             await clock.advance(120)
-            for _ in range(ROUNDS):
+            for _ in range(CYCLES):
                 statuses.add(await delete_one(session, sandbox, chance))
                 await clock.advance(chance.choice([1, 5, 20]))
             sandbox.stop_starting()

@@ -1,4 +1,4 @@
-"""Faults that stand between a caller and the workspace's answer, seen over HTTP."""
+"""Faults between a caller and the workspace's answer, observed over HTTP."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ async def workspace() -> AsyncIterator[Workspace]:
 async def waited(workspace: Workspace) -> float:
     """Return how many seconds of the handed clock an answer took, a little more at most."""
     began = workspace.clock.monotonic()
-    asked = asyncio.create_task(workspace.get(FLOWS))
-    while not asked.done():
+    request = asyncio.create_task(workspace.get(FLOWS))
+    while not request.done():
         await workspace.get("/sandbox/ledger")  # one turn of the network
         await workspace.clock.advance(0.05)
-    assert (await asked).status == 200
+    assert (await request).status == 200
     return workspace.clock.monotonic() - began
 
 
@@ -47,14 +47,14 @@ async def test_an_answer_grows_old_on_its_way(workspace: Workspace) -> None:
     """Its rows and its Date are those of the moment when it was made, not when it comes."""
     workspace.world.options.answer_latency = 60.0
     made_at = workspace.clock.now()
-    asked = asyncio.create_task(workspace.get("/v4/jobLibrary"))
+    request = asyncio.create_task(workspace.get("/v4/jobLibrary"))
     await workspace.get("/sandbox/ledger")
-    while not asked.done():
+    while not request.done():
         await workspace.get("/sandbox/ledger")
         await workspace.clock.advance(1)
         if workspace.clock.now() - made_at > timedelta(seconds=30):
             workspace.job_group()
-    answer = await asked
+    answer = await request
     assert answer.ids == []
     assert parsedate_to_datetime(answer.headers["Date"]) < made_at + timedelta(seconds=20)
     assert workspace.clock.now() >= made_at + timedelta(seconds=60)
@@ -84,7 +84,7 @@ async def test_too_many_requests(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("status", [500, 503])
 async def test_the_workspace_fails(workspace: Workspace, status: int) -> None:
-    """A failure comes in the usual envelope, and what was asked has not been done."""
+    """A failure comes in the usual envelope, and the request has had no effect."""
     setattr(workspace.world.options, f"status_{status}", 1.0)
     answer = await workspace.post(f"/v4/flows/{workspace.things.orders.id}/run")
     assert answer.status == status
@@ -102,7 +102,7 @@ async def test_something_else_answers(workspace: Workspace, name: str, status: i
 
 
 async def test_the_connection_is_dropped(workspace: Workspace) -> None:
-    """No answer comes, although what was asked has been done."""
+    """No answer comes, although the request has had its effect."""
     workspace.world.options.dropped = 1.0
     with pytest.raises(aiohttp.ClientConnectionError):
         await workspace.post(f"/v4/flows/{workspace.things.orders.id}/run")
@@ -213,11 +213,11 @@ async def test_somebody_can_act_between_requests() -> None:
     """A listener hears each request just before it is served, and may change the world."""
     sandbox = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), ManualClock())
     url = await sandbox.start()
-    heard: list[tuple[str, str]] = []
+    requests: list[tuple[str, str]] = []
     recipe = next(iter(sandbox.world.recipes))
 
     def act(operation_id: str, query: object) -> None:
-        heard.append((operation_id, str(query)))
+        requests.append((operation_id, str(query)))
         sandbox.engine.start_job_group(recipe, by=recipe.creator_id)
 
     sandbox.on_request(act)
@@ -228,5 +228,5 @@ async def test_somebody_can_act_between_requests() -> None:
             rows = (await answer.json())["data"]
     finally:
         await sandbox.stop()
-    assert heard == [("listJobLibrary", "{'runBy': 'all'}")]
+    assert requests == [("listJobLibrary", "{'runBy': 'all'}")]
     assert len(rows) == 1

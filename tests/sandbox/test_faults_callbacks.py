@@ -1,4 +1,4 @@
-"""Faults of callbacks, seen by what a real receiver gets."""
+"""Faults of callbacks, observed at a real receiver."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SECRET = {"X-Secret": "open sesame", "Content-Type": "application/json"}
 BODY = '{"id":$jobId,"status":"$jobStatus"}'
 
 
-def told(requests: list[Received]) -> list[tuple[int, str]]:
+def reported(requests: list[Received]) -> list[tuple[int, str]]:
     """Return the run and the status that each callback speaks of."""
     bodies = [msgspec.json.decode(request.body) for request in requests]
     return [(body["id"], body["status"]) for body in bodies]
 
 
-def flow_told_about(post: Post, **values: Any) -> Flow:
+def flow_with_callback(post: Post, **values: Any) -> Flow:
     flow = post.bench.flow(())
     post.task(flow.id, body=BODY, **{"headers": SECRET, **values})
     return flow
@@ -41,88 +41,88 @@ def is_signed(request: Received, key: str) -> bool:
 
 
 async def test_a_callback_is_lost() -> None:
-    """Nothing is sent, and the log says that a fault did it."""
+    """Nothing is sent, and the log names the fault."""
     async with posting(options=WorldOptions(callback_lost=1.0)) as post:
-        await post.run(flow_told_about(post))
-        await post.settled()
-        assert [item.state for item in post.deliveries.log] == [DeliveryState.LOST]
+        await post.run(flow_with_callback(post))
+        await post.until_delivered()
+        assert [delivery.state for delivery in post.deliveries.log] == [DeliveryState.LOST]
         assert post.receiver.requests == []
 
 
 async def test_a_callback_comes_twice() -> None:
-    """Both say the same."""
+    """Both report the same end."""
     async with posting(options=WorldOptions(callback_duplicate=1.0)) as post:
-        job_group = await post.run(flow_told_about(post))
-        await post.settled()
-        assert told(post.receiver.requests) == [(job_group.id, "Complete")] * 2
+        job_group = await post.run(flow_with_callback(post))
+        await post.until_delivered()
+        assert reported(post.receiver.requests) == [(job_group.id, "Complete")] * 2
 
 
 async def test_a_callback_comes_late() -> None:
     """It is on its way for so many seconds after the end."""
     options = WorldOptions(callback_late=1.0, callback_late_seconds=300.0)
     async with posting(options=options) as post:
-        job_group = await post.run(flow_told_about(post))
+        job_group = await post.run(flow_with_callback(post))
         await post.bench.clock.advance(290)
         assert post.receiver.requests == []
-        await post.settled()
-        assert told(post.receiver.requests) == [(job_group.id, "Complete")]
+        await post.until_delivered()
+        assert reported(post.receiver.requests) == [(job_group.id, "Complete")]
 
 
 async def test_callbacks_change_their_order() -> None:
     """The first is held back until the second was sent."""
     async with posting(options=WorldOptions(callback_reordered=1.0)) as post:
-        flow = flow_told_about(post)
+        flow = flow_with_callback(post)
         first = await post.run(flow)
         second = await post.run(flow)
-        await post.settled()
-        assert [item for item, _ in told(post.receiver.requests)] == [second.id, first.id]
+        await post.until_delivered()
+        assert [run_id for run_id, _ in reported(post.receiver.requests)] == [second.id, first.id]
 
 
 async def test_a_callback_that_no_other_follows_is_let_go() -> None:
     """It is held back for a minute and no longer."""
     async with posting(options=WorldOptions(callback_reordered=1.0)) as post:
-        job_group = await post.run(flow_told_about(post))
+        job_group = await post.run(flow_with_callback(post))
         await post.bench.clock.advance(50)
         assert post.receiver.requests == []
-        await post.settled()
-        assert [item for item, _ in told(post.receiver.requests)] == [job_group.id]
+        await post.until_delivered()
+        assert [run_id for run_id, _ in reported(post.receiver.requests)] == [job_group.id]
 
 
 @pytest.mark.parametrize(
     ("truth", "lie"), [(Outcome.COMPLETE, "Failed"), (Outcome.FAILED, "Complete")]
 )
 async def test_a_callback_contradicts(truth: Outcome, lie: str) -> None:
-    """It tells the other end than the one that the workspace shows."""
+    """It reports the other end than the one that the workspace shows."""
     async with posting(options=WorldOptions(callback_contradicting=1.0)) as post:
-        job_group = await post.run(flow_told_about(post), outcome=truth)
-        await post.settled()
+        job_group = await post.run(flow_with_callback(post), outcome=truth)
+        await post.until_delivered()
         assert job_group.status.value.lower() == truth.value
-        assert told(post.receiver.requests) == [(job_group.id, lie)]
+        assert reported(post.receiver.requests) == [(job_group.id, lie)]
 
 
 async def test_truth_and_lie_come_together() -> None:
     """Of two copies each is spoiled by its own chance, so that some pairs contradict."""
     options = WorldOptions(callback_duplicate=1.0, callback_contradicting=0.5)
     async with posting(options=options) as post:
-        flow = flow_told_about(post)
+        flow = flow_with_callback(post)
         recipe = post.bench.world.recipes_of(flow.id)[0]
         for _ in range(12):
             post.bench.engine.start_job_group(recipe, by=ANYBODY)
         await post.bench.clock.advance(26)
-        await post.settled()
+        await post.until_delivered()
         statuses: dict[int, set[str]] = {}
-        for run_id, status in told(post.receiver.requests):
+        for run_id, status in reported(post.receiver.requests):
             statuses.setdefault(run_id, set()).add(status)
         assert len(statuses) == 12
         assert {"Complete", "Failed"} in statuses.values()
 
 
-async def test_a_run_that_does_not_exist_is_told() -> None:
+async def test_a_run_that_does_not_exist_is_reported() -> None:
     """Beside the truth, a callback with every secret right speaks of a run that never was."""
     async with posting(options=WorldOptions(callback_unknown_run=1.0)) as post:
-        job_group = await post.run(flow_told_about(post))
-        await post.settled()
-        known, unknown = sorted(told(post.receiver.requests))
+        job_group = await post.run(flow_with_callback(post))
+        await post.until_delivered()
+        known, unknown = sorted(reported(post.receiver.requests))
         assert known == (job_group.id, "Complete")
         assert unknown[0] >= FIRST_UNKNOWN_ID
         assert {request.headers["x-secret"] for request in post.receiver.requests} == {
@@ -133,20 +133,20 @@ async def test_a_run_that_does_not_exist_is_told() -> None:
 async def test_a_forger_does_not_know_the_secret() -> None:
     """Beside the truth comes the contrary, with another value in each header."""
     async with posting(options=WorldOptions(callback_wrong_secret=1.0)) as post:
-        job_group = await post.run(flow_told_about(post))
-        await post.settled()
+        job_group = await post.run(flow_with_callback(post))
+        await post.until_delivered()
         by_secret = {request.headers["x-secret"]: request for request in post.receiver.requests}
         right = by_secret.pop("open sesame")
         (forged,) = by_secret.values()
-        assert told([right, forged]) == [(job_group.id, "Complete"), (job_group.id, "Failed")]
+        assert reported([right, forged]) == [(job_group.id, "Complete"), (job_group.id, "Failed")]
         assert forged.headers["content-type"] == "application/json"
 
 
 async def test_a_forger_does_not_know_the_url() -> None:
     """Where a task has no header to hold a secret, the end of its URL is another."""
     async with posting(options=WorldOptions(callback_wrong_secret=1.0)) as post:
-        await post.run(flow_told_about(post, headers={}, url=post.receiver.url + "/hook/key"))
-        await post.settled()
+        await post.run(flow_with_callback(post, headers={}, url=post.receiver.url + "/hook/key"))
+        await post.until_delivered()
         paths = {
             request.path: msgspec.json.decode(request.body)["status"]
             for request in post.receiver.requests
@@ -157,9 +157,9 @@ async def test_a_forger_does_not_know_the_url() -> None:
 async def test_a_forger_does_not_know_the_key() -> None:
     """Beside the truth comes the contrary, with the right secret and signed with another key."""
     async with posting(options=WorldOptions(callback_wrong_signature=1.0)) as post:
-        await post.run(flow_told_about(post, secret_key="key"))
-        await post.run(flow_told_about(post))  # nothing signs these
-        await post.settled()
+        await post.run(flow_with_callback(post, secret_key="key"))
+        await post.run(flow_with_callback(post))  # nothing signs these
+        await post.until_delivered()
         signed = [
             request
             for request in post.receiver.requests
@@ -171,15 +171,15 @@ async def test_a_forger_does_not_know_the_key() -> None:
 
 
 async def counted(spec: str, *, seed: int = 1) -> Counter[tuple[int, str]]:
-    """Return what is told about forty job groups that all complete."""
+    """Return what is reported of forty job groups that all complete."""
     async with posting(options=parse_faults([spec]), seed=seed) as post:
-        flow = flow_told_about(post)
+        flow = flow_with_callback(post)
         recipe = post.bench.world.recipes_of(flow.id)[0]
         for _ in range(40):
             post.bench.engine.start_job_group(recipe, by=ANYBODY)
         await post.bench.clock.advance(26)
-        await post.settled()
-        return Counter(told(post.receiver.requests))
+        await post.until_delivered()
+        return Counter(reported(post.receiver.requests))
 
 
 async def test_the_seed_decides_about_callbacks() -> None:
@@ -188,7 +188,7 @@ async def test_the_seed_decides_about_callbacks() -> None:
     first = await counted(spec)
     assert first == await counted(spec)
     assert first != await counted(spec, seed=2)
-    known = [item for item in first if item[0] < FIRST_UNKNOWN_ID]
-    assert 18 <= len(known) <= 36
-    assert any(status == "Failed" for _, status in known)
-    assert len(known) < len(first)
+    of_known_runs = [callback for callback in first if callback[0] < FIRST_UNKNOWN_ID]
+    assert 18 <= len(of_known_runs) <= 36
+    assert any(status == "Failed" for _, status in of_known_runs)
+    assert len(of_known_runs) < len(first)

@@ -1,4 +1,4 @@
-"""Faults of lists, seen over HTTP: what is late, moves, changes places or cannot be read."""
+"""Faults of lists, observed over HTTP: rows late, moved, swapped or unreadable."""
 
 from __future__ import annotations
 
@@ -75,14 +75,18 @@ async def test_only_some_rows_are_late(workspace: Workspace) -> None:
     assert 8 <= len(everything - first) <= 24
 
 
-@pytest.mark.parametrize(("shift", "places"), [(1, [0, 1, 2, 4, 5, 6]), (-1, [0, 1, 2, 2, 3, 4])])
-async def test_a_page_boundary_moves(workspace: Workspace, shift: int, places: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("shift", "positions"), [(1, [0, 1, 2, 4, 5, 6]), (-1, [0, 1, 2, 2, 3, 4])]
+)
+async def test_a_page_boundary_moves(
+    workspace: Workspace, shift: int, positions: list[int]
+) -> None:
     """Between two pages rows move: one is hidden at the boundary, or shown twice."""
     made = [workspace.job_group().id for _ in range(8)]
     workspace.world.options.shifted_pages = 1.0
     workspace.world.options.page_shift = shift
     first, second, *_ = await pages(workspace, size=3)
-    assert ids(first) + ids(second) == [made[place] for place in places]
+    assert ids(first) + ids(second) == [made[position] for position in positions]
 
 
 async def test_boundaries_move_by_chance(workspace: Workspace) -> None:
@@ -95,8 +99,8 @@ async def test_boundaries_move_by_chance(workspace: Workspace) -> None:
     assert {0, 1, 2} <= steps <= {-1, 0, 1, 2, 3}
 
 
-async def test_rows_change_places_in_a_page(workspace: Workspace) -> None:
-    """The page has its rows, in another order than the one asked for."""
+async def test_rows_are_swapped_in_a_page(workspace: Workspace) -> None:
+    """The page has its rows, in another order than the requested one."""
     made = [workspace.job_group().id for _ in range(12)]
     workspace.world.options.shuffled_pages = 1.0
     (page,) = await pages(workspace, size=50)
@@ -106,7 +110,7 @@ async def test_rows_change_places_in_a_page(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("kind", ["types", "id", "text"])
 async def test_a_poison_row_stands_first_for_ever(workspace: Workspace, kind: str) -> None:
-    """Whatever is asked for, it is the first row; the pages still hold every other row once."""
+    """Whatever the order, it is the first row; the pages still hold every other row once."""
     made = [workspace.job_group().id for _ in range(7)]
     workspace.world.options.poison_row = kind  # type: ignore[assignment]  # one of its words
     future = str(int(workspace.clock.now().timestamp() * 1_000) + 10**9)

@@ -1,4 +1,4 @@
-"""How faults are asked for: by name on a command line, and what is said about a wrong one."""
+"""How faults are requested: by name on a command line, and the message for a wrong one."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_later_value_replaces_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("fault", table(), ids=lambda fault: fault.name)
-def test_a_name_alone_asks_for_its_fault(fault: Fault) -> None:
-    """What the table says about a name without value is what it does."""
+def test_a_name_alone_switches_its_fault_on(fault: Fault) -> None:
+    """A name without value has the effect that the table documents."""
     if fault.alone is None:
         with pytest.raises(FaultError, match=f"fault '{fault.name}' needs a value"):
             parse_faults([fault.name])
@@ -83,7 +83,7 @@ def test_a_wrong_fault_is_one_clear_line(
 
 
 def test_every_option_of_the_world_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """What can be changed can be asked for, and is explained as table and as JSON."""
+    """What can be changed can be requested, and is explained as table and as JSON."""
     names = [fault.name for fault in table()]
     assert tuple(names) == WorldOptions.__struct_fields__
     assert all(fault.description and fault.takes for fault in table())

@@ -23,7 +23,7 @@ def start(bench: Bench, count: int) -> None:
 
 
 async def test_active_runs_are_deleted() -> None:
-    """Each was seen at work before; its ledger says so, and it is never heard of again."""
+    """Each was at work before, by the ledger, and never appears again."""
     async with running(options=parse_faults(["deleted_runs=1"])) as bench:
         flow_run = bench.engine.start_flow_run(bench.flow(()), by=ANYBODY)
         plan_run = bench.engine.start_plan_run(bench.plan(bench.flow(())), by=ANYBODY)
@@ -57,7 +57,7 @@ async def test_the_seed_decides_which_runs_are_deleted() -> None:
 
 
 async def test_a_stuck_run_is_silent_and_ends_later() -> None:
-    """It works, shows neither heartbeat nor progress for the time asked for, and then goes on."""
+    """It works, shows neither heartbeat nor progress for the requested time, and then continues."""
     options = parse_faults(["stuck_runs=1,stuck_seconds=900"])
     async with running(options=options) as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
@@ -109,7 +109,7 @@ async def test_samples_come_at_their_rate() -> None:
 
 
 async def test_the_rate_of_samples_may_change_and_end() -> None:
-    """It is looked at again and again; when nothing is to be started, samples are not either."""
+    """The rate is read repeatedly; while nothing is to be started, samples are not either."""
     async with sampling("samples_per_minute=0") as (sandbox, clock):
         await clock.advance(60)
         assert len(sandbox.world.job_groups) == 0

@@ -59,7 +59,7 @@ async def test_an_edge_goes_with_what_it_fed(workspace: Workspace) -> None:
     (edge,) = world.shelf(FlowEdge).live()
     other = dataset(workspace, "other.csv")
     path = f"/v4/wrangledDatasets/{things.totals.id}/primaryInputDataset"
-    swapped = await workspace.ask("PUT", path, body={"importedDataset": {"id": other.id}})
+    swapped = await workspace.request("PUT", path, body={"importedDataset": {"id": other.id}})
     assert swapped.status == 200
     assert things.totals.upstream_ids == ()
     assert edge.deleted_at is not None
@@ -102,7 +102,7 @@ async def test_only_those_who_may_change_a_flow_link_its_nodes(workspace: Worksp
     """A stranger is refused, and a node that nobody knows is not found."""
     info = {"updateInfo": {"inputFlowNodeId": workspace.things.clean.id}}
     path = f"/v4/flowNodes/{workspace.things.totals.id}/commitEdges"
-    refused = await workspace.ask("POST", path, body=info, token=COLLEAGUE_TOKEN)
+    refused = await workspace.request("POST", path, body=info, token=COLLEAGUE_TOKEN)
     assert refused.is_refused(403, "AccessControlException")
     missing = await workspace.post("/v4/flowNodes/9/commitEdges", info)
     assert missing.is_refused(404, "DataNotFoundException", "9")
@@ -114,7 +114,7 @@ async def test_a_replaced_dataset_is_read_by_the_next_run(workspace: Workspace) 
     old_id = things.clean.dataset_ids[0]
     new = dataset(workspace, "new.csv")
     path = f"/v4/flows/{things.orders.id}"
-    replaced = await workspace.ask(
+    replaced = await workspace.request(
         "PATCH",
         f"{path}/replaceDataset",
         body={"oldImportedDatasetId": old_id, "newImportedDatasetId": new.id},
@@ -131,7 +131,7 @@ async def test_a_replaced_dataset_is_read_by_the_next_run(workspace: Workspace) 
     assert b"new.csv" in inputs.content
 
     newer = dataset(workspace, "newer.csv")
-    again = await workspace.ask(
+    again = await workspace.request(
         "PATCH",
         f"{path}/replaceDataset",
         body={"flowNodeId": node_id, "newImportedDatasetId": newer.id},
@@ -157,7 +157,7 @@ async def test_a_replacement_names_two_datasets(
 ) -> None:
     """What names no dataset is refused by its field."""
     path = f"/v4/flows/{workspace.things.orders.id}/replaceDataset"
-    refused = await workspace.ask("PATCH", path, body=body)
+    refused = await workspace.request("PATCH", path, body=body)
     assert refused.is_refused(400, "ValidationFailed", field)
 
 
@@ -172,17 +172,17 @@ async def test_a_flow_keeps_values_of_its_parameters(workspace: Workspace) -> No
     twice = await workspace.post(path, body)
     assert twice.is_refused(400, "ValidationFailed", '"overrideKey"')
     one = f"{path}/{made.body['id']}"
-    changed = await workspace.ask("PATCH", one, body={"value": {"variable": {"value": "9"}}})
+    changed = await workspace.request("PATCH", one, body={"value": {"variable": {"value": "9"}}})
     assert changed.status == 200
     assert (await workspace.get(one)).body["value"] == {"variable": {"value": "9"}}
-    assert (await workspace.ask("DELETE", one)).status == 204
+    assert (await workspace.request("DELETE", one)).status == 204
     assert (await workspace.get(one)).is_refused(404, "DataNotFoundException")
     refused = await workspace.post(path, {**body, "flowId": 11.5})
     assert refused.is_refused(400, "ValidationFailed", '"flowId"')
 
 
 async def test_a_flow_has_notification_settings_once(workspace: Workspace) -> None:
-    """Making them again changes them, and their words are judged."""
+    """Making them again changes them, and their words are checked."""
     path = "/v4/flowNotificationSettings"
     body = {"flowId": workspace.things.orders.id, "onJobFailure": "all", "onJobSuccess": "never"}
     first = await workspace.post(path, body)
@@ -192,5 +192,5 @@ async def test_a_flow_has_notification_settings_once(workspace: Workspace) -> No
     assert second.body["onJobSuccess"] == "default"
     refused = await workspace.post(path, {**body, "onJobFailure": "often"})
     assert refused.is_refused(400, "ValidationFailed", '"onJobFailure"', "scheduled")
-    stranger = await workspace.ask("POST", path, body=body, token=COLLEAGUE_TOKEN)
+    stranger = await workspace.request("POST", path, body=body, token=COLLEAGUE_TOKEN)
     assert stranger.status in {400, 403}

@@ -59,13 +59,13 @@ async def test_a_change_keeps_what_was_not_sent(workspace: Workspace) -> None:
     """A patch answers few fields, changes those sent, and never leaves a flow nameless."""
     path = f"/v4/flows/{workspace.things.orders.id}"
     await workspace.clock.advance(60)
-    changed = await workspace.ask("PATCH", path, body={"description": "of the north"})
+    changed = await workspace.request("PATCH", path, body={"description": "of the north"})
     assert set(changed.body) == {"id", "updater", "createdAt", "updatedAt"}
     read = (await workspace.get(path)).body
     assert (read["name"], read["description"]) == ("Orders", "of the north")
     assert read["updatedAt"] == changed.body["updatedAt"] > read["createdAt"]
     for name in (None, "", 7):
-        refused = await workspace.ask("PATCH", path, body={"name": name})
+        refused = await workspace.request("PATCH", path, body={"name": name})
         assert refused.is_refused(400, "ValidationFailed", '"name"')
 
 
@@ -76,24 +76,24 @@ async def test_folders_and_their_counts_agree(workspace: Workspace) -> None:
         workspace.world.create(Folder, by=workspace.things.owner.id, name=name) for name in "AB"
     ]
 
-    async def seen(folder: Folder, token: str | None = None) -> list[int]:
+    async def flow_ids(folder: Folder, token: str | None = None) -> list[int]:
         path = f"/v4/folders/{folder.id}/flows"
-        listed = await workspace.ask("GET", path, token=token, query={"includeCount": "true"})
-        counted = await workspace.ask("GET", f"{path}/count", token=token)
+        listed = await workspace.request("GET", path, token=token, query={"includeCount": "true"})
+        counted = await workspace.request("GET", f"{path}/count", token=token)
         assert counted.body == {"count": len(listed.ids)}
         assert listed.body["count"] == len(listed.ids)
         return listed.ids
 
-    await workspace.ask("PATCH", f"/v4/flows/{orders.id}", body={"folderId": first.id})
-    assert (await seen(first), await seen(second)) == ([orders.id], [])
-    assert await seen(first, COLLEAGUE_TOKEN) == []
-    await workspace.ask("PATCH", f"/v4/flows/{orders.id}", body={"folderId": second.id})
-    assert (await seen(first), await seen(second)) == ([], [orders.id])
-    assert (await workspace.ask("DELETE", f"/v4/flows/{orders.id}")).status == 204
-    assert await seen(second) == []
+    await workspace.request("PATCH", f"/v4/flows/{orders.id}", body={"folderId": first.id})
+    assert (await flow_ids(first), await flow_ids(second)) == ([orders.id], [])
+    assert await flow_ids(first, COLLEAGUE_TOKEN) == []
+    await workspace.request("PATCH", f"/v4/flows/{orders.id}", body={"folderId": second.id})
+    assert (await flow_ids(first), await flow_ids(second)) == ([], [orders.id])
+    assert (await workspace.request("DELETE", f"/v4/flows/{orders.id}")).status == 204
+    assert await flow_ids(second) == []
 
 
-async def test_a_deleted_flow_takes_its_parts_along(workspace: Workspace) -> None:
+async def test_a_deleted_flow_deletes_its_parts(workspace: Workspace) -> None:
     """Recipes, outputs, webhooks and parameters go; runs stay, and schedules are disabled."""
     things, world = workspace.things, workspace.world
     orders, by = things.orders, things.owner.id
@@ -109,7 +109,7 @@ async def test_a_deleted_flow_takes_its_parts_along(workspace: Workspace) -> Non
         triggers=(),
         tasks=(ScheduleTask(kind="flow", target_id=orders.id),),
     )
-    assert (await workspace.ask("DELETE", f"/v4/flows/{orders.id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/flows/{orders.id}")).status == 204
     gone = [orders, things.clean, things.totals, hook, override]
     gone += [
         output_object_
@@ -145,7 +145,7 @@ async def test_a_copy_stands_on_its_own(workspace: Workspace) -> None:
     edge = list(world.shelf(FlowEdge).live())[-1]
     assert (edge.flow_id, edge.input_node_id, edge.output_node_id) == (copy_id, clean.id, totals.id)
 
-    assert (await workspace.ask("DELETE", f"/v4/flows/{things.orders.id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/flows/{things.orders.id}")).status == 204
     run = await workspace.post(f"/v4/flows/{copy_id}/run", {})
     assert run.status == 201
     started = world.job_groups.get(run.body["data"][0]["id"])
@@ -168,9 +168,9 @@ async def test_a_copy_may_have_data_of_its_own(workspace: Workspace) -> None:
 async def test_strangers_copy_nothing(workspace: Workspace) -> None:
     """Only who sees a flow may copy it."""
     path = f"/v4/flows/{workspace.things.orders.id}/copy"
-    refused = await workspace.ask("POST", path, body={}, token=COLLEAGUE_TOKEN)
+    refused = await workspace.request("POST", path, body={}, token=COLLEAGUE_TOKEN)
     assert refused.is_refused(403, DENIED)
-    assert (await workspace.ask("POST", path, body={}, token=ADMIN_TOKEN)).status == 201
+    assert (await workspace.request("POST", path, body={}, token=ADMIN_TOKEN)).status == 201
 
 
 async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
@@ -190,14 +190,16 @@ async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
 
     async def statuses() -> list[int]:
         answers = [
-            await workspace.ask("PATCH", path, body={"description": "x"}, token=COLLEAGUE_TOKEN),
-            await workspace.ask(
+            await workspace.request(
+                "PATCH", path, body={"description": "x"}, token=COLLEAGUE_TOKEN
+            ),
+            await workspace.request(
                 "PATCH",
                 f"/v4/writeSettings/{setting.id}",
                 body={"path": "gs://a/c.csv"},
                 token=COLLEAGUE_TOKEN,
             ),
-            await workspace.ask(
+            await workspace.request(
                 "POST", f"{path}/permissions", body={"data": [13]}, token=COLLEAGUE_TOKEN
             ),
         ]
@@ -206,7 +208,7 @@ async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
     assert await statuses() == [403, 403, 403]
     assert await share("readOnly") == ["owner", "readOnly"]
     assert await statuses() == [403, 403, 403]
-    listed = await workspace.ask(
+    listed = await workspace.request(
         "GET", "/v4/flows", query={"flowsFilter": "shared"}, token=COLLEAGUE_TOKEN
     )
     assert listed.ids == [things.orders.id]
@@ -223,7 +225,7 @@ async def test_nobody_is_shared_with(workspace: Workspace, row: object) -> None:
 
 
 async def test_the_library_mixes_flows_and_folders(workspace: Workspace) -> None:
-    """Rows tell what they are, and the counts are those of the rows."""
+    """Rows show their type, and the counts are those of the rows."""
     things = workspace.things
     folder = workspace.world.create(Folder, by=things.owner.id, name="Sales")
     path = "/v4/flowsLibrary"
@@ -288,7 +290,7 @@ async def test_what_goes_in_and_out(workspace: Workspace) -> None:
 
 
 async def test_lists_within_lists_have_an_end(workspace: Workspace) -> None:
-    """A short query cannot ask for millions of records."""
+    """A short query cannot request millions of records."""
     folder = workspace.world.create(Folder, by=workspace.things.owner.id, name="Sales")
     for number in range(80):
         workspace.world.create(

@@ -53,8 +53,8 @@ async def test_a_deleted_function_leaves_its_recipes() -> None:
     async with open_workspace(Edition.PL) as workspace:
         one, other = furnish(workspace)
         path = f"{FUNCTIONS}/{one.id}"
-        refused = await workspace.ask("DELETE", path)
-        gone = await workspace.ask("DELETE", path, token=ADMIN_TOKEN)
+        refused = await workspace.request("DELETE", path)
+        gone = await workspace.request("DELETE", path, token=ADMIN_TOKEN)
         answers = [await workspace.get(path + end) for end in ("", "/recipes", "/usageCount")]
         listed = await workspace.get(FUNCTIONS)
         count = await workspace.get(f"{FUNCTIONS}/count")

@@ -1,4 +1,4 @@
-"""The sandbox keeps what its specification says, whatever is asked of it."""
+"""The sandbox keeps to its specification, whatever the request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONLY_PL = [
 ]
 
 
-# Schemathesis does not ask for the document that it has just read.
+# Schemathesis does not request the document that it has just read.
 ALL_OF_RL = [
     operation.operation_id
     for operation in operations()

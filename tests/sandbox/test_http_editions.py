@@ -15,14 +15,14 @@ LISTED = [Edition.PC, Edition.PL, Edition.RL, Edition.LE]
 
 async def call(workspace: Workspace, operation: Operation) -> Any:
     path = operation.fill(*["1"] * len(operation.parameters))
-    return await workspace.ask(
+    return await workspace.request(
         operation.method, path, body={} if operation.method != "GET" else None
     )
 
 
 @pytest.mark.parametrize("edition", [*LISTED, Edition.OPEN])
 async def test_an_edition_serves_its_own_operations_only(edition: Edition) -> None:
-    """All 186 operations are asked for: what is not served answers 404 RouteNotFoundException."""
+    """All 186 operations are called: what is not served answers 404 RouteNotFoundException."""
     async with open_workspace(edition) as workspace:
         for operation in operations():
             answer = await call(workspace, operation)
@@ -65,14 +65,14 @@ async def test_wrong_methods_and_paths_are_no_routes() -> None:
             ("GET", "/v4/flows/1/2/3"),
             ("POST", "/sandbox/ledger"),
         ):
-            answer = await workspace.ask(method, path)
+            answer = await workspace.request(method, path)
             assert answer.is_refused(404, "RouteNotFoundException", f"Cannot {method} {path}")
 
 
-async def test_the_token_is_judged_before_the_route() -> None:
+async def test_the_token_is_checked_before_the_route() -> None:
     """Whoever is unknown learns nothing about routes."""
     async with open_workspace(Edition.LE) as workspace:
         for path in ("/v4/jobLibrary", "/v4/nothing", "/v4/jobGroups/1"):
             for header in ({}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):
-                answer = await workspace.ask("GET", path, token="", headers=header)
+                answer = await workspace.request("GET", path, token="", headers=header)
                 assert answer.is_refused(401, "UnauthorizedException")

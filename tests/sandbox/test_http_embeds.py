@@ -112,7 +112,7 @@ async def test_jobs_embed_their_error(workspace: Workspace) -> None:
     assert errors == [{"message": "no memory"}, *[None] * len(others)]
 
 
-async def test_an_embedded_list_takes_options(workspace: Workspace) -> None:
+async def test_an_embedded_list_has_options(workspace: Workspace) -> None:
     """Limit, fields and sort in brackets shape an embedded list."""
     path = f"/v4/flows/{workspace.things.orders.id}"
 
@@ -182,7 +182,7 @@ def test_unreadable_embeds_are_refused(text: str) -> None:
 
 
 def test_embeds_of_one_association_are_merged() -> None:
-    """Naming an association twice embeds it once, with everything asked for."""
+    """Naming an association twice embeds it once, with everything requested."""
     found = parse_embeds(["", "a.b(limit=2)", "A.c , a(fields=id;name).b(sort=-id)"])
 
     assert found == (

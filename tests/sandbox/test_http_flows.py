@@ -101,7 +101,7 @@ async def test_an_empty_flow_cannot_run(workspace: Workspace) -> None:
 
 
 async def test_a_flow_run_has_neither_status_nor_end(workspace: Workspace) -> None:
-    """The object tells flow and dates; its status is a bare text behind its own path."""
+    """The object shows flow and dates; its status is a plain text behind its own path."""
     flow = workspace.things.orders
     started = await workspace.post(f"/v4/flows/{flow.id}/run", {})
     flow_run = workspace.world.flow_runs.get(started.body["flowRunId"])
@@ -133,7 +133,7 @@ async def test_the_job_groups_of_a_flow_run_come_whole(workspace: Workspace) -> 
 
 
 async def test_the_current_person_is_the_tokens(workspace: Workspace) -> None:
-    """The person behind the token is told, with privileges on request."""
+    """The person behind the token is shown, with privileges on request."""
     plain = await workspace.get("/v4/people/current")
     full = await workspace.get("/v4/people/current", includePrivileges="true", fields="id")
 
@@ -155,9 +155,9 @@ async def test_every_answer_carries_date_and_request_id(workspace: Workspace) ->
         await workspace.get("/v4/flows"),
         await workspace.get("/v4/nothing"),
         await workspace.get("/elsewhere"),
-        await workspace.ask("GET", "/v4/flows", token=""),
+        await workspace.request("GET", "/v4/flows", token=""),
         await workspace.post("/v4/jobGroups", {}),
-        await workspace.ask("DELETE", f"/v4/jobGroups/{job_group.id}"),
+        await workspace.request("DELETE", f"/v4/jobGroups/{job_group.id}"),
         await workspace.get(f"/v4/jobGroups/{job_group.id}/pdfResults"),
     ]
 
@@ -170,7 +170,7 @@ async def test_the_ledger_is_served_beside_the_api(workspace: Workspace) -> None
     """The ledger is there for those outside the process, without a token."""
     job_group = workspace.job_group()
 
-    answer = await workspace.ask("GET", "/sandbox/ledger", token="")
+    answer = await workspace.request("GET", "/sandbox/ledger", token="")
 
     assert answer.body["begun"]["job_group"] == 1
     assert answer.body["transitions"][0]["run_id"] == job_group.id

@@ -56,7 +56,7 @@ async def test_a_repeated_execution_id_starts_nothing(workspace: Workspace) -> N
     assert len(workspace.world.job_groups) == 2
 
 
-async def test_the_test_mode_only_says_what_would_run(workspace: Workspace) -> None:
+async def test_the_test_mode_only_shows_what_would_run(workspace: Workspace) -> None:
     """With testMode the answer names the recipe and nothing is started."""
     recipe = workspace.things.clean
     body = {"wrangledDataset": {"id": recipe.id}, "testMode": True}
@@ -121,7 +121,7 @@ async def test_a_bad_run_request_names_its_field(
 async def test_unreadable_json_is_refused(workspace: Workspace) -> None:
     """A body that is no JSON is 400, never 500."""
     for content in (b"{", b"\xff\xfe", b"[" * 100_000, b"NaN", b'"\\ud800"'):
-        answer = await workspace.ask("POST", "/v4/jobGroups", content=content)
+        answer = await workspace.request("POST", "/v4/jobGroups", content=content)
         assert answer.is_refused(400, "ValidationFailed", '"body"')
 
 
@@ -170,7 +170,7 @@ async def test_jobs_come_in_the_order_of_work(workspace: Workspace) -> None:
     assert {"jobType", "status", "lastHeartbeatAt", "startedAt", "finishedAt"} <= first.keys()
 
 
-async def test_what_was_read_and_made_is_told(workspace: Workspace) -> None:
+async def test_what_was_read_and_made_is_shown(workspace: Workspace) -> None:
     """Inputs come in the envelope, outputs as files and tables without one."""
     job_group = workspace.job_group(status=NativeStatus.COMPLETE)
     path = f"/v4/jobGroups/{job_group.id}"
@@ -257,7 +257,7 @@ async def test_unknown_and_deleted_job_groups_are_not_found(
     assert word.is_refused(400, "ValidationFailed", '"id"')
 
 
-async def test_deleted_job_groups_can_be_asked_for(workspace: Workspace) -> None:
+async def test_deleted_job_groups_can_be_requested(workspace: Workspace) -> None:
     """With includeDeleted=true a deleted job group is served, in any spelling of case."""
     deleted = workspace.job_group()
     workspace.engine.delete_run(deleted)
@@ -270,7 +270,7 @@ async def test_deleted_job_groups_can_be_asked_for(workspace: Workspace) -> None
 
 
 async def test_the_legacy_edition_runs_and_reads_by_id() -> None:
-    """In LE a job group is run, read and its jobs are; it cannot be listed or asked for status."""
+    """In LE a job group is run and read with its jobs; neither list nor status is served."""
     async with open_workspace(Edition.LE) as workspace:
         body = {"wrangledDataset": {"id": workspace.things.clean.id}}
         started = await workspace.post("/v4/jobGroups", body)

@@ -36,7 +36,7 @@ def milliseconds(instant: datetime) -> str:
     return str(int(instant.timestamp() * 1000))
 
 
-async def test_a_page_is_25_rows_unless_told_otherwise(workspace: Workspace) -> None:
+async def test_a_page_is_25_rows_by_default(workspace: Workspace) -> None:
     """The default page is 25 rows, newest first; limit and offset walk over the rest."""
     started = await hourly_job_groups(workspace, 30)
     newest_first = [group.id for group in reversed(started)]
@@ -47,7 +47,7 @@ async def test_a_page_is_25_rows_unless_told_otherwise(workspace: Workspace) -> 
     assert (await workspace.get(LIBRARY, offset="1000")).body == {"data": []}
 
 
-async def test_a_count_is_told_only_when_asked_for(workspace: Workspace) -> None:
+async def test_a_count_is_shown_only_on_request(workspace: Workspace) -> None:
     """The envelope has a count with includeCount=true; it counts all pages."""
     await hourly_job_groups(workspace, 3)
 
@@ -143,7 +143,7 @@ async def test_the_library_shows_who_started_a_run(workspace: Workspace) -> None
 
 
 async def test_lists_show_ones_own_unless_widened(workspace: Workspace) -> None:
-    """Runs and flows of others appear only when asked for, and only where they are shared."""
+    """Runs and flows of others appear only on request, and only where they are shared."""
     own = workspace.job_group()
     others = workspace.job_group(workspace.things.count, by=workspace.things.colleague)
 
@@ -202,7 +202,7 @@ async def test_names_are_filtered(
     assert bool(answer.ids) is found
 
 
-async def test_the_library_filter_looks_at_names_behind_a_row(workspace: Workspace) -> None:
+async def test_the_library_filter_matches_names_behind_a_row(workspace: Workspace) -> None:
     """The library is filtered by id, recipe, flow and creator, though rows have no name."""
     job_group = workspace.job_group()
 
@@ -223,7 +223,7 @@ async def test_fields_are_chosen(workspace: Workspace) -> None:
 
 
 async def test_rows_carry_the_flow_unless_bare(workspace: Workspace) -> None:
-    """A row tells recipe, flow and flow run; with the option "bare" neither flow nor flow run."""
+    """A row shows recipe, flow and flow run; with the option "bare" neither flow nor flow run."""
     workspace.job_group()
     flow = {"id": workspace.things.orders.id, "name": "Orders"}
 
@@ -232,19 +232,19 @@ async def test_rows_carry_the_flow_unless_bare(workspace: Workspace) -> None:
         assert row["wrangledDataset"]["flow"] == flow
         assert row["flowRun"] is None
     workspace.world.options.library_rows = "bare"
-    bare = (await workspace.get(LIBRARY)).body["data"][0]
-    assert bare["wrangledDataset"] == {"id": workspace.things.clean.id}
-    assert not {"flowRun", "flowrun"} & bare.keys()
+    incomplete_row = (await workspace.get(LIBRARY)).body["data"][0]
+    assert incomplete_row["wrangledDataset"] == {"id": workspace.things.clean.id}
+    assert not {"flowRun", "flowrun"} & incomplete_row.keys()
 
 
 async def test_job_groups_of_one_recipe(workspace: Workspace) -> None:
     """The older list of job groups can be limited to one flow node."""
     workspace.job_group(workspace.things.clean)
-    wanted = workspace.job_group(workspace.things.totals)
+    newest = workspace.job_group(workspace.things.totals)
 
     found = await workspace.get("/v4/jobGroups", flowNodeId=str(workspace.things.totals.id))
 
-    assert found.ids == [wanted.id]
+    assert found.ids == [newest.id]
 
 
 async def test_deleted_rows_appear_on_request(workspace: Workspace) -> None:
@@ -306,7 +306,7 @@ async def test_a_bad_parameter_is_named(
 
 
 async def test_parameters_of_other_operations_are_ignored(workspace: Workspace) -> None:
-    """What an operation does not list, it does not look at."""
+    """A query parameter that an operation does not list is ignored."""
     job_group = workspace.job_group()
 
     answer = await workspace.get(f"/v4/jobGroups/{job_group.id}", limit="x", colour="blue")
@@ -317,7 +317,7 @@ async def test_parameters_of_other_operations_are_ignored(workspace: Workspace) 
 @pytest.mark.parametrize("token", ["", "nobody's", COLLEAGUE_TOKEN])
 async def test_each_sees_by_the_own_token(workspace: Workspace, token: str) -> None:
     """Without a token that the workspace knows there is 401; a colleague sees the own flows."""
-    answer = await workspace.ask("GET", "/v4/flows", token=token)
+    answer = await workspace.request("GET", "/v4/flows", token=token)
 
     if token == COLLEAGUE_TOKEN:
         assert answer.ids == [workspace.things.stock.id]

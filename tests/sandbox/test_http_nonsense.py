@@ -57,7 +57,7 @@ async def test_nonsense_is_never_answered_by_500(
         for operation, path_value, query, content in requests:
             path = operation.fill(*[path_value] * len(operation.parameters))
             body = content if operation.method != "GET" else None
-            answer = await workspace.ask(operation.method, path, query=query, content=body)
+            answer = await workspace.request(operation.method, path, query=query, content=body)
             assert answer.status < 500, (operation.operation_id, query, content)
             if answer.headers.get("Content-Type", "").startswith("application/json"):
                 assert answer.body is not None
@@ -74,7 +74,7 @@ async def test_nonsense_is_never_answered_by_500(
     ],
 )
 async def test_only_json_is_a_body(content_type: str | None, status: int) -> None:
-    """A form, as curl sends it unasked, is 415; a body without a type is taken for JSON."""
+    """A form, as curl sends it unasked, is 415; a body without a type is read as JSON."""
     async with open_workspace() as workspace:
         headers = {"Authorization": f"Bearer {workspace.token}"}
         if content_type is not None:
@@ -95,8 +95,8 @@ async def test_bytes_that_are_no_text_are_answered() -> None:
         odd = await workspace.post(f"/v4/flows/{flow_id}/run", x_execution_id="caf\udce9")
         run = await workspace.get(f"/v4/flowRuns/{odd.body['flowRunId']}")
         path = await workspace.get("/v4/%FF%00/\u00e9")
-        large = await workspace.ask("POST", "/v4/jobGroups", content=io.BytesIO(bytes(1 << 21)))
-        packed = await workspace.ask(
+        large = await workspace.request("POST", "/v4/jobGroups", content=io.BytesIO(bytes(1 << 21)))
+        packed = await workspace.request(
             "POST", "/v4/jobGroups", content=b"no gzip", headers={"Content-Encoding": "gzip"}
         )
 

@@ -104,9 +104,9 @@ async def test_a_run_names_the_plans_snapshot(workspace: Workspace) -> None:
     assert snapshot.body["originalPlanId"] == plan.id
     assert snapshot.body["snapshotted"] is True
     node = snapshot.body["planNodes"]["data"][0]
-    told = node["planTaskSnapshotRuns"]["data"][0]
-    assert told["planSnapshotRun"] == {"id": run.id}
-    job_group = told["planFlowTaskRunResults"]["data"][0]["jobGroup"]
+    task_run = node["planTaskSnapshotRuns"]["data"][0]
+    assert task_run["planSnapshotRun"] == {"id": run.id}
+    job_group = task_run["planFlowTaskRunResults"]["data"][0]["jobGroup"]
     assert workspace.world.job_groups.get(job_group["id"]) is not None
 
 

@@ -29,7 +29,7 @@ async def spend(workspace: Workspace, times: int) -> list[Answer]:
 
 
 async def test_what_is_left_stands_on_the_answer(workspace: Workspace) -> None:
-    """Operations with a quota tell limit, rest and reset, also when they refuse the body."""
+    """Operations with a quota show limit, rest and reset, also when they refuse the body."""
     (answer,) = await spend(workspace, 1)
 
     headers = answer.headers
@@ -51,7 +51,7 @@ async def test_reads_have_no_quota(workspace: Workspace) -> None:
 
 
 async def test_a_users_quota_is_refused_with_the_wait(workspace: Workspace) -> None:
-    """The 21st request of a user in a minute is 429, and says when to come back."""
+    """The 21st request of a user in a minute is 429, and names the time until the next one."""
     await spend(workspace, 20)
     await workspace.clock.advance(3)
 

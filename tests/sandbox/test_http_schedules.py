@@ -229,7 +229,7 @@ async def test_plans_are_scheduled(workspace: Workspace) -> None:
         ({"tasks": [{"runPlan": {"planId": 9}}]}, "CANNOT_USE_PLAN_IN_SCHEDULE", "9"),
     ],
 )
-async def test_a_bad_schedule_says_what_is_wrong(
+async def test_the_error_names_what_is_wrong_in_a_schedule(
     workspace: Workspace, values: dict[str, Any], code: str | None, field: str
 ) -> None:
     """What cannot become a schedule is 400, with the API's code where it has one."""
@@ -246,7 +246,7 @@ async def test_a_schedule_is_changed(workspace: Workspace) -> None:
     path = f"{SCHEDULES}/{schedule_id}"
     hourly = trigger("hourly", minuteOfHour=5)
 
-    answer = await workspace.ask("PUT", path, body={"name": "often", "triggers": [hourly]})
+    answer = await workspace.request("PUT", path, body={"name": "often", "triggers": [hourly]})
 
     assert answer.status == 200
     assert answer.body.keys() == {"id", "updater", "createdAt", "updatedAt"}
@@ -254,7 +254,7 @@ async def test_a_schedule_is_changed(workspace: Workspace) -> None:
     assert changed["name"] == "often"
     assert changed["triggers"] == [hourly]
     assert changed["tasks"][0]["runFlow"]["flowId"] == FLOW_ID
-    bad = await workspace.ask("PUT", path, body={"triggers": []})
+    bad = await workspace.request("PUT", path, body={"triggers": []})
     assert bad.is_refused(400, "ValidationFailed", '"triggers"')
 
 
@@ -269,7 +269,7 @@ async def test_a_schedule_is_switched_off_and_on(workspace: Workspace) -> None:
     assert (on.status, on.body["enabled"]) == (200, True)
 
 
-async def test_a_disabled_schedule_says_why(workspace: Workspace) -> None:
+async def test_a_disabled_schedule_shows_why(workspace: Workspace) -> None:
     """The reason names who did it, stays over a second disable, and goes with enable."""
     path = f"{SCHEDULES}/{await create(workspace)}"
     email = workspace.things.owner.email
@@ -295,9 +295,9 @@ async def test_what_will_never_fire_cannot_be_enabled(workspace: Workspace) -> N
 
 
 async def test_a_schedule_whose_flow_is_deleted_is_off_for_good(workspace: Workspace) -> None:
-    """It says why, and cannot be switched on until it is given something else to start."""
+    """It shows why, and cannot be switched on until it is given something else to start."""
     path = f"{SCHEDULES}/{await create(workspace)}"
-    assert (await workspace.ask("DELETE", f"/v4/flows/{FLOW_ID}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/flows/{FLOW_ID}")).status == 204
 
     shown = (await workspace.get(path)).body
     refused = await workspace.post(f"{path}/enable")
@@ -308,7 +308,7 @@ async def test_a_schedule_whose_flow_is_deleted_is_off_for_good(workspace: Works
     )
     assert refused.is_refused(400, "ValidationFailed", str(FLOW_ID))
     assert refused.exception["code"] == "CANNOT_USE_FLOW_IN_SCHEDULE"
-    await workspace.ask("PUT", path, body={"tasks": [{"runPlan": {"planId": PLAN_ID}}]})
+    await workspace.request("PUT", path, body={"tasks": [{"runPlan": {"planId": PLAN_ID}}]})
     assert (await workspace.post(f"{path}/enable")).body["enabled"] is True
 
 
@@ -316,13 +316,13 @@ async def test_a_schedule_is_deleted(workspace: Workspace) -> None:
     """Delete answers 204 without a body; afterwards the schedule is not found."""
     path = f"{SCHEDULES}/{await create(workspace)}"
 
-    deleted = await workspace.ask("DELETE", path)
+    deleted = await workspace.request("DELETE", path)
 
     assert (deleted.status, deleted.content) == (204, b"")
     for answer in (
         await workspace.get(path),
-        await workspace.ask("DELETE", path),
-        await workspace.ask("PUT", path, body={}),
+        await workspace.request("DELETE", path),
+        await workspace.request("PUT", path, body={}),
         await workspace.post(f"{path}/enable"),
     ):
         assert answer.is_refused(404, "DataNotFoundException")
@@ -342,7 +342,7 @@ async def test_lists_show_ten_of_ones_own(workspace: Workspace) -> None:
 
 
 async def test_schedules_are_found_by_what_they_start(workspace: Workspace) -> None:
-    """The filter looks at the names of flows and plans; kind and id of the target select too."""
+    """The filter matches the names of flows and plans; kind and id of the target select too."""
     of_flow = await create(workspace)
     of_plan = await create(workspace, tasks=[{"runPlan": {"planId": PLAN_ID}}])
 
@@ -357,8 +357,8 @@ async def test_only_the_owner_changes_a_schedule(workspace: Workspace) -> None:
     workspace.token = COLLEAGUE_TOKEN
 
     for answer in (
-        await workspace.ask("PUT", path, body={"name": "mine"}),
-        await workspace.ask("DELETE", path),
+        await workspace.request("PUT", path, body={"name": "mine"}),
+        await workspace.request("DELETE", path),
         await workspace.post(f"{path}/enable"),
         await workspace.post(f"{path}/disable"),
     ):

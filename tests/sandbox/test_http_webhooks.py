@@ -42,7 +42,7 @@ async def test_a_task_is_made_read_and_deleted(workspace: Workspace) -> None:
     made = await workspace.post(TASKS, sent)
     path = f"{TASKS}/{made.body['id']}"
     read = await workspace.get(path, embed="flow")
-    deleted = await workspace.ask("DELETE", path)
+    deleted = await workspace.request("DELETE", path)
     gone = await workspace.get(path)
 
     assert made.status == 201

@@ -1,4 +1,4 @@
-"""Tests of the kinds: what is said of a resource as data fits its records and its models."""
+"""Tests of the kinds: the description of a resource as data fits its records and its models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_kind_shows_all_of_its_model(kind: Kind[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-def test_a_kind_takes_all_of_its_requests(kind: Kind[Any]) -> None:
+def test_a_kind_reads_all_of_its_requests(kind: Kind[Any]) -> None:
     """Each field of a request is kept, a link, or named as one without effect."""
     sent = {
         name
@@ -79,9 +79,9 @@ def test_links_lead_from_attributes_to_resources(kind: Kind[Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=named)
 def test_what_a_kind_names_exists(kind: Kind[Any]) -> None:
     """Renamed fields are kept by the record, unkept ones are some request's."""
-    taken = {name for request in kind.requests for name in models()[request]}
+    request_fields = {name for request in kind.requests for name in models()[request]}
     assert set(kind.attributes.values()) <= attributes(kind)
-    assert kind.unkept <= taken
+    assert kind.unkept <= request_fields
 
 
 def test_ids_of_one_kind_are_no_ids_of_another() -> None:
@@ -103,7 +103,7 @@ def test_all_resources_can_be_embedded() -> None:
         assert targets <= RESOURCES.keys()
 
 
-def test_a_kind_is_told_once() -> None:
+def test_a_kind_is_described_once() -> None:
     """No two kinds have the same records or the same name in the table."""
     records = [kind.record for kind in KINDS]
     plurals = [kind.plural for kind in KINDS]

@@ -14,7 +14,7 @@ DATA_FOLDERS = {"reading", "showing", "kinds"}
 
 
 def is_data(path: Path) -> bool:
-    """True for what is said as data: kinds, shapes, and what they are made with."""
+    """True for descriptions as data: kinds, shapes, and what they are made with."""
     return (
         path.parent.name in DATA_FOLDERS
         or path.stem == "kinds"

@@ -45,7 +45,7 @@ async def test_inputs_of_a_long_chain_are_found_at_once(workspace: Workspace) ->
     """All recipes read one dataset, and it is shown once."""
     flow, dataset = chained(workspace.world, by=workspace.things.owner.id)
     with in_moments():
-        answer = await workspace.ask("GET", f"/v4/flows/{flow.id}/inputs")
+        answer = await workspace.request("GET", f"/v4/flows/{flow.id}/inputs")
     assert answer.ids == [dataset.id]
 
 
@@ -54,14 +54,14 @@ async def test_a_long_chain_is_deleted_at_once(workspace: Workspace) -> None:
     world = workspace.world
     flow, dataset = chained(world, by=workspace.things.owner.id)
     with in_moments():
-        answer = await workspace.ask("DELETE", f"/v4/flows/{flow.id}")
+        answer = await workspace.request("DELETE", f"/v4/flows/{flow.id}")
     assert answer.status == 204, answer.content
     assert world.recipes_of(flow.id) == []
     assert world.imported_datasets.get(dataset.id) is dataset
 
 
 @pytest.mark.parametrize("name", ["flowId", "currentFlowId"])
-async def test_the_library_looks_at_a_flow_once(workspace: Workspace, name: str) -> None:
+async def test_the_library_reads_a_flow_once(workspace: Workspace, name: str) -> None:
     """The datasets of a flow are found among many, in a flow of many."""
     world = workspace.world
     by = workspace.things.owner.id
@@ -70,18 +70,18 @@ async def test_the_library_looks_at_a_flow_once(workspace: Workspace, name: str)
         world.create(ImportedDataset, by=by, name=f"Other {index}", uri=f"gs://a/{index}.csv")
     query = {"datasetsFilter": "imported", name: str(flow.id)}
     with in_moments():
-        answer = await workspace.ask("GET", "/v4/datasetLibrary", query=query)
+        answer = await workspace.request("GET", "/v4/datasetLibrary", query=query)
     assert answer.ids[0] == dataset.id, answer.content
 
 
 async def test_a_flow_of_many_outputs_starts_at_once(workspace: Workspace) -> None:
-    """Which recipes have an output is seen in one look at them all."""
+    """One pass finds which recipes have an output."""
     world, by = workspace.world, workspace.things.owner.id
     flow, _ = chained(world, by=by)
     for recipe in world.recipes_of(flow.id):
         world.create(OutputObject, by=by, recipe_id=recipe.id)
     with in_moments():
-        answer = await workspace.ask("POST", f"/v4/flows/{flow.id}/run", body={})
+        answer = await workspace.request("POST", f"/v4/flows/{flow.id}/run", body={})
     assert len(answer.body["data"]) == 1, answer.content
 
 

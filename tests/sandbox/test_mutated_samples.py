@@ -28,29 +28,29 @@ VALUES: st.SearchStrategy[Any] = (
 )
 
 
-def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the ways to all values inside a body, and to the body itself."""
     inner: Any = ()
     if isinstance(value, dict):
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    return [way, *(found for key, item in inner for found in places(item, (*way, key)))]
+    return [path, *(below for key, member in inner for below in paths_in(member, (*path, key)))]
 
 
-def replaced(body: Any, way: tuple[Any, ...], value: Any) -> Any:
+def replaced(body: Any, path: tuple[Any, ...], value: Any) -> Any:
     """Return a body in which one value is another."""
-    if not way:
+    if not path:
         return value
     changed = copy.deepcopy(body)
     holder = changed
-    for key in way[:-1]:
+    for key in path[:-1]:
         holder = holder[key]
-    holder[way[-1]] = value
+    holder[path[-1]] = value
     return changed
 
 
-async def ask(living: Living, name: str, data: st.DataObject) -> Answer:
+async def call(living: Living, name: str, data: st.DataObject) -> Answer:
     """Send a sample in which one path value or one value of the body is another."""
     sample: Sample = SAMPLES[name]
     called = operation(name)
@@ -60,8 +60,8 @@ async def ask(living: Living, name: str, data: st.DataObject) -> Answer:
         place = data.draw(st.integers(0, len(path_values) - 1))
         path_values[place] = data.draw(TEXTS.filter(bool))
     elif body is not None:
-        body = replaced(body, data.draw(st.sampled_from(places(body))), data.draw(VALUES))
-    return await living.workspace.ask(
+        body = replaced(body, data.draw(st.sampled_from(paths_in(body))), data.draw(VALUES))
+    return await living.workspace.request(
         called.method, called.fill(*path_values), query=sample.query, body=body, token=sample.token
     )
 
@@ -70,11 +70,11 @@ async def ask(living: Living, name: str, data: st.DataObject) -> Answer:
 @given(data=st.data())
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 async def test_one_other_value_is_served_or_refused(place: int, data: st.DataObject) -> None:
-    """Each answer is below 500, and what is refused says why in the envelope."""
+    """Each answer is below 500, and a refusal gives its reason in the envelope."""
     names = [name for name, sample in SAMPLES.items() if sample.upload is None][place::4]
     async with open_living(Edition.OPEN) as living:
         for name in data.draw(st.permutations(names)):
-            answer = await ask(living, name, data)
+            answer = await call(living, name, data)
             assert answer.status < 500, (name, answer.content)
             if answer.status >= 400:
                 assert answer.exception["details"], name

@@ -54,7 +54,7 @@ async def test_a_destination_lives_and_dies(
     one = f"/v4/{path}/{made.body['id']}"
     assert {name: made.body[name] for name in body} == body
 
-    changed = await workspace.ask("PATCH", one, body=change)
+    changed = await workspace.request("PATCH", one, body=change)
     assert changed.body.keys() == {"id", "updater", "createdAt", "updatedAt"}
     read = (await workspace.get(one)).body
     assert {name: read[name] for name in body} == {
@@ -65,7 +65,7 @@ async def test_a_destination_lives_and_dies(
     assert made.body["id"] in (await workspace.get(f"/v4/{path}")).ids
     assert (await workspace.get(f"/v4/{path}/count")).body["count"] == before + 1
 
-    assert (await workspace.ask("DELETE", one)).status == 204
+    assert (await workspace.request("DELETE", one)).status == 204
     assert (await workspace.get(one)).is_refused(404, "DataNotFoundException")
     assert (await workspace.get(f"/v4/{path}/count")).body["count"] == before
     assert workspace.world.shelf(kind).get(made.body["id"]) is None
@@ -192,11 +192,11 @@ async def test_an_output_is_made_whole_or_not_at_all(
 
 
 async def test_a_patch_replaces_what_it_lists(workspace: Workspace) -> None:
-    """A list in a patch takes the place of what was there; what is not listed stays."""
+    """A list in a patch replaces the former one; fields that are not named stay."""
     output = output_of(workspace)
     world = workspace.world
 
-    changed = await workspace.ask(
+    changed = await workspace.request(
         "PATCH",
         f"/v4/outputObjects/{output.id}",
         body={"name": "for sales", "writeSettings": [{**FILE, "path": "gs://out/new.csv"}]},
@@ -209,7 +209,9 @@ async def test_a_patch_replaces_what_it_lists(workspace: Workspace) -> None:
     ]
     assert len(world.publications_of(output.id)) == 1
     assert (
-        await workspace.ask("PATCH", f"/v4/outputObjects/{output.id}", body={"publications": []})
+        await workspace.request(
+            "PATCH", f"/v4/outputObjects/{output.id}", body={"publications": []}
+        )
     ).status == 200
     assert world.publications_of(output.id) == []
 
@@ -220,17 +222,17 @@ async def test_what_an_output_makes_goes_with_it(workspace: Workspace) -> None:
     count = "/v4/writeSettings/count"
     before = (await workspace.get(count)).body["count"]
 
-    assert (await workspace.ask("DELETE", f"/v4/outputObjects/{output.id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/outputObjects/{output.id}")).status == 204
 
     assert (await workspace.get(count)).body["count"] == before - 1
     assert output.id not in (await workspace.get("/v4/outputObjects")).ids
 
 
 async def test_a_connection_in_use_stays(workspace: Workspace) -> None:
-    """A connection that a publication loads into cannot be deleted, and the refusal says why."""
+    """A connection that a publication loads into cannot be deleted; the refusal says why."""
     connection = next(workspace.world.shelf(Connection).live())
 
-    answer = await workspace.ask("DELETE", f"/v4/connections/{connection.id}")
+    answer = await workspace.request("DELETE", f"/v4/connections/{connection.id}")
 
     assert answer.is_refused(400, "ValidationFailed", "publication")
 
@@ -239,11 +241,11 @@ async def test_outputs_belong_to_their_flow(workspace: Workspace) -> None:
     """Who does not see a flow lists none of its outputs and may not change them."""
     output = output_of(workspace)
 
-    listed = await workspace.ask("GET", "/v4/outputObjects", token=COLLEAGUE_TOKEN)
-    refused = await workspace.ask(
+    listed = await workspace.request("GET", "/v4/outputObjects", token=COLLEAGUE_TOKEN)
+    refused = await workspace.request(
         "PATCH", f"/v4/outputObjects/{output.id}", body={"profiler": True}, token=COLLEAGUE_TOKEN
     )
-    named = await workspace.ask(
+    named = await workspace.request(
         "POST",
         "/v4/writeSettings",
         body={**FILE, "outputObjectId": output.id},
@@ -254,7 +256,7 @@ async def test_outputs_belong_to_their_flow(workspace: Workspace) -> None:
     assert refused.is_refused(403, "AccessControlException", str(output.id))
     assert named.is_refused(400, "ValidationFailed", '"outputObjectId"')
     workspace.things.orders.shared_with = frozenset({workspace.things.colleague.id})
-    shared = await workspace.ask("GET", "/v4/outputObjects", token=COLLEAGUE_TOKEN)
+    shared = await workspace.request("GET", "/v4/outputObjects", token=COLLEAGUE_TOKEN)
     assert output.id in shared.ids
 
 

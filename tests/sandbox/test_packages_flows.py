@@ -41,7 +41,7 @@ async def workspace() -> AsyncIterator[Workspace]:
         yield opened
 
 
-async def test_a_package_is_a_zip_that_says_what_it_is(workspace: Workspace) -> None:
+async def test_a_package_is_a_zip_with_its_type(workspace: Workspace) -> None:
     """It has a page about itself and a table for each kind; the same flow gives the same bytes."""
     content = await fetch(workspace, package_path(workspace), comment="for the others")
 
@@ -84,7 +84,7 @@ async def test_what_comes_back_is_what_went_out(workspace: Workspace) -> None:
 
 
 async def test_a_package_is_at_home_in_another_workspace(workspace: Workspace) -> None:
-    """Where the same ids mean other things, nothing is taken for what it is not."""
+    """Where the same ids mean other things, nothing is mistaken for another."""
     out = await fetch(workspace, package_path(workspace))
     async with open_workspace() as other:
         world, me = other.world, other.things.owner.id
@@ -92,7 +92,7 @@ async def test_a_package_is_at_home_in_another_workspace(workspace: Workspace) -
         for number in range(40):
             world.create(ImportedDataset, by=me, name=f"d{number}", connection_id=21)
             world.create(Recipe, by=me, flow_id=other.things.stock.id, name=f"r{number}")
-        await other.get("/v4/flows")  # a token tells when it was used
+        await other.get("/v4/flows")  # a token shows when it was used
         before = {line for line in fingerprint(world) if "(" in line}
 
         answer = await send(other, IMPORT, out)
@@ -202,8 +202,8 @@ async def test_a_package_goes_into_a_folder(workspace: Workspace) -> None:
     assert fingerprint(world) == before
 
 
-async def test_functions_are_overridden_where_that_is_asked(workspace: Workspace) -> None:
-    """A function of the same name keeps its content unless the query says otherwise."""
+async def test_functions_are_overridden_on_request(workspace: Workspace) -> None:
+    """A function of the same name keeps its content unless the query overrides it."""
     out = await fetch(workspace, package_path(workspace))
     functions = tables_of(out)["userdefinedfunctions"]
     newer = changed(out, userdefinedfunctions=[{**functions[0], "description": "newer"}])
@@ -246,8 +246,8 @@ async def test_links_to_what_is_gone_are_cut(workspace: Workspace) -> None:
     assert task.flow_node_ids == ()
 
 
-async def test_a_form_with_the_file_is_taken_too(workspace: Workspace) -> None:
-    """A package is the body itself, or the part ``data`` of a form; JSON is not taken."""
+async def test_a_form_with_the_file_is_accepted_too(workspace: Workspace) -> None:
+    """A package is the body itself, or the part ``data`` of a form; JSON is refused."""
     out = await fetch(workspace, package_path(workspace))
     boundary = "----x"
     form = (
@@ -260,10 +260,10 @@ async def test_a_form_with_the_file_is_taken_too(workspace: Workspace) -> None:
     )
     kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
 
-    taken = await workspace.ask("POST", IMPORT, content=form, headers=kind)
+    imported = await workspace.request("POST", IMPORT, content=form, headers=kind)
     refused = await workspace.post(IMPORT, {"data": "x"})
 
-    assert taken.status == 201, taken.content
+    assert imported.status == 201, imported.content
     assert refused.status == 415
 
 

@@ -92,7 +92,7 @@ def grow_flow(data: Draw, world: World, me: int, place: int) -> Flow:
 
 
 def grow_dataset(data: Draw, world: World, me: int) -> ImportedDataset:
-    """Make a dataset; some look like others, and some are behind a connection."""
+    """Make a dataset; some resemble others, and some are behind a connection."""
     connection = grow_connection(world, me) if data.draw(st.booleans()) else None
     return world.create(
         ImportedDataset,
@@ -154,7 +154,7 @@ def grow_plan(data: Draw, world: World, me: int, flows: list[Flow]) -> Plan:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_out_and_in_again_is_the_same(data: Draw) -> None:
-    """A flow or a plan comes back equal but for ids, and a trial says beforehand what comes."""
+    """A flow or a plan comes back equal but for ids, and a trial shows the result beforehand."""
     world, me, plan = grown(data)
     roots: list[Flow | Plan] = [plan, *world.flows.live()]
     root = data.draw(st.sampled_from(roots))
@@ -170,11 +170,11 @@ def test_out_and_in_again_is_the_same(data: Draw) -> None:
     assert fingerprint(world) == before
 
     imported = bring_in(view, arrivals, folder_id=None)
-    seen = View(world, me)
-    assert answer_of(seen, imported) == answer_of(on_trial, tried)
+    view = View(world, me)
+    assert answer_of(view, imported) == answer_of(on_trial, tried)
     (new,) = imported.roots
     assert isinstance(new, Flow | Plan)
-    again = pack(export(seen, new, kind=kind, comment=None))
+    again = pack(export(view, new, kind=kind, comment=None))
     assert meaning(again) == meaning(out)
 
 
@@ -196,5 +196,5 @@ def test_a_copy_shares_nothing_that_is_a_part(data: Draw) -> None:
     }
     assert {item.id for item in copy.used} == {item.id for item in graph.used}
     assert not any(isinstance(part, WebhookFlowTask) for part in copy.parts)
-    records = {line for line in before if "(" in line}  # the other lines tell counters
+    records = {line for line in before if "(" in line}  # the other lines show counters
     assert records <= set(fingerprint(world))

@@ -67,7 +67,7 @@ def test_bytes_are_no_package(living: Living, content: bytes) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_a_damaged_package_is_refused_or_taken(living: Living, data: st.DataObject) -> None:
+def test_a_damaged_package_is_refused_or_imported(living: Living, data: st.DataObject) -> None:
     """Bytes that were changed on the way do not get past the reading of the ZIP."""
     content = bytearray(flow_package(living))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -79,7 +79,7 @@ def test_a_damaged_package_is_refused_or_taken(living: Living, data: st.DataObje
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_any_json_in_a_package_is_judged(living: Living, data: st.DataObject) -> None:
+def test_any_json_in_a_package_is_validated(living: Living, data: st.DataObject) -> None:
     """One value anywhere in a table may be anything at all, and the world stays as it is."""
     content = flow_package(living)
     before = fingerprint(living.workspace.world)

@@ -55,7 +55,7 @@ async def test_a_parameter_is_made_read_listed_and_deleted(workspace: Workspace)
     assert (listed.ids, listed.body["count"]) == ([second, first], 2)
     assert (await workspace.get(PARAMETERS, filter="reg")).ids == [first]
     workspace.token = OWNER_TOKEN
-    assert (await workspace.ask("DELETE", f"{PARAMETERS}/{first}")).status == 204
+    assert (await workspace.request("DELETE", f"{PARAMETERS}/{first}")).status == 204
     gone = await workspace.get(f"{PARAMETERS}/{first}")
     assert gone.is_refused(404, "DataNotFoundException")
     assert (await workspace.get(PARAMETERS)).ids == [second]
@@ -75,7 +75,7 @@ async def test_a_parameter_is_made_read_listed_and_deleted(workspace: Workspace)
         ({"overrideKey": "new", "value": "text"}, "value"),
     ],
 )
-async def test_a_bad_parameter_says_what_is_wrong(
+async def test_the_error_names_a_bad_parameter(
     workspace: Workspace, body: dict[str, Any], field: str
 ) -> None:
     """A key is needed, once only, and a value is an object."""
@@ -92,26 +92,26 @@ async def test_a_parameter_belongs_to_who_made_it(workspace: Workspace) -> None:
     package = await fetch(workspace, PACKAGE)
     workspace.token = COLLEAGUE_TOKEN
 
-    assert (await workspace.ask("DELETE", path)).is_refused(403, "AccessControlException")
+    assert (await workspace.request("DELETE", path)).is_refused(403, "AccessControlException")
     assert (await send(workspace, PACKAGE, package)).is_refused(403, "AccessControlException")
     workspace.token = ADMIN_TOKEN
-    assert (await workspace.ask("DELETE", path)).status == 204
+    assert (await workspace.request("DELETE", path)).status == 204
 
 
-async def test_usage_is_told_where_it_is_asked_for(workspace: Workspace) -> None:
+async def test_usage_is_shown_on_request(workspace: Workspace) -> None:
     """It counts what names the parameter; otherwise the field is null."""
     path = f"{PARAMETERS}/{await create(workspace, 'region', variable('north'))}"
     setting = next(workspace.world.shelf(WriteSetting).live())
     workspace.world.update(setting, path="gs://$env.region/out.csv")
 
     plain = await workspace.get(path)
-    told = await workspace.get(path, includeUsageInfo="true")
+    answer = await workspace.get(path, includeUsageInfo="true")
     listed = await workspace.get(PARAMETERS, includeUsageInfo="true")
 
     assert plain.body["usageInfo"] is None
-    assert told.body["usageInfo"]["writeSettings"] == 1
-    assert told.body["usageInfo"]["sqlScripts"] == 0
-    assert listed.body["data"][0]["usageInfo"] == told.body["usageInfo"]
+    assert answer.body["usageInfo"]["writeSettings"] == 1
+    assert answer.body["usageInfo"]["sqlScripts"] == 0
+    assert listed.body["data"][0]["usageInfo"] == answer.body["usageInfo"]
 
 
 async def test_parameters_travel_as_a_package(workspace: Workspace) -> None:
@@ -122,7 +122,7 @@ async def test_parameters_travel_as_a_package(workspace: Workspace) -> None:
     parameter = workspace.world.shelf(EnvironmentParameter).get(kept)
     assert parameter is not None
     workspace.world.update(parameter, value=variable("south"))
-    await workspace.ask("DELETE", f"{PARAMETERS}/{lost}")
+    await workspace.request("DELETE", f"{PARAMETERS}/{lost}")
 
     answer = await send(workspace, PACKAGE, package)
 
@@ -134,13 +134,13 @@ async def test_parameters_travel_as_a_package(workspace: Workspace) -> None:
     assert tables_of(again) == tables_of(package)
 
 
-async def test_json_is_taken_instead_of_a_file(workspace: Workspace) -> None:
+async def test_json_is_accepted_instead_of_a_file(workspace: Workspace) -> None:
     """The rows of a package may be sent as they are; anything else names ``data``."""
     rows = [{"overrideKey": "region", "value": variable("north")}]
 
-    taken = await workspace.post(PACKAGE, {"data": rows})
+    imported = await workspace.post(PACKAGE, {"data": rows})
 
-    assert taken.status == 201, taken.content
+    assert imported.status == 201, imported.content
     before = fingerprint(workspace.world)
     wrong: tuple[dict[str, Any], ...] = (
         {},

@@ -139,9 +139,12 @@ async def test_a_plan_of_another_kind_is_refused(workspace: Workspace) -> None:
     }
     before = fingerprint(world)
 
-    for says, content in wrong.items():
+    for reason, content in wrong.items():
         answer = await send(workspace, IMPORT, content)
-        assert answer.is_refused(400, "ValidationFailed", '"data"', says), (says, answer.content)
+        assert answer.is_refused(400, "ValidationFailed", '"data"', reason), (
+            reason,
+            answer.content,
+        )
 
     assert fingerprint(world) == before
     assert len(world.shelf(PlanEdge)) == 1

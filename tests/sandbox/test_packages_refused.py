@@ -35,7 +35,7 @@ async def test_no_flow_gets_more_webhooks_than_it_may_have(workspace: Workspace)
 
 
 @pytest.mark.parametrize(
-    ("table", "change", "says"),
+    ("table", "change", "reason"),
     [
         ("wrangleddatasets", {"flow_id": 9}, "not whole"),
         ("wrangleddatasets", {"upstream_ids": [9]}, "not whole"),
@@ -50,8 +50,8 @@ async def test_no_flow_gets_more_webhooks_than_it_may_have(workspace: Workspace)
         ("flows", {"id": None}, "cannot be read"),
     ],
 )
-async def test_a_changed_package_is_judged(
-    workspace: Workspace, table: str, change: dict[str, Any], says: str
+async def test_a_changed_package_is_validated(
+    workspace: Workspace, table: str, change: dict[str, Any], reason: str
 ) -> None:
     """What could not have been exported is refused, and nothing of it stays."""
     out = await fetch(workspace, package_path(workspace))
@@ -62,7 +62,7 @@ async def test_a_changed_package_is_judged(
         answer = await send(
             workspace, path, changed(out, **{table: [{**first, **change}, *others]})
         )
-        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
+        assert answer.is_refused(400, "ValidationFailed", '"data"', reason), answer.content
 
     assert fingerprint(workspace.world) == before
 
@@ -106,8 +106,8 @@ async def test_other_files_are_refused(workspace: Workspace) -> None:
     }
     before = fingerprint(workspace.world)
 
-    for says, content in wrong.items():
+    for reason, content in wrong.items():
         answer = await send(workspace, IMPORT, content)
-        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
+        assert answer.is_refused(400, "ValidationFailed", '"data"', reason), answer.content
 
     assert fingerprint(workspace.world) == before

@@ -20,11 +20,11 @@ ROLE = "arn:aws:iam::123456789012:role/wrangler"
 
 
 async def put(workspace: Workspace, path: str, body: Any, *, token: str | None = None) -> Answer:
-    return await workspace.ask("PUT", path, body=body, token=token)
+    return await workspace.request("PUT", path, body=body, token=token)
 
 
 async def rows(workspace: Workspace, path: str, token: str, **query: str) -> list[Any]:
-    answer = await workspace.ask("GET", path, query=query, token=token)
+    answer = await workspace.request("GET", path, query=query, token=token)
     found: list[Any] = answer.body["data"]
     return found
 
@@ -43,7 +43,7 @@ async def rows(workspace: Workspace, path: str, token: str, **query: str) -> lis
         ({"limit": "1", "noLimit": "true"}, ["Owner", "Colleague", "Admin"]),
     ],
 )
-async def test_people_are_listed_as_the_query_says(query: dict[str, str], names: list[str]) -> None:
+async def test_people_are_listed_by_query(query: dict[str, str], names: list[str]) -> None:
     """Each parameter of the list keeps those whom it describes, and the count agrees."""
     async with open_workspace() as workspace:
         workspace.things.colleague.state = "hidden"
@@ -73,7 +73,7 @@ async def test_a_wrong_parameter_is_named(query: dict[str, str], parameter: str)
 
 
 async def test_a_person_is_read_by_id_and_by_token() -> None:
-    """Privileges come where they are asked for; another workspace has nobody."""
+    """Privileges come on request; another workspace has nobody."""
     async with open_workspace() as workspace:
         current = await workspace.get(f"{PEOPLE}/current", workspaceId="1")
         read = await workspace.get(f"{PEOPLE}/{workspace.things.owner.id}")
@@ -102,7 +102,7 @@ async def test_options_show_in_the_runs_of_their_person() -> None:
             f"{PEOPLE}/dataflowOptions/default", {"machineType": "n1", "zone": "a"}
         )
         kept = await workspace.post(f"{PEOPLE}/current/dataflowOptions/default", {"zone": "b"})
-        other = await workspace.ask(
+        other = await workspace.request(
             "POST",
             f"{PEOPLE}/COLLEAGUE%40example.com/dataflowOptions/default",
             body={"network": "inner"},
@@ -129,7 +129,7 @@ async def test_options_of_others_are_an_administrators_matter() -> None:
     async with open_workspace(Edition.PL) as workspace:
         path = f"{PEOPLE}/admin@example.com/dataflowOptions/default"
         refused = await workspace.post(path, {})
-        nobody = await workspace.ask(
+        nobody = await workspace.request(
             "POST", f"{PEOPLE}/who@x.example/dataflowOptions/a", body={}, token=ADMIN_TOKEN
         )
         text = await workspace.post(f"{PEOPLE}/dataflowOptions/default", "text")
@@ -142,7 +142,7 @@ async def test_options_of_others_are_an_administrators_matter() -> None:
 
 
 async def test_a_configuration_shows_no_key() -> None:
-    """Key and secret are taken and named by an id; neither is in any answer."""
+    """Key and secret are stored and named by an id; neither is in any answer."""
     async with open_workspace() as workspace:
         made = await workspace.post(
             CONFIGS,
@@ -177,8 +177,8 @@ async def test_roles_belong_to_the_configuration_of_their_person() -> None:
         changed = await put(workspace, path, {"role": f"{ROLE}-3", "createdFrom": "idp"})
         (config,) = await rows(workspace, CONFIGS, workspace.token)
         listed = await rows(workspace, ROLES, workspace.token)
-        gone = await workspace.ask("DELETE", path)
-        again = await workspace.ask("DELETE", path)
+        gone = await workspace.request("DELETE", path)
+        again = await workspace.request("DELETE", path)
         (without,) = await rows(workspace, CONFIGS, workspace.token)
 
     assert first.status == 201
@@ -197,9 +197,9 @@ async def test_everybody_sees_their_own_and_shared_settings() -> None:
         things = workspace.things
         for owner in ({"personId": things.owner.id}, {"workspaceId": 1}, {}):
             body = {"role": ROLE, **owner}
-            made = await workspace.ask("POST", ROLES, body=body, token=ADMIN_TOKEN)
+            made = await workspace.request("POST", ROLES, body=body, token=ADMIN_TOKEN)
             assert made.status == 201
-        seen = {
+        visible = {
             token: len(await rows(workspace, ROLES, token))
             for token in (workspace.token, COLLEAGUE_TOKEN, ADMIN_TOKEN)
         }
@@ -210,7 +210,7 @@ async def test_everybody_sees_their_own_and_shared_settings() -> None:
         foreign = await workspace.post(CONFIGS, {"credentialProvider": "default", "personId": 12})
         everybody = await workspace.post(ROLES, {"role": ROLE, "workspaceId": 1})
 
-    assert seen == {workspace.token: 2, COLLEAGUE_TOKEN: 1, ADMIN_TOKEN: 3}
+    assert visible == {workspace.token: 2, COLLEAGUE_TOKEN: 1, ADMIN_TOKEN: 3}
     assert len(chosen) == 1
     for answer in (shared, foreign, everybody):
         assert answer.is_refused(403, "AccessControlException")
@@ -234,7 +234,7 @@ async def test_bad_aws_settings_are_refused_by_field(
 ) -> None:
     """What is missing, of the wrong type or names nothing is refused, and nothing is made."""
     async with open_workspace() as workspace:
-        answer = await workspace.ask("POST", path, body=body, token=ADMIN_TOKEN)
+        answer = await workspace.request("POST", path, body=body, token=ADMIN_TOKEN)
         listed = await rows(workspace, path, ADMIN_TOKEN)
 
     assert answer.is_refused(400, "ValidationFailed", field)

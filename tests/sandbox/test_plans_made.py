@@ -41,14 +41,14 @@ async def test_a_plan_lives_and_dies(workspace: Workspace) -> None:
     plan = f"/v4/plans/{plan_id}"
     before = (await workspace.get("/v4/plans/count")).body["count"]
 
-    changed = await workspace.ask(
+    changed = await workspace.request(
         "PATCH", plan, body={"name": "Changed", "notificationsEnabled": False}
     )
     assert changed.status == 200
     assert (changed.body["name"], changed.body["notificationsEnabled"]) == ("Changed", False)
     assert changed.body["planSnapshotRunCount"] == 0
     assert plan_id in (await workspace.get("/v4/plans")).ids
-    assert (await workspace.ask("DELETE", plan)).status == 204
+    assert (await workspace.request("DELETE", plan)).status == 204
     assert (await workspace.get(f"{plan}/full")).is_refused(404, "DataNotFoundException")
     assert (await workspace.get("/v4/plans/count")).body["count"] == before - 1
 
@@ -71,7 +71,7 @@ async def test_what_is_part_of_a_plan_goes_with_it(workspace: Workspace) -> None
         tasks=(ScheduleTask(kind="plan", target_id=things.nightly.id),),
     )
 
-    assert (await workspace.ask("DELETE", f"/v4/plans/{things.nightly.id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/plans/{things.nightly.id}")).status == 204
 
     assert [list(world.shelf(kind).live()) for kind in (PlanNode, PlanEdge, PlanOverride)] == [
         [],
@@ -83,7 +83,7 @@ async def test_what_is_part_of_a_plan_goes_with_it(workspace: Workspace) -> None
 
 
 async def test_a_plan_made_over_http_runs_along_its_edges(workspace: Workspace) -> None:
-    """Nodes made one after the other run in that order, and the full read tells all of it."""
+    """Nodes made one after the other run in that order, and the full read shows all of it."""
     things = workspace.things
     plan_id = await made_plan(workspace)
     flow = await made_node(
@@ -173,12 +173,12 @@ async def test_a_node_goes_with_its_edges(workspace: Workspace) -> None:
     things = workspace.things
     first = await workspace.post(f"/v4/plans/{things.nightly.id}/run")
     await workspace.clock.advance(1)
-    assert (await workspace.ask("DELETE", f"/v4/planNodes/{things.node.id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/planNodes/{things.node.id}")).status == 204
     second = await workspace.post(f"/v4/plans/{things.nightly.id}/run")
 
     assert list(workspace.world.plan_edges.live()) == []
     assert first.status == second.status == 201
     snapshots = {run.snapshot_id: run for run in workspace.world.plan_runs.live()}
     assert len(snapshots) == 2
-    again = await workspace.ask("DELETE", f"/v4/planNodes/{things.node.id}")
+    again = await workspace.request("DELETE", f"/v4/planNodes/{things.node.id}")
     assert again.is_refused(404, "DataNotFoundException")

@@ -1,4 +1,4 @@
-"""Run parameters of plans: told node by node, overridden in the plan and in a run."""
+"""Run parameters of plans: shown node by node, overridden in the plan and in a run."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ async def path_written(workspace: Workspace, **body: Any) -> str:
     return found
 
 
-@pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)))
-async def test_the_nearest_value_wins(workspace: Workspace, said: tuple[bool, bool, bool]) -> None:
-    """A parameter has its own value, the flow's, the plan's or the run's: the last that is said."""
-    by_flow, by_plan, by_run = said
+@pytest.mark.parametrize("given", list(itertools.product((False, True), repeat=3)))
+async def test_the_nearest_value_wins(workspace: Workspace, given: tuple[bool, bool, bool]) -> None:
+    """A parameter has its own value, the flow's, the plan's or the run's: the last one given."""
+    by_flow, by_plan, by_run = given
     if by_flow:
         workspace.world.create(
             FlowRunParameterOverride,
@@ -71,21 +71,21 @@ async def test_the_nearest_value_wins(workspace: Workspace, said: tuple[bool, bo
         )
     if by_plan:
         await override(workspace, {"variable": {"value": "plan"}})
-    told = [{"handle": "ax", "overrideKey": "region", "value": "run"}] if by_run else []
+    overrides = [{"handle": "ax", "overrideKey": "region", "value": "run"}] if by_run else []
 
-    written = await path_written(workspace, planNodeOverrides=told)
+    written = await path_written(workspace, planNodeOverrides=overrides)
 
     values = ["all", "flow", "plan", "run"]
-    nearest = max(place for place, is_said in enumerate((True, *said)) if is_said)
+    nearest = max(position for position, is_given in enumerate((True, *given)) if is_given)
     assert written == f"gs://out/{values[nearest]}/x.csv"
 
 
 async def test_a_run_wins_over_the_plan(workspace: Workspace) -> None:
-    """What is said for one run holds for that run alone."""
+    """An override of one run holds for that run alone."""
     await override(workspace, "plan")
-    told = [{"handle": "ax", "overrideKey": "region", "value": "8"}]
+    overrides = [{"handle": "ax", "overrideKey": "region", "value": "8"}]
 
-    assert await path_written(workspace, planNodeOverrides=told) == "gs://out/8/x.csv"
+    assert await path_written(workspace, planNodeOverrides=overrides) == "gs://out/8/x.csv"
     assert await path_written(workspace) == "gs://out/plan/x.csv"
 
 
@@ -94,7 +94,7 @@ async def test_an_override_is_replaced(workspace: Workspace) -> None:
     override_id = await override(workspace, "before")
     body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": "after"}
 
-    answer = await workspace.ask("PUT", f"{OVERRIDES}/{override_id}", body=body)
+    answer = await workspace.request("PUT", f"{OVERRIDES}/{override_id}", body=body)
 
     assert answer.status == 200
     assert answer.body["planNode"] == {"id": workspace.things.node.id}
@@ -129,13 +129,13 @@ async def test_an_override_belongs_to_its_plan(workspace: Workspace) -> None:
     workspace.token = COLLEAGUE_TOKEN
     body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": "mine"}
 
-    answer = await workspace.ask("PUT", f"{OVERRIDES}/{override_id}", body=body)
+    answer = await workspace.request("PUT", f"{OVERRIDES}/{override_id}", body=body)
 
     assert answer.is_refused(403, "AccessControlException")
 
 
-async def test_the_parameters_are_told_node_by_node(workspace: Workspace) -> None:
-    """Each node tells the parameters of what it runs, its overrides, and what contradicts."""
+async def test_the_parameters_are_shown_node_by_node(workspace: Workspace) -> None:
+    """Each node shows the parameters of what it runs, its overrides, and contradictions."""
     things = workspace.things
     override_id = await override(workspace, "plan")
     workspace.world.update(next(workspace.world.imported_datasets.live()), run_parameters=(REGION,))
@@ -163,7 +163,7 @@ async def test_the_parameters_are_told_node_by_node(workspace: Workspace) -> Non
 
 
 async def test_a_key_with_two_values_is_a_conflict(workspace: Workspace) -> None:
-    """A key that has one value here and another there is told with both."""
+    """A key with two values is shown with both."""
     setting = next(workspace.world.write_settings.live())
     other = {**REGION, "value": {"variable": {"value": "some"}}}
     workspace.world.update(setting, run_parameters=(other,))

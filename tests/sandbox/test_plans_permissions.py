@@ -21,7 +21,9 @@ def permissions(workspace: Workspace) -> str:
 
 
 async def share(workspace: Workspace, row: Any, token: str | None = None) -> Any:
-    return await workspace.ask("POST", permissions(workspace), body={"data": [row]}, token=token)
+    return await workspace.request(
+        "POST", permissions(workspace), body={"data": [row]}, token=token
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ async def share(workspace: Workspace, row: Any, token: str | None = None) -> Any
         ({"email": "Colleague@example.com", "role": "readOnly"}, "readOnly", 403),
     ],
 )
-async def test_a_shared_plan_is_seen_and_changed_by_role(
+async def test_a_shared_plan_is_visible_and_changed_by_role(
     workspace: Workspace, row: Any, role: str, status: int
 ) -> None:
     """A collaborator sees and changes a plan, a reader only sees it."""
@@ -49,7 +51,7 @@ async def test_a_shared_plan_is_seen_and_changed_by_role(
     workspace.token = COLLEAGUE_TOKEN
     listed = await workspace.get("/v4/plans", ownershipFilter="shared")
     assert listed.ids == [plan_id]
-    changed = await workspace.ask("PATCH", f"/v4/plans/{plan_id}", body={"description": "ours"})
+    changed = await workspace.request("PATCH", f"/v4/plans/{plan_id}", body={"description": "ours"})
     assert changed.status == status
     node = await workspace.post("/v4/planNodes", {"planId": plan_id, "taskType": "delay"})
     assert node.status == (201 if status == 200 else status)
@@ -67,19 +69,19 @@ async def test_permissions_list_the_owner_first(workspace: Workspace) -> None:
     ]
 
 
-async def test_a_share_is_taken_back(workspace: Workspace) -> None:
+async def test_a_share_is_revoked(workspace: Workspace) -> None:
     """A deleted permission hides the plan; deleting it again, or a stranger's, is 404."""
     colleague = workspace.things.colleague.id
     await share(workspace, colleague)
     path = f"{permissions(workspace)}/{colleague}"
 
-    assert (await workspace.ask("DELETE", path)).status == 204
+    assert (await workspace.request("DELETE", path)).status == 204
 
-    listed = await workspace.ask("GET", "/v4/plans?ownershipFilter=all", token=COLLEAGUE_TOKEN)
+    listed = await workspace.request("GET", "/v4/plans?ownershipFilter=all", token=COLLEAGUE_TOKEN)
     assert workspace.things.nightly.id not in listed.ids
-    assert (await workspace.ask("DELETE", path)).is_refused(404, "DataNotFoundException")
+    assert (await workspace.request("DELETE", path)).is_refused(404, "DataNotFoundException")
     for nobody in ("999999", "who"):
-        answer = await workspace.ask("DELETE", f"{permissions(workspace)}/{nobody}")
+        answer = await workspace.request("DELETE", f"{permissions(workspace)}/{nobody}")
         assert answer.is_refused(404, "DataNotFoundException", nobody)
 
 
@@ -91,7 +93,7 @@ async def test_who_shares_a_plan_may_leave_it_but_not_share_it(workspace: Worksp
     refused = await share(workspace, admin, token=COLLEAGUE_TOKEN)
     assert refused.is_refused(403, "AccessControlException")
     assert (await share(workspace, colleague, token=ADMIN_TOKEN)).status == 201
-    left = await workspace.ask(
+    left = await workspace.request(
         "DELETE", f"{permissions(workspace)}/{colleague}", token=COLLEAGUE_TOKEN
     )
     assert left.status == 204

@@ -75,8 +75,8 @@ def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int, unfit: 
         assert profile["columnTypes"][name]
 
 
-def test_a_run_always_tells_the_same() -> None:
-    """Asked again, or in another world of the same seed, a run has the same profile."""
+def test_a_run_always_shows_the_same() -> None:
+    """Read again, or in another world of the same seed, a run has the same profile."""
     worlds = [World(clock=ManualClock(), seed=4) for _ in range(2)]
     profiles = [profile_of(world, run_of(world)) for world in worlds for _ in range(2)]
     assert profiles[0] == profiles[2]
@@ -98,7 +98,7 @@ def test_what_did_not_complete_made_no_rows(status: NativeStatus) -> None:
 
 
 async def test_both_profile_operations_agree(workspace: Workspace) -> None:
-    """``profile`` and ``profileResults`` tell the same of one run."""
+    """``profile`` and ``profileResults`` show the same of one run."""
     run = workspace.job_group(status=NativeStatus.COMPLETE, profiling=True)
     answers = [
         await workspace.get(f"/v4/jobGroups/{run.id}/{name}")
@@ -118,7 +118,7 @@ def text_of(content: bytes) -> str:
 
 
 @pytest.mark.parametrize("status", list(NativeStatus))
-async def test_a_page_tells_of_a_run_in_every_state(
+async def test_a_page_shows_a_run_in_every_state(
     workspace: Workspace, status: NativeStatus
 ) -> None:
     """A reader opens it and finds one page with the run's names, times and rows."""
@@ -161,22 +161,22 @@ def test_any_text_makes_one_page(lines: list[str]) -> None:
 
 
 async def test_files_of_connections_and_queries_are_inputs(workspace: Workspace) -> None:
-    """A file on a connection is told by its address, a query with its text."""
+    """A file on a connection is shown by its address, a query with its text."""
     world, recipe = workspace.world, workspace.things.clean
     connection = next(world.connections.live())
     owner = workspace.things.owner.id
     file = world.create(
         ImportedDataset, by=owner, name="f", uri="sftp://h/f", connection_id=connection.id
     )
-    asked = world.create(
+    queried = world.create(
         ImportedDataset, by=owner, name="q", connection_id=connection.id, raw=("select 1",)
     )
-    world.update(recipe, dataset_ids=(file.id, asked.id))
+    world.update(recipe, dataset_ids=(file.id, queried.id))
     run = workspace.job_group(recipe)
 
     answer = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
 
-    told = {item["name"]: item["inputs"][0] for item in answer.body["data"]}
-    assert told["f"] == {"uri": "sftp://h/f", "fileType": "FILE"}
-    assert told["q"]["query"] == ["select 1"]
-    assert told["q"]["vendor"] == "postgres"
+    inputs = {dataset["name"]: dataset["inputs"][0] for dataset in answer.body["data"]}
+    assert inputs["f"] == {"uri": "sftp://h/f", "fileType": "FILE"}
+    assert inputs["q"]["query"] == ["select 1"]
+    assert inputs["q"]["vendor"] == "postgres"

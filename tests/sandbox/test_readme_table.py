@@ -1,4 +1,4 @@
-"""The document of the sandbox tells what the walk finds."""
+"""The document of the sandbox shows the results of the walk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_the_table_is_not_stale() -> None:
     assert not differences, f"run python -m tests.sandbox.readme_table\n{differences}"
 
 
-def test_every_handler_says_what_it_does() -> None:
+def test_every_handler_has_a_description() -> None:
     """The table's sentence of an operation comes from its handler, not from its name."""
     silent = [
         operation.operation_id

@@ -30,7 +30,7 @@ async def make(workspace: Workspace, path: str, /, **body: Any) -> int:
 
 
 async def test_a_pipeline_from_its_data_to_its_page(workspace: Workspace) -> None:
-    """Dataset, flow, recipe, output, file, copy, run: what the run tells fits what was made."""
+    """Dataset, flow, recipe, output, file, copy, run: what the run shows fits what was made."""
     dataset = await make(workspace, "importedDatasets", uri="gs://in/sales.csv", name="Sales")
     flow = await make(workspace, "flows", name="Made by a client")
     recipe = await make(
@@ -59,33 +59,33 @@ async def test_a_pipeline_from_its_data_to_its_page(workspace: Workspace) -> Non
         await until_over(workspace, run)
     assert run is not None
 
-    await told_of(workspace, run)
+    await check_consistency(workspace, run)
 
-    assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 400
-    for item in (flow, copied):
-        assert (await workspace.ask("DELETE", f"/v4/flows/{item}")).status == 204
-    assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/importedDatasets/{dataset}")).status == 400
+    for flow_id in (flow, copied):
+        assert (await workspace.request("DELETE", f"/v4/flows/{flow_id}")).status == 204
+    assert (await workspace.request("DELETE", f"/v4/importedDatasets/{dataset}")).status == 204
     assert (await workspace.get(f"/v4/wrangledDatasets/{recipe}")).status == 404
     assert (await workspace.get(f"/v4/jobGroups/{run.id}/inputs")).body["data"] != []
 
 
-async def told_of(workspace: Workspace, run: JobGroup) -> None:
-    """Look at all that a finished run tells, and hold it together."""
+async def check_consistency(workspace: Workspace, run: JobGroup) -> None:
+    """Compare all that a finished run shows."""
     path = f"/v4/jobGroups/{run.id}"
     parts = ("status", "inputs", "outputs", "jobs", "profileResults", "pdfResults")
-    told = {part: await workspace.get(f"{path}/{part}") for part in parts}
-    assert {other_run.status for other_run in told.values()} == {200}
-    assert told["status"].body == "Complete"
-    assert told["inputs"].body["data"] == [
+    answers = {part: await workspace.get(f"{path}/{part}") for part in parts}
+    assert {answer.status for answer in answers.values()} == {200}
+    assert answers["status"].body == "Complete"
+    assert answers["inputs"].body["data"] == [
         {"name": "Sales", "inputs": [{"uri": "gs://in/sales.csv", "fileType": "FILE"}]}
     ]
-    files = told["outputs"].body["files"]
+    files = answers["outputs"].body["files"]
     assert [file["uri"] for file in files] == ["gs://out/sales.csv"]
-    jobs = [item["jobType"] for item in told["jobs"].body["data"]]
+    jobs = [job["jobType"] for job in answers["jobs"].body["data"]]
     assert jobs == ["wrangle", "profile", "filewriter"]
-    checks = told["profileResults"].body["profilerTypeCheckHistograms"].values()
-    rows = {sum(item["count"] for item in column) for column in checks}
-    page = text_of(told["pdfResults"].content)
+    checks = answers["profileResults"].body["profilerTypeCheckHistograms"].values()
+    rows = {sum(bucket["count"] for bucket in column) for column in checks}
+    page = text_of(answers["pdfResults"].content)
     assert len(rows) == 1
     assert f"Rows: {rows.pop()}" in page
     assert "Flow: Made by a client" in page

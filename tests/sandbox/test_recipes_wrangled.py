@@ -53,7 +53,7 @@ async def test_a_recipe_lives_and_dies(workspace: Workspace) -> None:
     assert (made.body["flow"], made.body["wrangled"]) == ({"id": flow_id}, True)
     assert (await workspace.get(path)).body == made.body
     assert made.body["id"] in (await workspace.get(RECIPES, filter="Cleaned")).ids
-    renamed = await workspace.ask("PATCH", path, body={"name": "Cleaner"})
+    renamed = await workspace.request("PATCH", path, body={"name": "Cleaner"})
     assert renamed.body.keys() == {"id", "updater", "createdAt", "updatedAt"}
     shown = await workspace.get(path, embed="recipe,flow,importedDatasets")
     assert shown.body["recipe"]["name"] == "Cleaner"
@@ -63,7 +63,7 @@ async def test_a_recipe_lives_and_dies(workspace: Workspace) -> None:
     ] == ["new.csv"]
     assert (await workspace.get(f"{RECIPES}/count")).body["count"] == before + 1
 
-    assert (await workspace.ask("DELETE", path)).status == 204
+    assert (await workspace.request("DELETE", path)).status == 204
     gone = await workspace.get(path)
     assert gone.is_refused(404, "DataNotFoundException", str(made.body["id"]))
     assert (await workspace.get(f"{RECIPES}/count")).body["count"] == before
@@ -106,14 +106,14 @@ async def test_a_bad_recipe_names_its_field(
 
 
 async def test_a_swapped_input_is_what_the_next_run_reads(workspace: Workspace) -> None:
-    """The next run names the new data and takes it in; the one before keeps its own."""
+    """The next run names and reads the new data; the one before keeps its own."""
     recipe = workspace.things.clean
     connection = next(workspace.world.connections.live())
     table = dataset_of(workspace, "t", connection_id=connection.id, table_path=("public", "t"))
     path = f"{RECIPES}/{recipe.id}/primaryInputDataset"
     before = workspace.job_group(recipe)
 
-    swapped = await workspace.ask("PUT", path, body={"importedDataset": {"id": table.id}})
+    swapped = await workspace.request("PUT", path, body={"importedDataset": {"id": table.id}})
     after = workspace.job_group(recipe)
 
     assert (swapped.status, swapped.body["id"]) == (200, recipe.id)
@@ -137,11 +137,11 @@ async def test_a_recipe_can_be_the_input(workspace: Workspace) -> None:
         {"importedDataset": {"id": dataset_of(workspace).id}, "flow": {"id": things.orders.id}},
     )
 
-    await workspace.ask("PUT", path, body={"wrangledDataset": {"id": other.body["id"]}})
+    await workspace.request("PUT", path, body={"wrangledDataset": {"id": other.body["id"]}})
     assert (await workspace.get(path)).body["wrangledDataset"]["id"] == other.body["id"]
     assert [dataset.name for dataset in datasets_of(workspace.world, things.clean)] == ["new.csv"]
 
-    await workspace.ask("PUT", path, body={"importedDataset": {"id": 301}})
+    await workspace.request("PUT", path, body={"importedDataset": {"id": 301}})
     assert (await workspace.get(path)).body["importedDataset"]["name"] == "orders.csv"
     assert things.clean.upstream_ids == ()
 
@@ -161,7 +161,7 @@ async def test_a_swap_leaves_other_inputs(workspace: Workspace) -> None:
         ("importedDataset", 301, {301, joined.id}, {things.clean.id}),
     ]
     for name, source_id, datasets, recipes in swaps:
-        answer = await workspace.ask("PUT", path, body={name: {"id": source_id}})
+        answer = await workspace.request("PUT", path, body={name: {"id": source_id}})
         assert answer.status == 200
         assert (await workspace.get(path)).body[name]["id"] == source_id
         assert set(recipe.dataset_ids) == datasets
@@ -173,7 +173,7 @@ async def test_a_circle_is_refused(workspace: Workspace) -> None:
     things = workspace.things
     path = f"{RECIPES}/{things.clean.id}/primaryInputDataset"
     for recipe in (things.clean, things.totals):
-        answer = await workspace.ask("PUT", path, body={"wrangledDataset": {"id": recipe.id}})
+        answer = await workspace.request("PUT", path, body={"wrangledDataset": {"id": recipe.id}})
         assert answer.is_refused(400, "ValidationFailed", "circle")
     assert things.clean.upstream_ids == ()
 
@@ -184,7 +184,7 @@ async def test_what_reads_nothing_has_no_input(workspace: Workspace) -> None:
     missing = await workspace.get(path)
     assert missing.is_refused(404, "DataNotFoundException", str(workspace.things.count.id))
     body = {"importedDataset": {"id": dataset_of(workspace).id}}
-    assert (await workspace.ask("PUT", path, body=body, token=ADMIN_TOKEN)).status == 200
+    assert (await workspace.request("PUT", path, body=body, token=ADMIN_TOKEN)).status == 200
     assert (await workspace.get(path)).status == 200
 
 
@@ -197,9 +197,9 @@ async def test_strangers_change_no_recipe(workspace: Workspace) -> None:
         ("PUT", f"{path}/primaryInputDataset", input_body),
         ("DELETE", path, None),
     ):
-        answer = await workspace.ask(method, address, body=body, token=COLLEAGUE_TOKEN)
+        answer = await workspace.request(method, address, body=body, token=COLLEAGUE_TOKEN)
         assert answer.is_refused(403, "AccessControlException", "wrangledDataset")
-    listed = await workspace.ask("GET", RECIPES, token=COLLEAGUE_TOKEN)
+    listed = await workspace.request("GET", RECIPES, token=COLLEAGUE_TOKEN)
     assert listed.ids == [workspace.things.count.id]
 
 
@@ -227,15 +227,15 @@ async def test_another_flow_refers_to_a_recipe(workspace: Workspace) -> None:
     shown = await workspace.get(path)
     assert shown.body["referenceinfo"] == {"id": things.clean.id, "name": "Clean orders"}
 
-    await workspace.ask("DELETE", path)
+    await workspace.request("DELETE", path)
     assert not any(recipe.upstream_ids for recipe in workspace.world.recipes.live())
     assert list(workspace.world.shelf(ReferenceNode).live()) == []
 
 
-async def test_a_recipe_takes_its_outputs_along(workspace: Workspace) -> None:
+async def test_a_deleted_recipe_deletes_its_outputs(workspace: Workspace) -> None:
     """What it writes is deleted with it; what builds upon it stays without that input."""
     things = workspace.things
-    assert (await workspace.ask("DELETE", f"{RECIPES}/{things.clean.id}")).status == 204
+    assert (await workspace.request("DELETE", f"{RECIPES}/{things.clean.id}")).status == 204
     assert things.totals.upstream_ids == ()
     recipes = {
         output_object.recipe_id for output_object in workspace.world.shelf(OutputObject).live()

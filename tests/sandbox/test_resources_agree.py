@@ -1,4 +1,4 @@
-"""Counts, lists and reads tell the same at every moment, whatever two people do."""
+"""Counts, lists and reads agree at all times, whatever two people do."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Agreement(RuleBasedStateMachine):
         self.runner.run(self.stack.aclose())
         self.runner.close()
 
-    def ask(self, person: int, method: str, path: str, **more: Any) -> Answer:
+    def request(self, person: int, method: str, path: str, **more: Any) -> Answer:
         token = self.tokens.get(person, ADMIN_TOKEN)
-        return self.runner.run(self.workspace.ask(method, path, token=token, **more))
+        return self.runner.run(self.workspace.request(method, path, token=token, **more))
 
     def pick(self, things: Iterable[Thing], number: int) -> Thing | None:
         found = sorted(things, key=lambda thing: (thing.kind.__name__, thing.id))
@@ -66,11 +66,11 @@ class Agreement(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Take in what the workspace has from the start."""
+        """Register what the workspace has from the start."""
         self.adopt()
 
     def adopt(self) -> set[Thing]:
-        """Take in everything that is new in the world, and return it."""
+        """Register everything that is new in the world, and return it."""
         found: set[Thing] = set()
         for kind, shape in SHAPES.items():
             for record in self.workspace.world.shelf(kind).live():
@@ -116,16 +116,16 @@ class Agreement(RuleBasedStateMachine):
                 return
         inputs: dict[type[Record], Thing] = {}
         for needed in shape.needs:
-            seen = (
+            visible = (
                 other_needed
                 for other_needed in self.expected.live(needed)
                 if self.expected.sees(who, other_needed)
             )
-            source = self.pick(seen, number)
+            source = self.pick(visible, number)
             if source is None or (kind is Schedule and source.owner != who):
                 return
             inputs[needed] = source
-        answer = self.ask(
+        answer = self.request(
             who, "POST", shape.path, body=shape.make(f"n{self.steps}", parent, inputs)
         )
         assert answer.status == 201, (kind, answer.content)
@@ -142,9 +142,9 @@ class Agreement(RuleBasedStateMachine):
         if thing is None or not shape.change:
             return
         body: Any = {shape.changed_field: f"n{self.steps}"}
-        answer = self.ask(who, shape.change, f"{shape.path}/{thing.id}", body=body)
-        wanted = 200 if self.expected.may_change(who, thing) else 403
-        assert answer.status == wanted, (kind, answer.content)
+        answer = self.request(who, shape.change, f"{shape.path}/{thing.id}", body=body)
+        expected = 200 if self.expected.may_change(who, thing) else 403
+        assert answer.status == expected, (kind, answer.content)
         self.touched = {thing}
 
     @rule(person=PEOPLE, kind=st.sampled_from(KINDS), number=PICKS)
@@ -154,10 +154,10 @@ class Agreement(RuleBasedStateMachine):
         thing = self.pick(self.expected.live(kind), number)
         if thing is None:
             return
-        answer = self.ask(who, "DELETE", f"{shape.path}/{thing.id}")
+        answer = self.request(who, "DELETE", f"{shape.path}/{thing.id}")
         if not self.expected.may_change(who, thing):
             assert answer.status == 403, (kind, answer.content)
-        elif self.expected.is_held(thing):
+        elif self.expected.is_referenced(thing):
             assert answer.is_refused(400, "ValidationFailed", "is used by")
         else:
             assert answer.status == 204, (kind, answer.content)
@@ -168,7 +168,7 @@ class Agreement(RuleBasedStateMachine):
         """Put a flow of the person's own into one of their folders."""
         who = self.people[person]
         flow = self.pick(
-            (other_flow for other_flow in self.expected.live(Flow) if other_flow.owner == who),
+            (flow for flow in self.expected.live(Flow) if flow.owner == who),
             number,
         )
         folders = (
@@ -178,20 +178,20 @@ class Agreement(RuleBasedStateMachine):
         if flow is None or folder is None:
             return
         body = {"folderId": folder.id}
-        answer = self.ask(who, "PATCH", f"/v4/flows/{flow.id}", body=body)
+        answer = self.request(who, "PATCH", f"/v4/flows/{flow.id}", body=body)
         assert answer.status == 200, answer.content
         flow.folder = folder
 
     @rule(kind=st.sampled_from(SHARED), role=st.sampled_from(ROLES), number=PICKS)
     def share(self, kind: type[Record], role: str, number: int) -> None:
-        """Let the other person work on something too, or only look at it."""
+        """Share something with the other person, to edit or to read."""
         thing = self.pick(self.expected.live(kind), number)
         if thing is None:
             return
         (other,) = set(self.people) - {thing.owner}
         body = {"data": [{"personId": other, "role": role}]}
         path = f"{SHAPES[kind].path}/{thing.id}/permissions"
-        answer = self.ask(thing.owner, "POST", path, body=body)
+        answer = self.request(thing.owner, "POST", path, body=body)
         assert answer.status == 201, answer.content
         thing.shared_with.add(other)
         thing.read_only = {other} if role == "readOnly" else set()
@@ -201,17 +201,13 @@ class Agreement(RuleBasedStateMachine):
     def copy(self, person: int, number: int) -> None:
         """Copy a flow: nothing is lost, and the copy is nobody else's."""
         who = self.people[person]
-        seen = (
-            other_flow
-            for other_flow in self.expected.live(Flow)
-            if self.expected.sees(who, other_flow)
-        )
-        flow = self.pick(seen, number)
+        visible = (flow for flow in self.expected.live(Flow) if self.expected.sees(who, flow))
+        flow = self.pick(visible, number)
         if flow is None:
             return
         self.copies += 1
         before = tally(self.expected.parts_of(flow))
-        answer = self.ask(who, "POST", f"/v4/flows/{flow.id}/copy", body={"name": "copy"})
+        answer = self.request(who, "POST", f"/v4/flows/{flow.id}/copy", body={"name": "copy"})
         assert answer.status == 201, answer.content
         self.touched = self.adopt()
         made = self.expected.things[Flow, answer.body["id"]]
@@ -222,15 +218,11 @@ class Agreement(RuleBasedStateMachine):
     def export(self, person: int, number: int) -> None:
         """Keep the package of a flow that the person sees."""
         who = self.people[person]
-        seen = (
-            other_flow
-            for other_flow in self.expected.live(Flow)
-            if self.expected.sees(who, other_flow)
-        )
-        flow = self.pick(seen, number)
+        visible = (flow for flow in self.expected.live(Flow) if self.expected.sees(who, flow))
+        flow = self.pick(visible, number)
         if flow is None:
             return
-        answer = self.ask(who, "GET", f"/v4/flows/{flow.id}/package")
+        answer = self.request(who, "GET", f"/v4/flows/{flow.id}/package")
         assert answer.status == 200, answer.content
         self.packages.append((answer.content, tally(self.expected.parts_of(flow))))
         self.touched = set()
@@ -243,7 +235,7 @@ class Agreement(RuleBasedStateMachine):
         content, parts = self.packages[number % len(self.packages)]
         path = "/v4/flows/package/dryRun" if is_dry else "/v4/flows/package"
         zipped = {"Content-Type": "application/zip"}
-        answer = self.ask(who, "POST", path, content=content, headers=zipped)
+        answer = self.request(who, "POST", path, content=content, headers=zipped)
         assert answer.status == (200 if is_dry else 201), answer.content
         self.touched = self.adopt()
         if is_dry:
@@ -259,7 +251,7 @@ class Agreement(RuleBasedStateMachine):
         """Let an administrator give everything of one person to the other."""
         giver, receiver = self.people[person], self.people[1 - person]
         body = {"fromPersonId": giver, "toPersonId": receiver}
-        answer = self.ask(0, "PATCH", "/v4/workspaces/current/transfer", body=body)
+        answer = self.request(0, "PATCH", "/v4/workspaces/current/transfer", body=body)
         assert answer.status == 204, answer.content
         self.expected.transfer(giver, receiver)
         self.is_transferred = True  # once is enough: a second time leaves little to do
@@ -278,23 +270,23 @@ class Agreement(RuleBasedStateMachine):
         self.check_pages(self.people[self.steps % 2], KINDS[self.steps % len(KINDS)])
 
     def check_list(self, person: int, kind: type[Record]) -> None:
-        shape, wanted = SHAPES[kind], self.expected.listed(kind, person)
-        answer = self.ask(person, "GET", shape.list_path, query={**shape.widened, **LARGE})
-        assert sorted(answer.ids) == sorted(wanted), (kind, answer.ids)
-        assert shape.count_in(answer.body) == len(wanted), kind
+        shape, expected = SHAPES[kind], self.expected.listed(kind, person)
+        answer = self.request(person, "GET", shape.list_path, query={**shape.widened, **LARGE})
+        assert sorted(answer.ids) == sorted(expected), (kind, answer.ids)
+        assert shape.count_in(answer.body) == len(expected), kind
         if shape.is_counted:
-            count = self.ask(person, "GET", f"{shape.list_path}/count", query=shape.widened)
-            assert shape.count_in(count.body) == len(wanted), kind
+            count = self.request(person, "GET", f"{shape.list_path}/count", query=shape.widened)
+            assert shape.count_in(count.body) == len(expected), kind
 
         if kind in SHARED:
-            own = self.ask(person, "GET", shape.list_path, query=LARGE)
+            own = self.request(person, "GET", shape.list_path, query=LARGE)
             assert set(own.ids) == self.expected.owned(kind, person), kind
 
     def check_folder(self, folder: Thing) -> None:
         path = f"/v4/folders/{folder.id}/flows"
         query = {"flowsFilter": "all"}
-        flows = self.ask(folder.owner, "GET", path, query=query | LARGE)
-        count = self.ask(folder.owner, "GET", f"{path}/count", query=query)
+        flows = self.request(folder.owner, "GET", path, query=query | LARGE)
+        count = self.request(folder.owner, "GET", f"{path}/count", query=query)
         assert set(flows.ids) == self.expected.filed(folder)
         assert count.body["count"] == flows.body["count"] == len(flows.ids)
 
@@ -302,7 +294,7 @@ class Agreement(RuleBasedStateMachine):
         shape, found = SHAPES[kind], list[int]()
         while True:
             query = {**shape.widened, "limit": str(PAGE), "offset": str(len(found))}
-            ids = self.ask(person, "GET", shape.list_path, query=query).ids
+            ids = self.request(person, "GET", shape.list_path, query=query).ids
             found += ids
             if len(ids) < PAGE:
                 break
@@ -314,14 +306,14 @@ class Agreement(RuleBasedStateMachine):
         for thing in self.touched:
             shape = SHAPES[thing.kind]
             path = f"{shape.path}/{thing.id}{shape.read}"
-            answer = self.ask(thing.owner, "GET", path)
+            answer = self.request(thing.owner, "GET", path)
             if thing.is_deleted:
                 assert answer.is_refused(404, "DataNotFoundException", str(thing.id))
             else:
                 assert answer.status == 200, answer.content
                 assert answer.body["id"] == thing.id
             if thing.is_deleted and shape.shows_deleted:
-                shown = self.ask(thing.owner, "GET", path, query={"includeDeleted": "true"})
+                shown = self.request(thing.owner, "GET", path, query={"includeDeleted": "true"})
                 assert shown.body["id"] == thing.id
 
 

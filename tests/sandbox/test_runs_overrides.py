@@ -1,4 +1,4 @@
-"""Runs obey what they are told to do otherwise, and keep to it."""
+"""Runs follow their overrides."""
 
 from __future__ import annotations
 
@@ -52,23 +52,25 @@ async def files_of(workspace: Workspace, job_group: JobGroup) -> list[str]:
     return [file["uri"] for file in answer.body["files"]]
 
 
-async def test_a_run_writes_where_it_is_told(workspace: Workspace) -> None:
+async def test_a_run_writes_to_overridden_settings(workspace: Workspace) -> None:
     """Overridden write settings replace those of the outputs, in this run and in no other."""
     listed = (await workspace.get("/v4/writeSettings/count")).body
     other = {**FILE, "path": "gs://elsewhere/y.json"}
 
-    told = await run(workspace, overrides={"writesettings": [FILE, other]})
-    untold = await run(workspace)
+    overridden = await run(workspace, overrides={"writesettings": [FILE, other]})
+    usual = await run(workspace)
 
-    assert await files_of(workspace, told) == [FILE["path"], other["path"]]
-    assert await files_of(workspace, untold) == [f"gs://out/{workspace.things.clean.id}.csv"]
-    jobs = await workspace.get(f"/v4/jobGroups/{told.id}", embed="jobs.fileWriterJob.writeSetting")
+    assert await files_of(workspace, overridden) == [FILE["path"], other["path"]]
+    assert await files_of(workspace, usual) == [f"gs://out/{workspace.things.clean.id}.csv"]
+    jobs = await workspace.get(
+        f"/v4/jobGroups/{overridden.id}", embed="jobs.fileWriterJob.writeSetting"
+    )
     written = [job["writeSetting"] for job in jobs.body["jobs"]["data"] if "writeSetting" in job]
     assert [job["format"] for job in written] == ["json", "json"]
     assert (await workspace.get("/v4/writeSettings/count")).body == listed
 
 
-async def test_a_run_works_as_it_is_told(workspace: Workspace) -> None:
+async def test_a_run_uses_its_overrides(workspace: Workspace) -> None:
     """The engine and the profiling of a run are those of its overrides."""
     job_group = await run(workspace, overrides={"execution": "dataflow", "profiler": True})
 
@@ -88,15 +90,15 @@ async def test_parameters_stand_in_the_path(
     """A parameter has its own value, or the one that the run gives to its key."""
     with_region(workspace)
 
-    told = await run(workspace, runParameters={"overrides": overrides})
-    untold = await run(workspace)
+    overridden = await run(workspace, runParameters={"overrides": overrides})
+    usual = await run(workspace)
 
-    assert await files_of(workspace, told) == ["gs://out/north/x.csv"]
-    assert await files_of(workspace, untold) == ["gs://out/all/x.csv"]
+    assert await files_of(workspace, overridden) == ["gs://out/north/x.csv"]
+    assert await files_of(workspace, usual) == ["gs://out/all/x.csv"]
 
 
 async def test_the_environment_stands_in_the_path(workspace: Workspace) -> None:
-    """A key of the environment is its value in paths and parameters; a secret is never told."""
+    """A key of the environment is its value in paths and parameters; a secret is never shown."""
     with_region(workspace)
     for key, value in (
         ("stage", {"variable": {"value": "test"}}),
@@ -104,9 +106,9 @@ async def test_the_environment_stands_in_the_path(workspace: Workspace) -> None:
     ):
         body = {"overrideKey": key, "value": value}
         assert (await workspace.post("/v4/environmentParameters", body)).status == 201
-    told = {"overrides": {"region": "$env.stage/$env.key/$env.nothing"}}
+    parameters = {"overrides": {"region": "$env.stage/$env.key/$env.nothing"}}
 
-    job_group = await run(workspace, runParameters=told)
+    job_group = await run(workspace, runParameters=parameters)
 
     assert await files_of(workspace, job_group) == ["gs://out/test/$env.key/$env.nothing/x.csv"]
 
@@ -141,7 +143,7 @@ async def first_of_flow_run(workspace: Workspace, **body: Any) -> JobGroup:
 
 
 async def test_the_run_wins_over_the_flow(workspace: Workspace) -> None:
-    """A flow's own value holds in all its runs, except where a run says another."""
+    """A flow's own value holds in all its runs, except where a run gives another."""
     with_region(workspace)
     workspace.world.create(
         FlowRunParameterOverride,
@@ -150,17 +152,17 @@ async def test_the_run_wins_over_the_flow(workspace: Workspace) -> None:
         override_key="region",
         value={"variable": {"value": "flow"}},
     )
-    told = {"overrides": {"data": [{"key": "region", "value": 7}]}}
+    parameters = {"overrides": {"data": [{"key": "region", "value": 7}]}}
 
     assert await files_of(workspace, await run(workspace)) == ["gs://out/flow/x.csv"]
     by_flow = await first_of_flow_run(workspace)
     assert await files_of(workspace, by_flow) == ["gs://out/flow/x.csv"]
-    by_run = await first_of_flow_run(workspace, runParameters=told)
+    by_run = await first_of_flow_run(workspace, runParameters=parameters)
     assert await files_of(workspace, by_run) == ["gs://out/7/x.csv"]
 
 
-async def test_a_flow_run_is_told_by_recipe_name(workspace: Workspace) -> None:
-    """What is said of one recipe holds for it alone; what is said of the run holds for all."""
+async def test_a_flow_run_is_overridden_by_recipe_name(workspace: Workspace) -> None:
+    """An override of one recipe holds for it alone; one of the run holds for all."""
     things = workspace.things
     body = {"execution": "emrSpark", "overrides": {"Clean orders": {"writesettings": [FILE]}}}
 

@@ -33,14 +33,14 @@ def variable(value: str) -> dict[str, Any]:
 
 
 @given(st.lists(st.tuples(st.text("/ab", max_size=4), st.text("xyz", max_size=3)), max_size=5))
-def test_each_value_stands_where_its_place_is(pieces: list[tuple[str, str]]) -> None:
-    """A text cut at the places has the values between the pieces, whatever their order."""
+def test_each_value_stands_at_its_position(pieces: list[tuple[str, str]]) -> None:
+    """A text cut at the positions has the values between the pieces, whatever their order."""
     text, parameters = "", []
     for order, (piece, value) in enumerate(pieces):
         text += piece
-        place = {"index": len(text), "order": order}
+        position = {"index": len(text), "order": order}
         parameters.append(
-            {"overrideKey": f"k{order}", "insertionIndices": [place], "value": variable(value)}
+            {"overrideKey": f"k{order}", "insertionIndices": [position], "value": variable(value)}
         )
     expected = "".join(piece + value for piece, value in pieces)
 
@@ -48,17 +48,17 @@ def test_each_value_stands_where_its_place_is(pieces: list[tuple[str, str]]) -> 
     assert inserted(text, parameters[::-1], job_group()) == expected
 
 
-def test_a_value_may_stand_in_several_places() -> None:
-    """One parameter is put in at each of its places; one beyond the end is put at the end."""
-    places = [{"index": 0}, {"index": 2}, {"index": 99}]
-    parameter = {"overrideKey": "k", "insertionIndices": places, "value": "x"}
+def test_a_value_may_stand_at_several_positions() -> None:
+    """One parameter is put in at each of its positions; one behind the end is put at the end."""
+    positions = [{"index": 0}, {"index": 2}, {"index": 99}]
+    parameter = {"overrideKey": "k", "insertionIndices": positions, "value": "x"}
 
     assert inserted("ab", [parameter], job_group()) == "xabxx"
     assert inserted("ab", [parameter], job_group(k="-")) == "-ab--"
 
 
 def test_a_long_value_is_cut() -> None:
-    """However long a value is, and however often it is asked for, the text stays of a size."""
+    """However long a value is, and however often it is inserted, the text stays of a size."""
     parameter = {"overrideKey": "k", "insertionIndices": [{}] * 1_000, "value": "x" * 100_000}
 
     assert inserted("ab", [parameter], job_group()) == "x" * 1_024 * 100 + "ab"
@@ -111,7 +111,7 @@ PARAMETER = st.fixed_dictionaries(
 
 @given(st.lists(PARAMETER, max_size=4))
 def test_no_parameter_stops_a_run(parameters: list[dict[str, Any]]) -> None:
-    """Whatever a package says that parameters are, the text around them stays."""
+    """Whatever a package gives as parameters, the text around them stays."""
     text = inserted("<>", parameters, job_group(a="x"))
 
     assert text.index("<") <= text.index(">")

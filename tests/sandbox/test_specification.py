@@ -15,7 +15,7 @@ from monitor.sandbox.http.showing.models import corrections, families, models, p
 from monitor.sandbox.http.specification.document import document
 from tests.sandbox.http_workspace import open_workspace
 
-# Where recorded answers and the rest of what is known differ from the public models.
+# Where recorded answers and other evidence differ from the public models.
 EXCUSED = {
     "ScheduleResponseWithTask.triggers": "recorded as a list",
     "DatasetLibraryListObject.data": "the rows are objects, of which the publication kept a type",
@@ -49,7 +49,7 @@ async def served(edition: Edition) -> Any:
 
 
 def word_of(schema: dict[str, Any]) -> str:
-    """Return the type that a schema tells, as the public models would write it."""
+    """Return the type of a schema, as the public models would write it."""
     match schema:
         case {"$ref": reference}:
             found = str(reference).removeprefix("#/components/schemas/")
@@ -119,17 +119,28 @@ async def test_the_document_lists_the_edition(edition: Edition) -> None:
     """The served document names each operation of the edition with its parameters and answers."""
     paths = (await served(edition))["paths"]
 
-    offered = [operation for operation in operations() if operation.is_part_of(edition)]
+    served_operations = [operation for operation in operations() if operation.is_part_of(edition)]
     listed = {(method.upper(), path) for path, inner in paths.items() for method in inner}
-    assert listed == {(item.method, re.sub(r":(\w+)", r"{\1}", item.path)) for item in offered}
-    for item in offered:
-        told = paths[re.sub(r":(\w+)", r"{\1}", item.path)][item.method.lower()]
-        assert told["operationId"] == item.operation_id
-        places = [(each["in"], each["name"]) for each in told["parameters"]]
-        assert [name for place, name in places if place == "path"] == [*item.parameters]
-        assert [name for place, name in places if place == "query"] == [*item.query]
-        answer = told["responses"][str(status_of(item))]
-        assert [*answer.get("content", ())] == [kind for kind in (media_type_of(item),) if kind]
+    assert listed == {
+        (served_operation.method, re.sub(r":(\w+)", r"{\1}", served_operation.path))
+        for served_operation in served_operations
+    }
+    for served_operation in served_operations:
+        described = paths[re.sub(r":(\w+)", r"{\1}", served_operation.path)][
+            served_operation.method.lower()
+        ]
+        assert described["operationId"] == served_operation.operation_id
+        parameters = [(each["in"], each["name"]) for each in described["parameters"]]
+        assert [name for location, name in parameters if location == "path"] == [
+            *served_operation.parameters
+        ]
+        assert [name for location, name in parameters if location == "query"] == [
+            *served_operation.query
+        ]
+        answer = described["responses"][str(status_of(served_operation))]
+        assert [*answer.get("content", ())] == [
+            kind for kind in (media_type_of(served_operation),) if kind
+        ]
 
 
 @pytest.mark.parametrize("edition", list(Edition))
@@ -157,7 +168,7 @@ def test_the_document_is_consistent(edition: Edition) -> None:
 
 
 def test_runs_and_quotas_are_described() -> None:
-    """A run tells of its 304 and of the quota, whose headers stand on success and on 429."""
+    """A run documents its 304 and the quota, whose headers stand on success and on 429."""
     run = document(Edition.RL, "http://localhost")["paths"]["/v4/jobGroups"]["post"]
 
     assert run["responses"].keys() == {"201", "304", "429", "default"}

@@ -17,7 +17,7 @@ PATCHED = "/v4/workspaces/current/configuration"
 
 
 async def test_a_token_is_made_as_recorded() -> None:
-    """The value is told once, the rest looks like the recorded answer, and a read repeats it."""
+    """The value is shown once, the rest resembles the recorded answer, and a read repeats it."""
     async with open_workspace() as workspace:
         made = await workspace.post(
             TOKENS, {"lifetimeSeconds": 100, "description": "My 100-second token"}
@@ -45,9 +45,9 @@ async def test_a_token_is_refused_from_the_second_on_at_which_it_expires() -> No
         made = await workspace.post(TOKENS, {"lifetimeSeconds": 60})
         value = made.body["tokenValue"]
         workspace.clock.set_wall(workspace.clock.now() + timedelta(seconds=59))
-        before = await workspace.ask("GET", "/v4/people/current", token=value)
+        before = await workspace.request("GET", "/v4/people/current", token=value)
         workspace.clock.set_wall(workspace.clock.now() + timedelta(seconds=1))
-        after = await workspace.ask("GET", "/v4/people/current", token=value)
+        after = await workspace.request("GET", "/v4/people/current", token=value)
         listed = await workspace.get(TOKENS)
 
     assert before.body["email"] == "owner@example.com"
@@ -63,7 +63,7 @@ async def test_an_endless_token_does_not_expire() -> None:
     async with open_workspace() as workspace:
         made = await workspace.post(TOKENS, {"lifetimeSeconds": -1})
         workspace.clock.set_wall(workspace.clock.now() + timedelta(days=3_650))
-        later = await workspace.ask("GET", "/v4/people/current", token=made.body["tokenValue"])
+        later = await workspace.request("GET", "/v4/people/current", token=made.body["tokenValue"])
 
     assert made.body["tokenInfo"]["expiredAt"] is None
     assert later.status == 200
@@ -86,10 +86,10 @@ async def test_deletion_cuts_access_at_once() -> None:
         other = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
         path = f"{TOKENS}/{other.body['tokenInfo']['tokenId']}"
         value = other.body["tokenValue"]
-        itself = await workspace.ask("DELETE", path, token=value)
-        cut = await workspace.ask("GET", TOKENS, token=value)
+        itself = await workspace.request("DELETE", path, token=value)
+        cut = await workspace.request("GET", TOKENS, token=value)
         gone = await workspace.get(path)
-        again = await workspace.ask("DELETE", path)
+        again = await workspace.request("DELETE", path)
 
     assert (itself.status, itself.content) == (204, b"")
     assert cut.is_refused(401, "UnauthorizedException")
@@ -103,11 +103,11 @@ async def test_everybody_has_their_own_tokens_only() -> None:
         made = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
         path = f"{TOKENS}/{made.body['tokenInfo']['tokenId']}"
         for token in (COLLEAGUE_TOKEN, ADMIN_TOKEN):
-            listed = await workspace.ask("GET", TOKENS, token=token)
+            listed = await workspace.request("GET", TOKENS, token=token)
             assert made.body["tokenInfo"] not in listed.body["data"]
             assert len(listed.body["data"]) == 1
             for method in ("GET", "DELETE"):
-                answer = await workspace.ask(method, path, token=token)
+                answer = await workspace.request(method, path, token=token)
                 assert answer.is_refused(404, "DataNotFoundException")
 
 
@@ -124,7 +124,7 @@ async def test_a_disabled_person_has_no_access() -> None:
 
 
 async def test_a_value_is_never_shown_again() -> None:
-    """No read operation tells the value of a token, whatever it is asked for."""
+    """No read operation reveals the value of a token, whatever the query."""
     async with open_workspace(Edition.OPEN) as workspace:
         made = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
         token_id = made.body["tokenInfo"]["tokenId"]
@@ -143,7 +143,9 @@ async def test_the_workspace_may_limit_lifetimes() -> None:
     """Under a limit, longer tokens and endless ones are refused; earlier ones live on."""
     async with open_workspace() as workspace:
         setting = {"key": "apiAccessTokens.maximumLifetimeSeconds", "value": 100}
-        await workspace.ask("PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN)
+        await workspace.request(
+            "PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN
+        )
         answers = [
             await workspace.post(TOKENS, {"lifetimeSeconds": seconds}) for seconds in (100, 101, -1)
         ]
@@ -158,7 +160,9 @@ async def test_switched_off_tokens_are_no_routes() -> None:
     """All four operations answer as unknown routes do, while tokens go on giving access."""
     async with open_workspace() as workspace:
         setting = {"key": "apiAccessTokens.enabled", "value": False}
-        await workspace.ask("PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN)
+        await workspace.request(
+            "PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN
+        )
         token_id = next(workspace.world.shelf(Token).live()).token_id
         for method, path in (
             ("POST", TOKENS),
@@ -167,7 +171,7 @@ async def test_switched_off_tokens_are_no_routes() -> None:
             ("DELETE", f"{TOKENS}/{token_id}"),
         ):
             body = {"lifetimeSeconds": 60} if method == "POST" else None
-            answer = await workspace.ask(method, path, body=body)
+            answer = await workspace.request(method, path, body=body)
             assert answer.is_refused(404, "RouteNotFoundException", f"Cannot {method} {path}")
         person = await workspace.get("/v4/people/current")
 

@@ -1,4 +1,4 @@
-"""One person's assets become another's, and everything agrees about whose they are."""
+"""One person's assets become another's, and everything agrees on the owner."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TRANSFER = "/v4/workspaces/current/transfer"
 
 
 async def transfer(workspace: Workspace, body: Any, *, token: str = ADMIN_TOKEN) -> Answer:
-    return await workspace.ask("PATCH", TRANSFER, body=body, token=token)
+    return await workspace.request("PATCH", TRANSFER, body=body, token=token)
 
 
 async def ids(workspace: Workspace, path: str, token: str) -> list[int]:
-    return (await workspace.ask("GET", path, token=token)).ids
+    return (await workspace.request("GET", path, token=token)).ids
 
 
 def both(workspace: Workspace) -> dict[str, int]:
@@ -55,7 +55,7 @@ async def test_lists_of_both_people_change() -> None:
             *await ids(workspace, "/v4/plans", OWNER_TOKEN),
             *await ids(workspace, "/v4/schedules", OWNER_TOKEN),
         ]
-        count = await workspace.ask("GET", "/v4/flows/count", token=COLLEAGUE_TOKEN)
+        count = await workspace.request("GET", "/v4/flows/count", token=COLLEAGUE_TOKEN)
         flow = await workspace.get(f"/v4/flows/{things.orders.id}")
 
     assert (answer.status, answer.content) == (204, b"")
@@ -93,7 +93,7 @@ async def test_a_receiver_who_shared_a_flow_owns_it_alone() -> None:
         things = workspace.things
         things.orders.shared_with = frozenset({things.colleague.id, things.admin.id})
         await transfer(workspace, both(workspace))
-        shared = await workspace.ask(
+        shared = await workspace.request(
             "GET", "/v4/flows", query={"flowsFilter": "shared"}, token=COLLEAGUE_TOKEN
         )
 

@@ -123,8 +123,8 @@ async def test_unknown_projects_and_entitlements_are_not_found() -> None:
             assert answer.is_refused(404, "DataNotFoundException", "sandbox")
 
 
-async def test_the_work_of_the_engine_is_what_is_told() -> None:
-    """Job groups that really ran add up to what usage tells, engine by engine."""
+async def test_the_work_of_the_engine_is_what_is_reported() -> None:
+    """Job groups that really ran add up to the reported usage, engine by engine."""
     async with open_workspace(Edition.PL) as workspace:
         things, world = workspace.things, workspace.world
         workspace.engine.start_flow_run(things.orders, by=things.owner.id)
@@ -134,7 +134,7 @@ async def test_the_work_of_the_engine_is_what_is_told() -> None:
             await workspace.clock.advance(10)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        told = await report(workspace, COMPUTE, "2026-11-21", "2026-11-22")
+        usage = await report(workspace, COMPUTE, "2026-11-21", "2026-11-22")
 
     assert all(job_group.status.is_over for job_group in world.job_groups)
     seconds = [
@@ -142,14 +142,14 @@ async def test_the_work_of_the_engine_is_what_is_told() -> None:
         for job in world.jobs
         if job.started_at is not None and job.finished_at is not None
     ]
-    assert told["jobs"] == len(seconds) > 0
-    assert told["computeSeconds"] == pytest.approx(sum(seconds), abs=0.001)
+    assert usage["jobs"] == len(seconds) > 0
+    assert usage["computeSeconds"] == pytest.approx(sum(seconds), abs=0.001)
     assert sum(seconds) > 0
-    assert {row["engine"] for row in told["data"]} == {"photon"}
+    assert {row["engine"] for row in usage["data"]} == {"photon"}
 
 
 async def test_reports_at_the_same_time_agree() -> None:
-    """Reading is without effect: ten readers at once are told the same."""
+    """Reading is without effect: ten readers at once get the same."""
     async with open_workspace(Edition.PL) as workspace:
         await furnish(workspace)
         path = f"{DETAILED}/from/2026-11-01/to/2026-11-30"

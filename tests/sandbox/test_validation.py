@@ -53,7 +53,7 @@ def test_a_refusal_names_the_field(model: str, body: Any, detail: str) -> None:
         ("FlowRunParameterOverrideCreateRequest", {"overrideKey": "k", "value": "8", "flowId": 1}),
     ],
 )
-def test_what_clients_send_is_taken(model: str, body: Any) -> None:
+def test_what_clients_send_is_accepted(model: str, body: Any) -> None:
     """Digits, nulls, unknown fields and plain values are no mistakes."""
     assert check_body(model, body) == body
 
@@ -65,11 +65,11 @@ def test_an_absent_body_is_empty_where_nothing_is_required() -> None:
 
 @given(model=st.sampled_from(REQUESTS), body=JSON)
 def test_no_body_breaks_it(model: str, body: Any) -> None:
-    """Any JSON is either taken as it is or refused as the API refuses."""
-    taken = {} if body is None else body
+    """Any JSON is either accepted as it is or refused as the API refuses."""
+    accepted = {} if body is None else body
     with contextlib.suppress(ApiError):
-        taken = check_body(model, body)
-    assert taken == ({} if body is None else body)
+        accepted = check_body(model, body)
+    assert accepted == ({} if body is None else body)
 
 
 def test_deep_nests_are_refused() -> None:
@@ -90,10 +90,10 @@ def test_deep_nests_are_refused() -> None:
         (b"x" * (1024 * 1024 + 1), "application/json", 413),
     ],
 )
-async def test_the_front_judges_bodies(content: bytes, kind: str, status: int) -> None:
+async def test_the_front_validates_bodies(content: bytes, kind: str, status: int) -> None:
     """The wrong type, shape or size never reaches a handler."""
     async with open_workspace() as workspace:
-        answer = await workspace.ask(
+        answer = await workspace.request(
             "POST", "/v4/folders", content=io.BytesIO(content), headers={"Content-Type": kind}
         )
         assert answer.status == status

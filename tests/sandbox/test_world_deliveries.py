@@ -75,11 +75,13 @@ class Post:
         assert job_group.status.is_over
         return job_group
 
-    async def settled(self) -> None:
+    async def until_delivered(self) -> None:
         """Wait until nothing is under way any more."""
         await advance_until(
             self.bench.clock,
-            lambda: all(item.state is not DeliveryState.WAITING for item in self.deliveries.log),
+            lambda: all(
+                delivery.state is not DeliveryState.WAITING for delivery in self.deliveries.log
+            ),
         )
 
 
@@ -113,7 +115,7 @@ async def test_variables_are_replaced_everywhere() -> None:
             headers={"X-Status": "$jobStatus", "content-type": "text/plain"},
         )
         job_group = await post.run(flow)
-        await post.settled()
+        await post.until_delivered()
         (request,) = post.receiver.requests
         assert (request.method, request.path) == ("PUT", f"/hook?id={job_group.id}")
         assert request.body == b'{"job":"%d","ended":"Complete"}' % job_group.id
@@ -122,33 +124,35 @@ async def test_variables_are_replaced_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "bodies"),
     [
         ("onJobSuccess", [b"Complete"]),
         ("onJobFailure", [b"Failed"]),
         ("onJobDone", [b"Complete", b"Failed"]),
     ],
 )
-async def test_an_event_fires_for_its_ends_only(event: str, told: list[bytes]) -> None:
-    """Success, failure or both are told as the task asks; a cancel is told to nobody."""
+async def test_an_event_fires_for_its_ends_only(event: str, bodies: list[bytes]) -> None:
+    """Success, failure or both are reported as the task is set; a cancel is never reported."""
     async with posting() as post:
         flow = post.bench.flow(())
         post.task(flow.id, trigger_event=event, body="$jobStatus")
         for outcome in (Outcome.COMPLETE, Outcome.FAILED, Outcome.CANCELED):
             await post.run(flow, outcome=outcome)
-            await post.settled()
-        assert [request.body for request in post.receiver.requests] == told
+            await post.until_delivered()
+        assert [request.body for request in post.receiver.requests] == bodies
 
 
-@pytest.mark.parametrize(("event", "told"), [("onJobDone", [b"Canceled"]), ("onJobFailure", [])])
-async def test_a_cancel_is_told_where_the_workspace_does_so(event: str, told: list[bytes]) -> None:
-    """With that option the end of any kind tells a cancel too, and the others still do not."""
+@pytest.mark.parametrize(("event", "bodies"), [("onJobDone", [b"Canceled"]), ("onJobFailure", [])])
+async def test_a_cancel_is_reported_where_the_workspace_does_so(
+    event: str, bodies: list[bytes]
+) -> None:
+    """With that option a task for any end reports a cancel too, and the others still do not."""
     async with posting(options=WorldOptions(cancels_fire_webhooks=True)) as post:
         flow = post.bench.flow(())
         post.task(flow.id, trigger_event=event, body="$jobStatus")
         await post.run(flow, outcome=Outcome.CANCELED)
-        await post.settled()
-        assert [request.body for request in post.receiver.requests] == told
+        await post.until_delivered()
+        assert [request.body for request in post.receiver.requests] == bodies
 
 
 async def test_some_means_the_named_recipes() -> None:
@@ -160,9 +164,9 @@ async def test_some_means_the_named_recipes() -> None:
         for recipe in (first, second, *post.bench.world.recipes_of(other.id)):
             post.bench.engine.start_job_group(recipe, by=ANYBODY)
         await post.bench.clock.advance(26)
-        await post.settled()
-        (told,) = post.receiver.requests
-        job_group = post.bench.world.job_groups.get(int(told.body))
+        await post.until_delivered()
+        (callback,) = post.receiver.requests
+        job_group = post.bench.world.job_groups.get(int(callback.body))
         assert job_group is not None
         assert job_group.recipe_id == second.id
 
@@ -187,7 +191,7 @@ async def test_inside_a_plan_only_enabled_nodes_fire(*, enabled: bool, count: in
             node.webhooks_enabled = enabled
         plan_run = post.bench.engine.start_plan_run(plan, by=ANYBODY)
         await post.bench.clock.advance(100)
-        await post.settled()
+        await post.until_delivered()
         assert plan_run.status.is_over
         assert len(post.receiver.requests) == count
 
@@ -201,17 +205,17 @@ async def test_samples_fire_only_where_the_workspace_does_so(*, fires: bool, cou
         recipe = post.bench.world.recipes_of(flow.id)[0]
         post.bench.engine.start_job_group(recipe, by=ANYBODY, ran_for=RanFor.SAMPLING)
         await post.bench.clock.advance(26)
-        await post.settled()
+        await post.until_delivered()
         assert len(post.receiver.requests) == count
 
 
 async def test_a_refused_callback_is_tried_again_a_few_times() -> None:
-    """With retries asked for, it is sent until it is answered 2xx."""
+    """With retries on, it is sent until it is answered 2xx."""
     async with posting(500, 302, 404) as post:
         flow = post.bench.flow(())
         post.task(flow.id, retry_on_failure=True)
         await post.run(flow)
-        await post.settled()
+        await post.until_delivered()
         (delivery,) = post.deliveries.log
         assert delivery.state is DeliveryState.DELIVERED
         assert [answer.status_code for answer in delivery.answers] == [500, 302, 404, 204]
@@ -221,25 +225,25 @@ async def test_a_refused_callback_is_tried_again_a_few_times() -> None:
 
 
 async def test_the_retries_end() -> None:
-    """After the last one the delivery has failed, and says with what."""
+    """After the last one the delivery has failed, and shows the status."""
     async with posting(*[503] * 20) as post:
         flow = post.bench.flow(())
         post.task(flow.id, retry_on_failure=True)
         await post.run(flow)
-        await post.settled()
+        await post.until_delivered()
         (delivery,) = post.deliveries.log
         assert delivery.state is DeliveryState.FAILED
         assert len(post.receiver.requests) == 4
 
 
 async def test_without_retries_it_is_sent_once() -> None:
-    """A task that does not ask for retries has one attempt."""
+    """A task without retries has one attempt."""
     async with posting(503) as post:
         flow = post.bench.flow(())
         post.task(flow.id)
         await post.run(flow)
-        await post.settled()
-        assert [item.state for item in post.deliveries.log] == [DeliveryState.FAILED]
+        await post.until_delivered()
+        assert [delivery.state for delivery in post.deliveries.log] == [DeliveryState.FAILED]
         assert len(post.receiver.requests) == 1
 
 
@@ -249,7 +253,7 @@ async def test_a_secret_key_signs_time_and_body() -> None:
         flow = post.bench.flow(())
         post.task(flow.id, body="ünï $jobId", secret_key="key")
         await post.run(flow)
-        await post.settled()
+        await post.until_delivered()
         (request,) = post.receiver.requests
         stamp, digest = request.headers["x-webhook-signature"].split(",")
         signed = stamp.removeprefix("t=").encode() + b"." + request.body
@@ -260,14 +264,14 @@ async def test_a_secret_key_signs_time_and_body() -> None:
 
 
 async def test_what_is_too_much_is_dropped_and_logged() -> None:
-    """With more waiting than the bound, the rest is not sent and the log says so."""
+    """With more waiting than the bound, the rest is not sent and the log shows it."""
     async with posting(settings=DeliverySettings(waiting=2)) as post:
         flow = post.bench.flow(())
         for _ in range(5):
             post.task(flow.id)
         await post.run(flow)
-        await post.settled()
-        states = [item.state for item in post.deliveries.log]
+        await post.until_delivered()
+        states = [delivery.state for delivery in post.deliveries.log]
         assert states == [DeliveryState.DELIVERED] * 2 + [DeliveryState.DROPPED] * 3
         assert len(post.receiver.requests) == 2
 

@@ -70,8 +70,8 @@ async def test_a_plan_run_stamps_its_course() -> None:
         ("always", True, 2),
     ],
 )
-async def test_an_edge_is_taken_as_its_rule_says(rule: str, *, fails: bool, runs: int) -> None:
-    """The rule is judged by the end of the node in front; any failed node fails the plan."""
+async def test_an_edge_is_followed_by_its_rule(rule: str, *, fails: bool, runs: int) -> None:
+    """The end of the node in front decides the rule; any failed node fails the plan."""
     async with running() as bench:
         first = bench.flow(())
         plan = bench.plan(first, bench.flow(()), edges=((0, 1, rule),))
@@ -113,7 +113,7 @@ async def test_canceling_a_plan_run_cancels_what_it_runs() -> None:
 
 
 async def test_a_cancel_may_fail_to_reach_the_jobs() -> None:
-    """With that fault the job groups work on, and the plan run says that some were missed."""
+    """With that fault the job groups work on, and the plan run shows that some were missed."""
     async with running(options=WorldOptions(cancels_fail=True)) as bench:
         plan_run = bench.engine.start_plan_run(bench.plan(bench.flow(())), by=ANYBODY)
         await bench.clock.advance(10)

@@ -66,7 +66,7 @@ async def test_a_failure_names_its_job_and_stops_the_rest() -> None:
 
 
 async def test_canceling_ends_at_once_and_only_once() -> None:
-    """The first cancel tells which jobs it stopped; a second one finds nothing to do."""
+    """The first cancel returns which jobs it stopped; a second one finds nothing to do."""
     async with running() as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
         await bench.clock.advance(7)
@@ -223,7 +223,7 @@ async def test_editing_a_finished_run_moves_only_its_stamp() -> None:
 
 
 @pytest.mark.parametrize("ran_for", [RanFor.SAMPLING, RanFor.REFRESH, RanFor.PENDING_DATASOURCE])
-async def test_samples_are_told_apart(ran_for: RanFor) -> None:
+async def test_samples_are_distinguished(ran_for: RanFor) -> None:
     """Work for the editor is in the ledger and outside the counts of runs."""
     async with running() as bench:
         bench.engine.start_job_group(bench.recipe(), by=ANYBODY, ran_for=ran_for)
@@ -247,7 +247,7 @@ async def test_old_ended_runs_are_forgotten_and_still_counted() -> None:
 
 
 async def test_what_is_started_before_the_engine_waits_for_it() -> None:
-    """Runs may be made first; they go as soon as the engine does, and it says when it is idle."""
+    """Runs may be made first; they start with the engine, and it reports when it is idle."""
     async with running(EVEN) as bench:
         job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
         assert not await bench.engine.idle(timeout_seconds=0)

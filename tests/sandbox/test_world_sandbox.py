@@ -49,17 +49,17 @@ async def test_the_seed_decides_what_happens() -> None:
 
 
 async def test_every_kind_of_run_and_result_happens() -> None:
-    """Half an hour at ten times the speed shows what a monitor must be able to tell."""
+    """Half an hour at ten times the speed shows all that a monitor must distinguish."""
     transitions = await half_an_hour(BUSY)
-    seen = {(transition.kind, transition.after) for transition in transitions}
+    observed = {(transition.kind, transition.after) for transition in transitions}
     ends = (NativeStatus.COMPLETE.value, NativeStatus.FAILED.value, NativeStatus.CANCELED.value)
-    assert seen >= {(kind, end) for kind in KINDS for end in ends}
+    assert observed >= {(kind, end) for kind in KINDS for end in ends}
     origins = {(transition.kind, transition.ran_from) for transition in transitions}
     assert origins >= {("flow_run", "schedule"), ("flow_run", "ui"), ("plan_run", "schedule")}
     assert any(transition.is_sampling_like for transition in transitions)
 
 
-async def test_the_ledger_tells_lawful_lives() -> None:
+async def test_the_ledger_shows_lawful_lives() -> None:
     """Every run is created once, only moves on and ends once; the counts are those of the lives."""
     async with started(BUSY) as (sandbox, clock):
         await clock.advance(900)
@@ -88,7 +88,7 @@ async def test_the_ledger_tells_lawful_lives() -> None:
 
 
 async def test_the_ledger_and_the_world_agree() -> None:
-    """What a run shows is the last thing that the ledger says about it."""
+    """A run shows its last entry in the ledger."""
     async with started(BUSY) as (sandbox, clock):
         await clock.advance(600)
         last = {
@@ -121,7 +121,7 @@ async def test_starting_stops_and_what_runs_comes_to_its_end() -> None:
 
 
 async def test_it_waits_for_the_opening() -> None:
-    """Told to, it starts nothing by itself before it is opened for work."""
+    """On request it starts nothing by itself before it is opened for work."""
     async with started(msgspec.structs.replace(BUSY, is_busy_at_once=False)) as (sandbox, clock):
         await clock.advance(600)
         assert sandbox.ledger.transitions() == []
@@ -189,7 +189,7 @@ async def test_the_api_shows_what_runs() -> None:
         assert (row["id"], row["status"]) == (job_group.id, "InProgress")
 
 
-async def test_a_port_that_is_taken_is_told() -> None:
+async def test_a_port_in_use_is_reported() -> None:
     """The failure comes at once, and the sandbox can be started elsewhere."""
     async with started(QUIET) as (sandbox, clock):
         assert sandbox.url is not None

@@ -35,7 +35,7 @@ async def scheduling(options: WorldOptions | None = None) -> AsyncIterator[Bench
 
 
 def schedule(bench: Bench, trigger: ScheduleTrigger, *targets: Flow | Plan) -> Schedule:
-    """Make an enabled schedule and tell the engine."""
+    """Make an enabled schedule and notify the engine."""
     tasks = tuple(
         ScheduleTask(kind="plan" if isinstance(target, Plan) else "flow", target_id=target.id)
         for target in targets
@@ -55,8 +55,8 @@ def starts(bench: Bench, kind: str = "flow_run") -> list[str]:
     ]
 
 
-async def test_a_flow_starts_when_its_trigger_says() -> None:
-    """Speed does not bring the time nearer; the run says that a schedule started it."""
+async def test_a_flow_starts_at_the_time_of_its_trigger() -> None:
+    """Speed does not bring the time nearer; the run names the schedule as its trigger."""
     async with scheduling() as bench:
         schedule(bench, HourlyTrigger(minute_of_hour=30), bench.flow(()))
         await bench.clock.advance(2 * 3_600)
@@ -67,7 +67,7 @@ async def test_a_flow_starts_when_its_trigger_says() -> None:
         assert job_group.ran_from is RanFrom.SCHEDULE
 
 
-async def test_a_plan_run_tells_its_schedule() -> None:
+async def test_a_plan_run_names_its_schedule() -> None:
     """The run's schedule history is the definition that started it, also after a change."""
     async with scheduling() as bench:
         made = schedule(bench, CronTrigger(expression="0 0 * * * ?"), bench.plan(bench.flow(())))
@@ -118,7 +118,7 @@ async def test_a_new_schedule_is_noticed_before_its_first_time() -> None:
 
 
 async def test_times_that_passed_before_the_schedule_are_not_made_up_for() -> None:
-    """What a schedule would have said before it existed does not count."""
+    """Times of a schedule before it existed do not count."""
     async with scheduling() as bench:
         await bench.clock.advance(50)
         schedule(bench, CronTrigger(expression="20 0 10 * * ?"), bench.flow(()))
@@ -137,7 +137,7 @@ async def test_after_a_sleep_of_the_machine_a_schedule_fires_once() -> None:
 
 
 async def test_a_clock_set_back_repeats_nothing() -> None:
-    """Times that were already told are not told again."""
+    """Times that have fired do not fire again."""
     async with scheduling() as bench:
         schedule(bench, HourlyTrigger(minute_of_hour=10), bench.flow(()))
         await bench.clock.advance(700)
@@ -166,7 +166,7 @@ async def test_a_schedule_without_anything_to_run_is_no_fault() -> None:
 
 
 async def test_what_fired_for_the_last_time_is_switched_off() -> None:
-    """One time, or the end of a range: the schedule says that no trigger will fire again."""
+    """One time, or the end of a range: the schedule shows that no trigger will fire again."""
     async with scheduling() as bench:
         at = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)
         once = schedule(bench, OneTimeTrigger(at=at), bench.flow(()))
@@ -192,7 +192,7 @@ async def test_a_schedule_that_also_waits_for_data_stays_on() -> None:
         assert made.enabled
 
 
-async def test_times_are_skipped_by_the_ratio_asked_for() -> None:
+async def test_times_are_skipped_by_the_given_ratio() -> None:
     """About that share of them, the same ones with the same seed; the others are in time."""
     first, again = await _times_kept(0.3), await _times_kept(0.3)
     assert first == again

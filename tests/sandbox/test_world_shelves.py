@@ -1,4 +1,4 @@
-"""What a shelf finds by a value is what a look at everything finds."""
+"""A shelf's look-up by value finds what a scan of everything finds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, asked_first=st.booleans())
+@given(steps=STEPS, is_indexed_first=st.booleans())
 def test_things_are_found_by_a_value(
     steps: list[tuple[str, int, int]],
-    asked_first: bool,  # noqa: FBT001 - drawn
+    is_indexed_first: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """Made, moved, deleted or forgotten, before and after somebody has asked."""
+    """Made, moved, deleted or forgotten, before and after the first look-up."""
     world = World(clock=ManualClock())
     shelf = world.shelf(WriteSetting)
-    if asked_first:
+    if is_indexed_first:
         assert shelf.having("output_object_id", 1) == []
     for what, place, output in steps:
         settings = list(shelf)

@@ -25,13 +25,13 @@ def seeded(seed: int = 1) -> World:
 def test_the_same_seed_makes_the_same_world() -> None:
     """Everything is equal, down to ids, stamps and tokens; another seed makes another world."""
 
-    def picture(world: World) -> list[str]:
+    def snapshot(world: World) -> list[str]:
         values = [token.value for token in world.tokens]
         shelves = (world.people, world.flows, world.recipes, world.plans, world.schedules)
         return [*values, *(repr(list(shelf)) for shelf in shelves)]
 
-    assert picture(seeded(7)) == picture(seeded(7))
-    assert picture(seeded(7)) != picture(seeded(8))
+    assert snapshot(seeded(7)) == snapshot(seeded(7))
+    assert snapshot(seeded(7)) != snapshot(seeded(8))
 
 
 def test_a_seeded_world_has_what_a_workspace_has() -> None:
@@ -138,7 +138,7 @@ def test_a_secret_stays_out_of_a_records_text() -> None:
 
 
 def test_a_deleted_thing_is_kept_and_hidden() -> None:
-    """It is not listed and not found, unless deleted ones are asked for."""
+    """It is not listed and not found, unless deleted ones are requested."""
     world = World(clock=ManualClock())
     flow = world.create(Flow, by=ANYBODY, name="flow")
     world.delete(flow)

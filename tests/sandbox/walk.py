@@ -1,4 +1,4 @@
-"""The walk over every pair of operation and edition; each pair is asked in a new world."""
+"""The walk over every pair of operation and edition; each pair is called in a new world."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from monitor.sandbox.http.outcomes import (
 from monitor.sandbox.http.showing.models import response_of
 from tests.sandbox.fitting import faults
 from tests.sandbox.http_workspace import Answer
-from tests.sandbox.samples.table import SAMPLES, ask, open_living
+from tests.sandbox.samples.table import SAMPLES, call, open_living
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one pair answered. ``faults`` say what contradicts the catalogue and the models."""
+    """What one pair answered. ``faults`` name what contradicts the catalogue and the models."""
 
     operation: Operation
     edition: Edition
@@ -46,19 +46,19 @@ async def walked(edition: Edition) -> tuple[Finding, ...]:
     A second walk through the same edition would find the same, and is spared.
     """
     if edition not in _FOUND:
-        _FOUND[edition] = tuple([await judge(operation, edition) for operation in operations()])
+        _FOUND[edition] = tuple([await check(operation, edition) for operation in operations()])
     return _FOUND[edition]
 
 
-async def judge(operation: Operation, edition: Edition) -> Finding:
-    """Ask for an operation in a new world and judge the answer."""
+async def check(operation: Operation, edition: Edition) -> Finding:
+    """Call an operation in a new world and check the answer."""
     async with open_living(edition) as living:
         if operation.is_part_of(edition):
-            answer = await ask(living, operation, SAMPLES[operation.operation_id])
+            answer = await call(living, operation, SAMPLES[operation.operation_id])
             found = success_faults(operation, answer)
         else:
             path = operation.fill(*["1"] * len(operation.parameters))
-            answer = await living.workspace.ask(operation.method, path, body={})
+            answer = await living.workspace.request(operation.method, path, body={})
             found = refusal_faults(operation, path, answer)
     return Finding(
         operation=operation,
@@ -85,7 +85,7 @@ def success_faults(operation: Operation, answer: Answer) -> list[str]:
         return ["no request id"]
     media_type, content_type = media_type_of(operation), answer.headers.get("Content-Type", "")
     if media_type is None:
-        return ["a body where none is told"] if answer.content else []
+        return ["a body where none is described"] if answer.content else []
     if content_type.partition(";")[0] != media_type:
         return [f"{content_type} instead of {media_type}"]
     return content_faults(operation, answer, media_type)

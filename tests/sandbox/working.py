@@ -1,4 +1,4 @@
-"""Lets the engine of a workspace work while a test looks on."""
+"""Lets the engine of a workspace work during a test."""
 
 from __future__ import annotations
 

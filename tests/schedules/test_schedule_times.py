@@ -65,7 +65,7 @@ def test_a_repeated_wall_time_fires_the_first_time_only() -> None:
     assert times == ["10-25T00:30", "10-26T01:30"]
 
 
-def test_what_is_asked_between_the_two_passes_does_not_repeat() -> None:
+def test_a_start_between_the_two_passes_does_not_repeat() -> None:
     """After the first pass the next daily time is tomorrow's, although the wall shows less."""
     trigger = DailyTrigger(hour_of_day=2, minute_of_hour=30, timezone="Europe/Berlin")
     assert next_after(trigger, utc("2026-10-25T01:10")) == utc("2026-10-26T01:30")

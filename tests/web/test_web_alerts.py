@@ -176,7 +176,7 @@ async def test_all_problems_of_a_silence_are_reported_at_once(site: Site) -> Non
     ]
 
 
-async def test_silences_say_where_they_are(site: Site) -> None:
+async def test_silences_have_a_state(site: Site) -> None:
     """Pending and expired silences differ; the page leaves the latter out."""
     now, hour = site.clock.now(), timedelta(hours=1)
     silence = site.alerting.silence

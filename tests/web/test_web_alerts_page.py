@@ -80,7 +80,7 @@ async def test_what_cannot_be_explained_is_a_page_too(
     assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
-async def test_the_page_says_that_no_alert_fires(site: Site) -> None:
+async def test_the_page_shows_that_no_alert_fires(site: Site) -> None:
     """Without alerts the page shows that, and the number of rules."""
     text = (await site.get("/")).text
     assert "No alert fires. 1 rules are active." in text
@@ -144,7 +144,7 @@ async def test_a_pipeline_shows_what_is_expected_of_it(site: Site) -> None:
     assert (row["limit_seconds"], row["limit_runs"], row["missed_starts"]) == (754.0, 12, 2)
 
 
-async def test_the_page_says_whose_schedules_are_watched(site: Site) -> None:
+async def test_the_page_names_the_owner_of_watched_schedules(site: Site) -> None:
     """The page names the owner whose schedules alone the token shows."""
     assert "of the token&#39;s owner only" in (await site.get("/")).text
     site.live_state.update_workspace("acme", schedules_of="ann@example.com")

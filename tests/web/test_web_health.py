@@ -21,7 +21,7 @@ def basic(credentials: str) -> str:
     return "Basic " + base64.b64encode(credentials.encode()).decode()
 
 
-async def test_a_living_daemon_says_so(site: Site) -> None:
+async def test_a_running_daemon_is_healthy(site: Site) -> None:
     """``/healthz`` answers as long as the event loop runs."""
     site.findings["store"] = HealthFinding(ok=False, detail="cannot be written")
     answer = await site.get("/healthz")

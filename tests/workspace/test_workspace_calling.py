@@ -264,7 +264,7 @@ async def test_a_list_without_ids_is_read_in_steps() -> None:
     assert [request.query["offset"] for request in workspace.requests] == ["0", "3", "6"]
 
 
-async def test_the_callers_own_order_and_place_are_kept() -> None:
+async def test_the_callers_own_order_and_offset_are_kept() -> None:
     """``sort``, ``limit`` and ``offset`` of the query decide, whatever the count says."""
     first, end = answer({**page(9, 8, 7), "count": 5}), answer({**page(7), "count": 5})
     async with serving(first, end) as workspace, client_of(workspace.url) as client:
@@ -281,7 +281,7 @@ async def test_the_callers_own_order_and_place_are_kept() -> None:
     assert [request.query["offset"] for request in workspace.requests] == ["2", "4"]
 
 
-async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
+async def test_a_workspace_that_refuses_the_order_is_read_in_its_own() -> None:
     """400 to ``sort=id`` is followed by the same page without it, for good."""
     async with (
         serving(refusal(400, "ValidationFailed"), answer(page(2, 1))) as workspace,
@@ -293,7 +293,7 @@ async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
     assert ["sort" in request.query for request in workspace.requests] == [True, False, False]
 
 
-async def test_a_list_without_pages_is_asked_for_once() -> None:
+async def test_a_list_without_pages_is_requested_once() -> None:
     """Without a ``limit`` in the catalogue none is sent, with an envelope or without."""
     for body in (page(1, 2), page(1, 2)["data"]):
         async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
@@ -352,7 +352,7 @@ async def test_a_code_stands_before_the_details() -> None:
     assert caught.value.details == "SCHEDULE_NAME_TOO_LONG"
 
 
-async def test_a_file_is_asked_for_as_any_type() -> None:
+async def test_a_file_is_requested_as_any_type() -> None:
     """Packages and PDFs are no JSON, and asking for JSON might be refused with 415."""
 
     async def pdf(request: web.Request) -> web.Response:

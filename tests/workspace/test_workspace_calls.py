@@ -24,7 +24,7 @@ from tests.workspace.scripted import answer, client_of, recorded, refusal, servi
 AT = datetime(2026, 11, 21, 9, 0, 0, 250_000, tzinfo=UTC)
 
 
-async def test_runs_are_asked_for_by_change_and_status() -> None:
+async def test_runs_are_requested_by_change_and_status() -> None:
     """Dates go out in bracketed epoch milliseconds, the status as the workspace's word."""
     async with serving(answer({"data": []})) as workspace, client_of(workspace.url) as client:
         async for _ in client.runs.job_library(

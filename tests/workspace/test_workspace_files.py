@@ -80,7 +80,7 @@ def is_device(path: Path) -> bool:
     return path.is_char_device()
 
 
-async def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
+async def test_a_large_file_needs_little_memory(tmp_path: Path) -> None:
     """A download of 20 MiB, above the limit of an answer, keeps less than 5 MiB in memory."""
     pieces = 20 * MIB // len(PIECE)
     into, progress = tmp_path / "flow.zip", list[tuple[int, int | None]]()
@@ -208,7 +208,7 @@ async def test_what_a_device_took_is_not_sent_twice() -> None:
 @pytest.mark.parametrize(
     "place", [lambda folder: folder / "nowhere" / "flow.zip", lambda folder: folder]
 )
-async def test_a_place_that_cannot_be_written_is_named(
+async def test_a_path_that_cannot_be_written_is_named(
     tmp_path: Path, place: Callable[[Path], Path]
 ) -> None:
     """The error is about this machine's file, not about the workspace."""

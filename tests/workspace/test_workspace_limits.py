@@ -52,7 +52,7 @@ async def test_silence_ends(handler: Any, limit: str) -> None:
     assert caught.value.operation_id == "getJobGroup"
 
 
-async def test_a_slow_answer_is_asked_for_again() -> None:
+async def test_a_slow_answer_is_requested_again() -> None:
     """A time limit counts as a network fault: the next try may be answered."""
     async with (
         serving(never, answer(ROW)) as workspace,
@@ -84,7 +84,7 @@ async def test_a_closed_port_is_unreachable() -> None:
     ],
     ids=["hang-up", "short body", "short chunk", "not gzip", "not HTTP"],
 )
-async def test_a_broken_answer_is_asked_for_again(broken: bytes) -> None:
+async def test_a_broken_answer_is_requested_again(broken: bytes) -> None:
     """A connection that breaks before the whole answer came is a network fault."""
     async with sending_bytes(broken, GOOD) as url, client_of(url) as client:
         row = await client.runs.job_group("10", priority=Priority.RECONCILIATION)

@@ -138,7 +138,7 @@ async def test_the_number_of_pages_is_bounded() -> None:
     assert shifting.request_count == 5
 
 
-async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
+async def test_pages_are_requested_by_id_and_for_everybody() -> None:
     """Every request carries limit, offset, order and the widened owner filters."""
     async with (
         serving(answer({"data": []})) as workspace,

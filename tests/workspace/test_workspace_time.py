@@ -38,7 +38,7 @@ async def test_the_date_is_carried_on_our_monotonic_clock() -> None:
     assert timedelta(0) <= AT + timedelta(seconds=60) - now < timedelta(seconds=0.1)
 
 
-async def test_the_begin_of_a_slow_request_is_not_taken_too_late() -> None:
+async def test_the_begin_of_a_slow_request_is_never_too_late() -> None:
     """Whenever within a slow exchange the stamp was written, the begin is a lower bound."""
     clock = ManualClock()
     time = WorkspaceTime(clock)

@@ -1,4 +1,7 @@
-"""The consumer ``alerting``: from events and the live state to alerts, each exactly once.
+"""The consumer ``alerting``: from events and the live state to alerts.
+
+Alerts, the events that they cause and the position behind a batch commit together: inside the store
+each event counts once, also over a crash. The outputs deliver alert events at least once.
 
 A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit, each of them
 a module of this folder. An `EvaluationContext` holds what they decide by, a `PendingStep` what they

@@ -48,6 +48,6 @@ class JsonQuery:
     def __init__(self, rows: str, *, item: str = _BODY) -> None:
         self._statement = f"SELECT '[' || coalesce(group_concat({item}), '') || ']' FROM ({rows})"  # noqa: S608 - constants of this package
 
-    def ask(self, db: Connection, values: Sequence[object] | Mapping[str, object]) -> str:
+    def fetch(self, db: Connection, values: Sequence[object] | Mapping[str, object]) -> str:
         (array,) = db.execute(self._statement, values).fetchone()
         return str(array)

@@ -19,9 +19,9 @@ PROCESSED_MEMORY = timedelta(days=1)
 
 _INSERT = BulkInsert("INSERT INTO callback (workspace, fingerprint, received_at, body)", width=4)
 _KNOWN = JsonQuery(
-    "SELECT callback.workspace, fingerprint, processed_at FROM json_each(?) AS asked"
-    " CROSS JOIN callback ON callback.workspace = json_extract(asked.value, '$[0]')"
-    " AND fingerprint = json_extract(asked.value, '$[1]')",
+    "SELECT callback.workspace, fingerprint, processed_at FROM json_each(?) AS arrived"
+    " CROSS JOIN callback ON callback.workspace = json_extract(arrived.value, '$[0]')"
+    " AND fingerprint = json_extract(arrived.value, '$[1]')",
     item="json_array(workspace, fingerprint, processed_at)",
 )
 _WAITING = JsonQuery(
@@ -58,8 +58,8 @@ def inbox_row(callback: StoredCallback, *, bound: int, now: datetime) -> InboxRo
 
 def receive(db: StoreConnection, arrivals: Sequence[InboxRow]) -> list[Received]:
     """Store those that are new and for which there is room, in their order."""
-    asked = codec.encode([(arrival.workspace, arrival.fingerprint) for arrival in arrivals])
-    known = {(row[0], row[1]): row[2] for row in _decode_known(_KNOWN.ask(db, (asked,)))}
+    fingerprints = codec.encode([(arrival.workspace, arrival.fingerprint) for arrival in arrivals])
+    known = {(row[0], row[1]): row[2] for row in _decode_known(_KNOWN.fetch(db, (fingerprints,)))}
     waiting = sizes(db)
     taken: list[InboxRow] = []
     answers: list[Received] = []
@@ -98,7 +98,7 @@ def mark_processed(db: StoreConnection, ids: Sequence[int], *, now: datetime) ->
 
 
 def waiting(db: Connection, workspace: str, *, after: int, limit: int) -> list[StoredCallback]:
-    return stored(_WAITING.ask(db, (workspace, after, limit)))
+    return stored(_WAITING.fetch(db, (workspace, after, limit)))
 
 
 def sizes(db: Connection) -> dict[str, int]:
@@ -106,11 +106,11 @@ def sizes(db: Connection) -> dict[str, int]:
     return dict(db.execute("SELECT workspace, waiting FROM inbox WHERE waiting > 0"))
 
 
-def stored(found: str) -> list[StoredCallback]:
+def stored(array: str) -> list[StoredCallback]:
     """Decode pairs of id and body."""
     return [
         msgspec.structs.replace(callback, id=callback_id)
-        for callback_id, callback in codec.decode_callbacks(found)
+        for callback_id, callback in codec.decode_callbacks(array)
     ]
 
 

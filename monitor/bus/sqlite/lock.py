@@ -64,7 +64,7 @@ def holder_of(store: Path) -> str | None:
     except OSError as exc:
         raise BusUnavailableError(f"{_lock_file(store)} cannot be read: {exc.strerror}") from exc
     try:
-        # Shared, so that two who ask do not take each other for the holder.
+        # Shared, so that two checks do not mistake each other for the holder.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return _name_in(descriptor)

@@ -53,7 +53,7 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
     if not new:
         return
     # Read first: INSERT OR IGNORE would use up a position for every event that it ignores.
-    for stored_id in codec.decode_texts(_STORED_IDS.ask(db, (codec.encode(list(new)),))):
+    for stored_id in codec.decode_texts(_STORED_IDS.fetch(db, (codec.encode(list(new)),))):
         del new[stored_id]
     last = _INSERT.run(db, [row[:3] for row in new.values()])
     # Nobody else writes, so the places are the ones next to each other that end with the last.
@@ -74,13 +74,13 @@ def oldest_position(db: Connection) -> int:
 
 
 def read(db: Connection, *, after: int, limit: int) -> list[Recorded]:
-    found = codec.decode_recorded(_READ.ask(db, (after, limit)))
-    return [Recorded(position, event) for position, event in found]
+    recorded = codec.decode_recorded(_READ.fetch(db, (after, limit)))
+    return [Recorded(position, event) for position, event in recorded]
 
 
 def by_id(db: Connection, *, ids: Collection[str]) -> dict[str, Recorded]:
-    found = codec.decode_recorded(_BY_ID.ask(db, (codec.encode(list(ids)),)))
-    return {event.id: Recorded(position, event) for position, event in found}
+    recorded = codec.decode_recorded(_BY_ID.fetch(db, (codec.encode(list(ids)),)))
+    return {event.id: Recorded(position, event) for position, event in recorded}
 
 
 def read_batch(db: Connection, *, after: int, limit: int) -> Batch:

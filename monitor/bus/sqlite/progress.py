@@ -89,7 +89,7 @@ def state(db: Connection, consumer: str) -> dict[str, bytes]:
 
 
 def dead_letters(db: Connection, consumer: str, *, limit: int) -> list[DeadLetter]:
-    return codec.decode_dead_letters(_NEWEST_DEAD_LETTERS.ask(db, (consumer, limit)))
+    return codec.decode_dead_letters(_NEWEST_DEAD_LETTERS.fetch(db, (consumer, limit)))
 
 
 def consumer_statuses(db: Connection) -> tuple[ConsumerStatus, ...]:

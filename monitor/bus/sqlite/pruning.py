@@ -55,7 +55,7 @@ def forget_runs(db: Connection, retention: Retention, now: datetime) -> int:
 def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> list[StoredCallback]:
     """Remove callbacks that have waited too long, and return them."""
     cutoff = _cutoff(now, retention.callbacks_seconds)
-    expired = inbox.stored(_EXPIRED.ask(db, (cutoff, PIECE)))
+    expired = inbox.stored(_EXPIRED.fetch(db, (cutoff, PIECE)))
     db.execute(
         "DELETE FROM callback WHERE id IN (SELECT value FROM json_each(?))",
         (codec.encode([callback.id for callback in expired]),),

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 # Queries that may wait at a time; one more is refused at once.
 _WAITING_BOUND = 1_000
-# SQLite asks so often whether to stop: after some 10 ms. More often would cost more, because each
+# SQLite checks so often whether to stop: after some 10 ms. More often would cost more, because each
 # question waits for the interpreter's lock.
 _STEPS_BETWEEN_CHECKS = 1_000_000
 
@@ -53,8 +53,8 @@ class StoreReader:
         self._waiting = 0
         self._is_closed = False
 
-    async def ask(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what ``read`` finds.
+    async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the result of ``read``.
 
         A call that is cancelled or late leaves nothing behind: its query is skipped or stopped.
 

@@ -70,7 +70,7 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
     for (workspace, kind), run_ids in ids.items():
         for start in range(0, len(run_ids), _KEYS_AT_A_TIME):
             piece = codec.encode(run_ids[start : start + _KEYS_AT_A_TIME])
-            bodies = _BY_KEY.ask(db, (workspace, kind, piece))
+            bodies = _BY_KEY.fetch(db, (workspace, kind, piece))
             found.update((run.key, run) for run in codec.decode_runs(bodies))
     if strange := found.keys() - set(keys):
         raise BusSchemaError(f"a stored run has the key {strange.pop()}, which was not asked for")
@@ -78,14 +78,14 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
 
 
 def active(db: Connection, workspace: str) -> list[RunState]:
-    return codec.decode_runs(_ACTIVE.ask(db, (workspace,)))
+    return codec.decode_runs(_ACTIVE.fetch(db, (workspace,)))
 
 
 def children(db: Connection, key: RunKey) -> list[RunState]:
     query = _CHILDREN.get(key.kind)
     if query is None:
         return []
-    return codec.decode_runs(query.ask(db, (key.workspace, key.id)))
+    return codec.decode_runs(query.fetch(db, (key.workspace, key.id)))
 
 
 def recent(
@@ -101,10 +101,10 @@ def recent(
     for workspace_name in _workspaces(db) if workspace is None else (workspace,):
         for run_kind in RunKind if kind is None else (kind,):
             for run_status in Status if status is None else (status,):
-                found = _NEWEST.ask(db, (workspace_name, run_kind, run_status, limit))
+                found = _NEWEST.fetch(db, (workspace_name, run_kind, run_status, limit))
                 newest += _decode_newest(found)
     numbers = [number for _, number in heapq.nlargest(limit, newest)]
-    return codec.decode_runs(_BY_NUMBER.ask(db, (codec.encode(numbers),)))
+    return codec.decode_runs(_BY_NUMBER.fetch(db, (codec.encode(numbers),)))
 
 
 def _row(run: RunState) -> RunRow:

@@ -98,7 +98,7 @@ class SqliteBus:
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
-            tail, arrivals = LogTail(await reader.ask(log.newest_position)), RecentCallbacks()
+            tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
             writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
@@ -150,10 +150,10 @@ class SqliteBus:
         await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
-        return await self._reader.ask(partial(runs.by_key, keys=keys))
+        return await self._reader.run(partial(runs.by_key, keys=keys))
 
     async def active_runs(self, workspace: str) -> list[RunState]:
-        return await self._reader.ask(partial(runs.active, workspace=workspace))
+        return await self._reader.run(partial(runs.active, workspace=workspace))
 
     async def recent_runs(
         self,
@@ -163,15 +163,15 @@ class SqliteBus:
         status: Status | None = None,
         limit: int,
     ) -> list[RunState]:
-        return await self._reader.ask(
+        return await self._reader.run(
             partial(runs.recent, workspace=workspace, kind=kind, status=status, limit=limit)
         )
 
     async def children(self, key: RunKey) -> list[RunState]:
-        return await self._reader.ask(partial(runs.children, key=key))
+        return await self._reader.run(partial(runs.children, key=key))
 
     async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
-        return await self._reader.ask(
+        return await self._reader.run(
             partial(state_entries.of_topic, workspace=workspace, topic=topic)
         )
 
@@ -185,7 +185,7 @@ class SqliteBus:
         in_memory = self._arrivals.behind(workspace, after, limit=limit)
         if in_memory is not None and not self._is_closed:
             return in_memory
-        return await self._reader.ask(
+        return await self._reader.run(
             partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
         )
 
@@ -204,7 +204,7 @@ class SqliteBus:
             batch = log.read_batch(db, after=after, limit=limit)
             return batch, progress.uncounted(db, consumer, batch.gap)
 
-        batch, uncounted = await self._reader.ask(find)
+        batch, uncounted = await self._reader.run(find)
         if uncounted is not None:
             await self._write(partial(progress.count_loss, consumer=consumer, gap=uncounted))
             logger.warning(
@@ -216,13 +216,13 @@ class SqliteBus:
         in_memory = self._tail.behind(after, limit=limit)
         if in_memory is not None:
             return list(in_memory)
-        return await self._reader.ask(partial(log.read, after=after, limit=limit))
+        return await self._reader.run(partial(log.read, after=after, limit=limit))
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
-        return await self._reader.ask(partial(log.by_id, ids=ids))
+        return await self._reader.run(partial(log.by_id, ids=ids))
 
     async def events_since(self, recorded_at: datetime) -> int:
-        return await self._reader.ask(partial(log.position_before, recorded_at=recorded_at))
+        return await self._reader.run(partial(log.position_before, recorded_at=recorded_at))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
         try:
@@ -239,10 +239,10 @@ class SqliteBus:
         await self._writer.write(_each, take, timeout_seconds=timeout_seconds)
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
-        return await self._reader.ask(partial(progress.state, consumer=consumer))
+        return await self._reader.run(partial(progress.state, consumer=consumer))
 
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
-        return await self._reader.ask(
+        return await self._reader.run(
             partial(progress.dead_letters, consumer=consumer, limit=limit)
         )
 
@@ -256,7 +256,7 @@ class SqliteBus:
                 store_bytes=_store_bytes(self._path),
             )
 
-        return await self._reader.ask(find)
+        return await self._reader.run(find)
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
         events = await self._in_pieces(partial(pruning.cut_events, retention=retention, now=now))

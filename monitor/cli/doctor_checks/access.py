@@ -48,8 +48,8 @@ async def reach(client: WorkspaceClient, subject: str) -> Reached:
         async with asyncio.timeout(CHECK_SECONDS):
             await client.operations.open_api_spec(priority=Priority.CHANGES)
     except TimeoutError:
-        found = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
-        return Reached(line=failed(subject, found, hint), is_answering=False)
+        reason = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
+        return Reached(line=failed(subject, reason, hint), is_answering=False)
     except (UnauthorizedError, ThrottledError):
         pass  # the API is there
     except UnreadableAnswerError as error:
@@ -134,7 +134,7 @@ async def check_person(
 
 
 async def check_expiry(
-    client: WorkspaceClient, subject: str, *, now: datetime, may_ask: bool
+    client: WorkspaceClient, subject: str, *, now: datetime, may_send: bool
 ) -> list[CheckLine]:
     """Check when the token expires: by its own content, else by the workspace's list."""
     token = client.settings.token
@@ -143,7 +143,7 @@ async def check_expiry(
     facts = details_of(token)
     if facts.expires_at is not None:
         return [_expiry(subject, facts.expires_at, now)]
-    row = await _row_of(client, facts.token_id) if may_ask else None
+    row = await _row_of(client, facts.token_id) if may_send else None
     if row is None:
         return [ok(subject, "neither the token nor the workspace shows when it expires")]
     if row.expires_at is None:

@@ -67,16 +67,16 @@ def edition_line(found_capabilities: FoundCapabilities, subject: str) -> CheckLi
 
 def capabilities_line(found_capabilities: FoundCapabilities, subject: str) -> CheckLine:
     """Report what is switched off, and why."""
-    offered, able = capabilities_of(found_capabilities.edition), found_capabilities.capabilities
-    refused = _named(offered - able)
-    absent = _named(frozenset(Capability) - offered)
+    of_edition, able = capabilities_of(found_capabilities.edition), found_capabilities.capabilities
+    refused = _named(of_edition - able)
+    absent = _named(frozenset(Capability) - of_edition)
     reasons = [
         *([f"refused to this token: {refused}"] if refused else []),
         *([f"not part of edition {found_capabilities.edition}: {absent}"] if absent else []),
     ]
     off = f"switched off: {'; '.join(reasons)}"
     rights = "give the token's owner the right to read what is refused"
-    if not able & _FOLLOWING or Capability.LIST_CHANGES in offered - able:
+    if not able & _FOLLOWING or Capability.LIST_CHANGES in of_edition - able:
         hint = rights if refused else "no run can be seen in this edition; use another one"
         return failed(subject, off, hint)
     if Capability.LIST_CHANGES not in able:

@@ -88,7 +88,7 @@ async def check_workspace(
         lines = [reached.line, *tls]
         if not reached.is_answering:
             expiry = f"{name} token expiry"
-            expiry_check = check_expiry(client, expiry, now=clock.now(), may_ask=False)
+            expiry_check = check_expiry(client, expiry, now=clock.now(), may_send=False)
             unknown = [f"{name} clock", f"{name} token"]
             lines += [not_checked(missing, "the workspace does not answer") for missing in unknown]
             lines += await bounded(expiry, expiry_check)
@@ -106,7 +106,7 @@ async def _check_inside(
         async with asyncio.timeout(_PROBE_SECONDS):
             finding = await probe(client)
     except (WorkspaceError, TimeoutError) as exc:
-        silent = check_expiry(client, expiry, now=now, may_ask=False)
+        silent = check_expiry(client, expiry, now=now, may_send=False)
         if isinstance(exc, UnauthorizedError):
             lines = [refused_token(token, exc, configuration.workspace)]
             why = "the token is refused"
@@ -115,28 +115,28 @@ async def _check_inside(
             lines = [failed(token, f"could not be tried: {reason}", "run doctor again later")]
             why = "the reads before it failed"
         return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
-    found = FoundCapabilities(
+    probed = FoundCapabilities(
         configured=configuration.workspace.edition,
         finding=finding,
         refused=client.requester.unavailable,
     )
-    client.requester.edition = found.edition
-    return await _check_found(client, found, configuration, surroundings)
+    client.requester.edition = probed.edition
+    return await _check_probed(client, probed, configuration, surroundings)
 
 
-async def _check_found(
+async def _check_probed(
     client: WorkspaceClient,
-    found: FoundCapabilities,
+    probed: FoundCapabilities,
     configuration: WorkspaceConfiguration,
     surroundings: Surroundings,
 ) -> list[CheckLine]:
-    name, able, now = client.name, found.capabilities, surroundings.clock.now()
+    name, able, now = client.name, probed.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
     person, expires, visible_schedules, visible_lists = await together(
         {
             token: bounded(token, check_person(client, token, able)),
-            expiry: bounded(expiry, check_expiry(client, expiry, now=now, may_ask=True)),
+            expiry: bounded(expiry, check_expiry(client, expiry, now=now, may_send=True)),
             schedules: bounded(schedules, check_schedules(client, schedules, able)),
             lists: bounded(lists, check_lists(client, lists, able)),
         }
@@ -151,8 +151,8 @@ async def _check_found(
     return [
         *person,
         *expires,
-        edition_line(found, f"{name} edition"),
-        capabilities_line(found, f"{name} capabilities"),
+        edition_line(probed, f"{name} edition"),
+        capabilities_line(probed, f"{name} capabilities"),
         *visible_schedules,
         *visible_lists,
         limits,

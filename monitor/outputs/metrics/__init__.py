@@ -1,1 +1,5 @@
-"""Prometheus: events counted exactly once, the present gathered at each scrape."""
+"""Prometheus: counters from events, the live state gathered at each scrape.
+
+Counters and the position behind their events are one commit: inside the store each event counts
+once, also over a crash.
+"""

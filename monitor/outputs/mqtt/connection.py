@@ -142,7 +142,7 @@ class Connection:
         )
 
     def _remember_version(self, version: ProtocolVersion, refusal: VersionRefusedError) -> None:
-        # A broker that merely hung up may have been about to stop, so 5 is asked for again.
+        # A broker that merely hung up may have been about to stop, so version 5 is tried again.
         every = VERSIONS[self._settings.protocol]
         if version is ProtocolVersion.V5 and refusal.is_certain and len(every) > 1:
             log.info("the broker does not speak MQTT 5; using 3.1.1")

@@ -154,7 +154,7 @@ class BrokerClient(aiomqtt.Client):
         return self._client.publish(topic, payload, 1, retain, properties)
 
     def ping_if_due(self) -> None:
-        """Send a PING where the keepalive asks for it; to be called every second."""
+        """Send a PING where the keepalive requires it; to be called every second."""
         self._client.loop_misc()
 
     # --- what aiomqtt calls ---

@@ -47,7 +47,7 @@ _HEADER_BYTES = 16  # of a packet besides topic, properties and payload, at most
 
 
 class VersionRefusedError(OutputUnavailableError):
-    """The broker does not speak the version of MQTT that was asked for.
+    """The broker does not speak the requested version of MQTT.
 
     ``is_certain`` is False where the broker hung up, or was silent, instead of saying so.
     """

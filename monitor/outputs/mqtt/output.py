@@ -50,7 +50,7 @@ class MqttOutput:
         next_start: NextStart = _no_start_known,
         alerting: Callable[[], AlertingSnapshot] = AlertingSnapshot,
     ) -> None:
-        """``alerting`` must know the stored alerts before `run`; it is asked again and again."""
+        """``alerting`` must know the stored alerts before `run`; it is polled."""
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(

@@ -51,7 +51,7 @@ class BridgeState(Struct, frozen=True):
 class WorkspaceState(Struct, frozen=True, kw_only=True):
     """How a workspace answers. ``known_at`` is our time of the last confirmation.
 
-    ``state`` is ``unknown`` before that, and again when nothing has judged it for too long.
+    ``state`` is ``unknown`` before that, and again when no poll has confirmed it for too long.
     """
 
     workspace: str
@@ -164,7 +164,7 @@ class StateSnapshot:
             for pipeline in view.pipelines()
         }
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
-        self._due = _latest_due(view.polls())  # when each workspace should have been asked again
+        self._due = _latest_due(view.polls())  # when each workspace should have been polled again
         self._pipeline_health: defaultdict[PipelineIdentity, list[PipelineHealth]] = defaultdict(
             list
         )

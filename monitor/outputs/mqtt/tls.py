@@ -28,7 +28,7 @@ def tls_context(settings: MqttSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=settings.ca_file)
         if settings.certificate_file is not None:
-            # An encrypted key would ask at the terminal; the empty password makes it fail.
+            # An encrypted key would prompt at the terminal; the empty password makes it fail.
             context.load_cert_chain(
                 settings.certificate_file, settings.key_file, password=lambda: ""
             )

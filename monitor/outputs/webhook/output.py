@@ -142,6 +142,6 @@ class WebhookOutput:
 
 
 def _is_selected(event_type: EventType, patterns: tuple[str, ...]) -> bool:
-    # Job records are for those who ask for a run; no output sends them.
+    # Job records are for readers of a single run; no output sends them.
     is_public = event_type is not EventType.RUN_DETAILED
     return is_public and any(fnmatchcase(event_type, pattern) for pattern in patterns)

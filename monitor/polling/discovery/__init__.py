@@ -1,1 +1,1 @@
-"""Capability discovery: what a workspace offers, and whether it still does."""
+"""Capability discovery: what a workspace serves, and whether it still does."""

@@ -1,4 +1,4 @@
-"""Discovers what a workspace offers: shown in live state, as events, and as one log line."""
+"""Discovers a workspace's capabilities: shown in live state, as events, and as one log line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-# What was refused may be granted one day; asked rarely, for it is usually the edition.
+# What was refused may be granted one day; tried rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
 _RETURN_SECONDS = 900.0
@@ -50,7 +50,7 @@ Published = tuple[str | None, frozenset[Capability]]  # edition, None before the
 
 
 class CapabilityDiscovery:
-    """What the workspace offers, found by probing and corrected by every refused read."""
+    """The workspace's capabilities, found by probing and corrected by every refused read."""
 
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
@@ -79,12 +79,12 @@ class CapabilityDiscovery:
         return max(0.0, self._due_at - self._context.clock.monotonic())
 
     async def discover(self) -> None:
-        """Probe the workspace, publish what it offers, and schedule the next probe.
+        """Probe the workspace, publish its capabilities, and schedule the next probe.
 
         Waits for a probe that is under way. A cancelled call leaves the last result in place.
 
         Raises:
-            WorkspaceError: it cannot be asked now.
+            WorkspaceError: it cannot be read now.
             BusError: what changed could not be stored.
         """
         async with self._turn:

@@ -9,7 +9,7 @@ from monitor.workspace.priority import Priority
 
 
 class Liveness:
-    """Reads the served specification, which every edition offers."""
+    """Reads the specification, which every edition serves."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context

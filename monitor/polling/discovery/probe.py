@@ -1,4 +1,4 @@
-"""Probes what a workspace offers. Its specification is a hint; reads are the proof."""
+"""Probes what a workspace serves. Its specification is a hint; reads are the proof."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Specification = frozenset[tuple[str, str]]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What a workspace offers, and why we think so."""
+    """What a workspace serves, and the proof."""
 
     edition: Edition
     reason: str
@@ -61,13 +61,13 @@ async def probe(
     before: Edition | None = None,
     doubted: frozenset[str] = frozenset(),
 ) -> Finding:
-    """Read a little of everything and judge; the client is set to the edition found.
+    """Read a little of everything; the client is set to the edition that fits.
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
-    ``before`` is what an earlier probe found, ``doubted`` are operations to be asked as well.
+    ``before`` is what an earlier probe found, ``doubted`` are operations to be read as well.
 
     Raises:
-        WorkspaceError: the workspace cannot be asked now, or refuses the token.
+        WorkspaceError: the workspace cannot be read now, or refuses the token.
     """
     configured = client.settings.edition
     client.requester.edition = configured
@@ -78,14 +78,14 @@ async def probe(
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
-        edition, reason = judge(proof, specification, before=before)
+        edition, reason = infer_edition(proof, specification, before=before)
     client.requester.edition = edition
     capabilities = without(capabilities_of(edition), proof.refused | client.requester.unavailable)
     is_sure = proof.found | proof.refused >= set(_READS)
     return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
 
 
-def judge(
+def infer_edition(
     proof: Proof, specification: Specification, *, before: Edition | None = None
 ) -> tuple[Edition, str]:
     """Return the edition that fits the reads best, and why.
@@ -144,12 +144,12 @@ def _likeness(edition: Edition, specification: Specification) -> int:
     """Count how many operations the specification and the edition agree about, less the rest."""
     if not specification:
         return 0
-    offered = {
+    reads_of_edition = {
         (operation.method, operation.path)
         for operation in operations()
         if operation.is_part_of(edition)
     }
-    return -len(offered ^ specification)
+    return -len(reads_of_edition ^ specification)
 
 
 async def _specification(client: WorkspaceClient) -> Specification:
@@ -163,10 +163,10 @@ async def _specification(client: WorkspaceClient) -> Specification:
 
 
 async def _prove(client: WorkspaceClient) -> Proof:
-    """Ask for a little of everything. A read that fails for now proves nothing.
+    """Read a little of everything. A read that fails for now proves nothing.
 
     Raises:
-        WorkspaceError: the workspace cannot be asked at all, or no read succeeded and some failed.
+        WorkspaceError: the workspace cannot be read at all, or no read succeeded and some failed.
     """
     found: set[str] = set()
     refused: set[str] = set()
@@ -191,7 +191,7 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
     Nothing is read or changed: no object has the id 0, and nothing is made of an empty body.
 
     Raises:
-        WorkspaceError: the workspace cannot be asked at all.
+        WorkspaceError: the workspace cannot be read at all.
     """
     for operation_id in sorted(operation_ids):
         doubted = operation(operation_id)
@@ -216,7 +216,7 @@ async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:
     except NotAvailableError:
         return False
     except (RequestRejectedError, UnreadableAnswerError):
-        return True  # it is there, and refuses how we ask
+        return True  # it is there, and refuses our query
     return True
 
 

@@ -26,7 +26,7 @@ _WAIT_SECONDS = 300.0  # behind everything that matters more
 
 
 class Connections:
-    """Asks every connection that the token may see, the first of them where there are very many."""
+    """Reads the status of every visible connection, of the first ones where there are very many."""
 
     def __init__(self, context: PollContext, *, at_once: int) -> None:
         self._context = context
@@ -46,17 +46,17 @@ class Connections:
         )
 
     async def poll(self) -> None:
-        """List the connections and ask each whether it can be opened.
+        """List the connections and read whether each can be opened.
 
         Raises:
-            MonitorError: not all could be asked; those that could are known.
+            MonitorError: not all could be read; those that could are known.
         """
         context = self._context
         names = await self._listed()
-        asked = sorted(names, key=_by_number)[: self._at_once]
-        self._log_left_out(len(names) - len(asked))
+        chosen = sorted(names, key=_by_number)[: self._at_once]
+        self._log_left_out(len(names) - len(chosen))
         self._failure = None
-        statuses = {name: await self._status(name) for name in asked}
+        statuses = {name: await self._status(name) for name in chosen}
         until = context.holds_until()
         known = tuple(
             ConnectionKnown(id=status, name=names[status], is_up=is_up, until=until)

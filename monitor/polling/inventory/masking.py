@@ -50,16 +50,16 @@ def tracked_settings(
     ``secret_names`` are those that the workspace itself calls secret. Of what is hidden only a
     keyed digest is stored, by which a change is noticed; without ``salt`` it reveals nothing.
     """
-    found: dict[str, TrackedValue] = {}
+    tracked: dict[str, TrackedValue] = {}
     for path, value in _leaves((), configuration):
         name = ".".join(path)[:_LONGEST_NAME]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if is_secret(path, value) or _is_named(path, secret_names):
             digest = hmac.new(salt, text.encode(errors="replace"), hashlib.sha256).hexdigest()
-            found[name] = TrackedValue(stored=digest, shown=MASK, is_hidden=True)
+            tracked[name] = TrackedValue(stored=digest, shown=MASK, is_hidden=True)
         else:
-            found[name] = TrackedValue(stored=_digest(text), shown=text[:_LONGEST_SHOWN])
-    return found
+            tracked[name] = TrackedValue(stored=_digest(text), shown=text[:_LONGEST_SHOWN])
+    return tracked
 
 
 def is_secret(path: tuple[str, ...], value: object) -> bool:
@@ -72,7 +72,7 @@ def is_secret(path: tuple[str, ...], value: object) -> bool:
     if isinstance(value, int | float):
         return is_named and not (words and words[-1] in _MEASURES)
     if not isinstance(value, str):
-        return True  # too deep to judge
+        return True  # too deep to be inspected
     looks_so = _SECRET_VALUES.search(value) or _RANDOM_LOOKING.fullmatch(value)
     return bool(value) and (is_named or looks_so is not None)
 
@@ -124,7 +124,7 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 
 def _named_value(entry: dict[str, Any]) -> tuple[str, Any] | None:
-    """Read an entry of a list that names its setting, or else the name would not be judged."""
+    """Read an entry of a list that names its setting, or else the name would not be inspected."""
     name = next((entry[key] for key in ("key", "name") if isinstance(entry.get(key), str)), None)
     return (name, entry["value"]) if name is not None and "value" in entry else None
 

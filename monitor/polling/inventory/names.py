@@ -85,7 +85,7 @@ class PipelineNames:
     async def forget_idle(self) -> bool:
         """Forget pipelines that came and went between two lists, or that none ever shows.
 
-        Always return False: the workspace itself is not asked.
+        Always return False: no request is sent.
         """
         context = self._context
         unlisted = [

@@ -47,7 +47,7 @@ class Objects:
         )
 
     async def poll(self) -> None:
-        """Ask every count that is offered.
+        """Read every count that is served.
 
         Raises:
             WorkspaceError: one failed; the others are known.

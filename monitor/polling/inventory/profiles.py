@@ -34,7 +34,7 @@ class Profiles:
         self._context = context
         self._at_once = at_once
         self._outputs = outputs
-        self._read: dict[Output, str] = {}  # the run whose profile was asked for last
+        self._read: dict[Output, str] = {}  # the run whose profile was requested last
         self._attempts: dict[Output, int] = {}  # failed ones, of the run that is due
         self._qualities: dict[Output, OutputQuality] = {}
 
@@ -50,10 +50,10 @@ class Profiles:
         )
 
     async def poll(self) -> bool:
-        """Read the profiles that are new; return whether the workspace was asked.
+        """Read the profiles that are new; return whether a request was sent.
 
         Raises:
-            WorkspaceError: the workspace cannot be asked now and the rest is read next time; or
+            WorkspaceError: the workspace cannot be read now and the rest is read next time; or
                 some profiles cannot be read, and all others have been.
         """
         newest = self._newest()
@@ -98,7 +98,7 @@ class Profiles:
         return None
 
     def forget(self) -> None:
-        self._read = {}  # so that all is read again, should profiles be offered again
+        self._read = {}  # so that all is read again, should profiles come back
         self._qualities = {}
         self._context.update_inventory(outputs=())
 

@@ -29,7 +29,7 @@ from monitor.polling.poll_loop.reachability import ReachabilityJudge
 log = structlog.get_logger()
 
 OK = "ok"
-IDLE = "idle"  # there was nothing to ask for
+IDLE = "idle"  # there was nothing to request
 # The first that fits names the outcome.
 _OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
     (WorkspaceUnreachableError, "unreachable"),
@@ -71,19 +71,19 @@ class PollAttempts:
     ) -> MonitorError | None:
         """Run one poll and return its failure, None for success.
 
-        A poll that returns False has asked the workspace nothing, so it shows nothing about it.
+        A poll that returns False has sent no request, so it shows nothing about the workspace.
         ``again_seconds`` is when it will run next, None where that is not known. A cancelled call
         records nothing.
         """
         began = self._context.clock.monotonic()
         failure: MonitorError | None = None
-        was_asked = True
+        has_requested = True
         try:
-            was_asked = await poll() is not False
+            has_requested = await poll() is not False
         except MonitorError as error:
             failure = error
         self._metrics.duration.labels(name).observe(self._context.clock.monotonic() - began)
-        self._record(name, failure, was_asked=was_asked, again_seconds=again_seconds)
+        self._record(name, failure, has_requested=has_requested, again_seconds=again_seconds)
         return failure
 
     def _record(
@@ -91,7 +91,7 @@ class PollAttempts:
         name: str,
         failure: MonitorError | None,
         *,
-        was_asked: bool,
+        has_requested: bool,
         again_seconds: float | None,
     ) -> None:
         context, now = self._context, self._context.clock.now()
@@ -102,16 +102,16 @@ class PollAttempts:
         if failure is None:
             succeeded_at = now
             self._failures.pop(name, None)
-            if was_asked:
+            if has_requested:
                 self.reachability.succeeded(name)
         elif is_lost:
-            # It answers; what it does not offer any more shows in the capabilities.
+            # It answers; what it no longer serves shows in the capabilities.
             self._failures.pop(name, None)
             self.reachability.dropped(name)
         else:
             self._failures[name] = self.failures(name) + 1
             self.reachability.failed(name, failure)
-        counted = outcome if was_asked else IDLE
+        counted = outcome if has_requested else IDLE
         self._metrics.polls.labels(context.name, name, counted).inc()
         expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
         context.live_state.record_poll(
@@ -124,7 +124,7 @@ class PollAttempts:
                 is_expected_by=expected_by,
             )
         )
-        if was_asked:
+        if has_requested:
             self._log(name, OK if is_lost else outcome, failure)
 
     def _is_unavailable(self, failure: MonitorError | None) -> bool:

@@ -14,7 +14,7 @@ from monitor.workspace.priority import Priority
 class Interval:
     """Run again and again."""
 
-    seconds: Callable[[], float]  # asked anew after each attempt
+    seconds: Callable[[], float]  # called anew after each attempt
     first_after_seconds: float = 0.0
     wake: WakeSignal | None = None  # ends the wait early
     is_expected: bool = True  # False: it never counts as late
@@ -32,7 +32,7 @@ class WhenDue:
 class Poll:
     """One poll of one workspace.
 
-    ``run`` returns False where it had nothing to ask the workspace for, and raises a `MonitorError`
+    ``run`` returns False where it had nothing to request, and raises a `MonitorError`
     where it failed; what it could do before is done. It runs in a task of its own, never twice at
     the same time.
     """
@@ -43,7 +43,7 @@ class Poll:
     run: Callable[[], Awaitable[object]]
     needs: Capability | None = None  # not run while the workspace does not offer this
     is_on: bool = True  # False: switched off by the settings
-    # Drops what the poll has shown, when it is switched off or no longer offered.
+    # Drops what the poll has shown, when it is switched off or no longer served.
     forget: Callable[[], None] | None = None
 
 

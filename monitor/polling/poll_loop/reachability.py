@@ -1,4 +1,4 @@
-"""How well a workspace answers, judged from how its polls fare."""
+"""How well a workspace answers, derived from the outcomes of its polls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReachabilityJudge:
         self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
 
     def dropped(self, poll: str) -> None:
-        """One poll asks for what is not offered any more; it shows nothing from now on."""
+        """One poll reads what is no longer served; it shows nothing from now on."""
         self._polls.discard(poll)
         self._down.pop(poll, None)
         if self._failing.pop(poll, None) is not None and not self._failing and not self._down:

@@ -90,28 +90,28 @@ class ById:
         """Read one run by its id and observe it.
 
         True: it exists and was observed. False: the workspace denies it, or it is none that is
-        followed. None: the workspace could not be asked now.
+        followed. None: the workspace could not be read now.
         """
         return await self._confirm(key, Source.POLL)
 
     async def track(self, key: RunKey) -> bool | None:
-        """Read one run by its id, as `confirm`; where it cannot be asked now it is asked later."""
+        """Read one run by its id, as `confirm`; where that fails it is read later."""
         answer = await self._confirm(key, Source.TRACK)
         if answer is None and len(self._named) < _NAMED_AT_MOST:
             self._named.setdefault(key, 0)
         return answer
 
     async def poll(self) -> bool:
-        """Ask for the runs that were named and, where changes cannot be listed, all active ones.
+        """Read the runs that were named and, where changes cannot be listed, all active ones.
 
-        Return False where there was nothing to ask for.
+        Return False where there was nothing to read.
 
         Raises:
-            MonitorError: the workspace could not be asked for all of them.
+            MonitorError: not all of them could be read.
         """
-        asked = list(self._named)
-        failures = [await self._try_named(key) for key in asked]
-        has_read = bool(asked)
+        named = list(self._named)
+        failures = [await self._try_named(key) for key in named]
+        has_read = bool(named)
         if not self._context.can(Capability.LIST_CHANGES):
             has_read = await self._read_all_active() or has_read
         for failure in failures:

@@ -27,7 +27,7 @@ class DetailRequest:
 
     observation: Observation
     priority: Priority
-    asked_at: float  # monotonic
+    requested_at: float  # monotonic
     summary: JobSummary | None = None
     is_final: bool = False
     is_impossible: bool = False
@@ -51,14 +51,14 @@ class DetailQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def ask(self, observation: Observation, priority: Priority) -> DetailRequest | None:
+    def request(self, observation: Observation, priority: Priority) -> DetailRequest | None:
         """Return the request for this job group, None where the queue is full."""
         if (queued := self._requests.get(observation.key)) is not None:
             return queued
         if len(self._requests) >= self._bound:
             return None
         request = DetailRequest(
-            observation=observation, priority=priority, asked_at=self._clock.monotonic()
+            observation=observation, priority=priority, requested_at=self._clock.monotonic()
         )
         self._requests[observation.key] = request
         self._push(request)

@@ -61,7 +61,7 @@ class Details:
         )
 
     async def run(self) -> None:
-        """Read what is asked for, until cancelled."""
+        """Read what is requested, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(_READERS):
                 group.create_task(self._read_on(), name=f"{self._context.name}: details {number}")
@@ -80,7 +80,7 @@ class Details:
                 _final(observation) if observation.key in lacking else observation
                 for observation in observations
             ]
-        requests = self._ask(lacking.values())
+        requests = self._request(lacking.values())
         await self._wait_for(list(requests.values()))
         return [_joined(observation, requests.get(observation.key)) for observation in observations]
 
@@ -108,7 +108,7 @@ class Details:
     async def pick_up(self) -> bool:
         """Queue again the newest ends whose records were never read, as after a restart.
 
-        Always return False: the workspace itself is asked later, by the readers.
+        Always return False: the readers send the requests later.
         """
         if not self._context.can(Capability.READ_JOBS):
             return False
@@ -117,7 +117,7 @@ class Details:
         )
         oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
         ends = [_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest]
-        for request in self._ask(ends).values():
+        for request in self._request(ends).values():
             request.is_late = True
         return False
 
@@ -141,13 +141,13 @@ class Details:
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
 
-    def _ask(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
+    def _request(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
         requests = {}
         refused: list[RunKey] = []
         for observation in observations:
             has_failed = status_of(observation.native_status) is Status.FAILED
             priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
-            request = self._queue.ask(observation, priority)
+            request = self._queue.request(observation, priority)
             if request is None:
                 refused.append(observation.key)
             else:
@@ -185,7 +185,7 @@ class Details:
                 self._put_back(request, str(error))
 
     def _put_back(self, request: DetailRequest, reason: str) -> None:
-        waited = self._context.clock.monotonic() - request.asked_at
+        waited = self._context.clock.monotonic() - request.requested_at
         if waited > _PICKED_UP_SECONDS:
             # Or such requests would fill the queue in the end. A restart queues none so old.
             log.warning("job records given up", run=str(request.observation.key), reason=reason)

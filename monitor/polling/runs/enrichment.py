@@ -138,7 +138,7 @@ class Enrichment:
             await being_read.wait()
             return self._read_rows.get(row.id) is not None
         if self._read_rows.get(row.id) is not None:
-            # Another list's poll has read it while the store was asked about this one.
+            # Another list's poll has read it while the store was read for this one.
             return True
         self._being_read[row.id] = asyncio.Event()
         try:

@@ -55,7 +55,7 @@ class PlanChildren:
         )
 
     def add(self, plan_run_id: str, *, plan_id: str) -> None:
-        """Link this ended plan run's children at the next poll; beyond the bound it has none."""
+        """Link this ended plan run's children at the next poll; above the bound it has none."""
         if len(self._unlinked) < _WAITING_AT_MOST:
             now = self._context.clock.monotonic()
             self._unlinked[plan_run_id] = _UnlinkedPlanRun(
@@ -69,7 +69,7 @@ class PlanChildren:
         Return False where nothing was due.
 
         Raises:
-            MonitorError: the workspace cannot be asked now, or the last of those that failed; the
+            MonitorError: the workspace cannot be read now, or the last of those that failed; the
                 children of all others are linked.
         """
         if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):

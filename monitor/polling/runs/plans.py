@@ -20,7 +20,7 @@ log = structlog.get_logger()
 SNAPSHOT = "snapshot"  # topic of the state entries that keep what was read
 
 _REMEMBERED_SNAPSHOTS = 10_000
-# A run whose plan is not found asks for a new list, but not more often than this: the first where
+# A run whose plan is not found requests a new list, but not more often than this: the first where
 # the run is newer than the list, so that a new one will show it, the second where it may not.
 _LIST_AGE_FOR_NEWER_SECONDS = 5.0
 _LIST_AGE_SECONDS = 60.0
@@ -44,7 +44,7 @@ class Plans:
     async def load(self) -> None:
         """Read back what was learned before."""
         stored = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
-        # What is damaged is asked for again.
+        # What is damaged is read again.
         known = {
             snapshot: value.decode()
             for snapshot, value in stored.items()
@@ -76,7 +76,7 @@ class Plans:
         """Return the plan that ran, None where the workspace does not show it.
 
         Raises:
-            TryLaterError, UnauthorizedError: it could not be asked yet.
+            TryLaterError, UnauthorizedError: it could not be read yet.
         """
         if self._listed_at is None:
             await self._refresh()

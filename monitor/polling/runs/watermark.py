@@ -23,7 +23,7 @@ class Watermark:
         self._context = context
         self._poll = poll
         self._at: datetime | None = None
-        # Monotonic: when the poll that asked last began, and the one that moved the watermark.
+        # Monotonic: when the last poll began, and the one that moved the watermark.
         self._began: float | None = None
         self._completed: float | None = None
 
@@ -38,13 +38,13 @@ class Watermark:
         self._at = decode_entries(own, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
-        """Return from which moment on a poll that begins now asks for changes."""
+        """Return the time since which a poll that begins now requests changes."""
         settings = self._context.settings
         self._began = self._context.clock.monotonic()
         if self._at is None:
             followed_since = self._context.followed_since() or self._context.workspace_now()
             return followed_since - timedelta(seconds=settings.first_look_seconds)
-        # A stamp may be cut to its second: without an overlap, too, this second is asked for whole.
+        # A stamp may be cut to its second: without an overlap, too, this second is requested whole.
         return (self._at - timedelta(seconds=settings.overlap_seconds)).replace(microsecond=0)
 
     async def move(self, at: datetime | None) -> None:

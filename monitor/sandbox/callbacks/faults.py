@@ -46,7 +46,7 @@ class _Lots:
 
     def strikes(self, name: str, copy: int = 0) -> bool:
         ratio: float = getattr(self.world.options, name)
-        # Without the fault nothing is drawn: this is asked at every end.
+        # Without the fault nothing is drawn: this runs at every end.
         return ratio > 0 and self.world.random(name, *self._names, copy).random() < ratio
 
     def unknown_id(self) -> int:
@@ -67,15 +67,15 @@ def _spoiled(truth: Statement, lots: _Lots, copy: int) -> Statement:
 
 
 def _forged(truth: Statement, lots: _Lots, task: WebhookFlowTask) -> list[Statement]:
-    found = []
+    callbacks = []
     if lots.strikes("callback_unknown_run"):
-        found.append(replace(truth, run_id=lots.unknown_id()))
+        callbacks.append(replace(truth, run_id=lots.unknown_id()))
     lie = replace(truth, status=_contrary(truth.status))
     if lots.strikes("callback_wrong_secret"):
-        found.append(replace(lie, has_wrong_secret=True))
+        callbacks.append(replace(lie, has_wrong_secret=True))
     if task.secret_key and lots.strikes("callback_wrong_signature"):
-        found.append(replace(lie, has_wrong_signature=True))
-    return found
+        callbacks.append(replace(lie, has_wrong_signature=True))
+    return callbacks
 
 
 def _contrary(status: NativeStatus) -> NativeStatus:

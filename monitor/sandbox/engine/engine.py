@@ -1,4 +1,4 @@
-"""The one who makes things run: what people, programs and schedules ask for is asked here."""
+"""Makes things run: starts and cancels runs for people, programs and schedules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Engine:
         await self._tasks.run()
 
     def schedules_changed(self) -> None:
-        """Let the schedules be looked at again, now."""
+        """Let the schedules be checked again, now."""
         self.changed_schedules.set()
 
     def on_job_group_ended(self, listener: Callable[[JobGroup], None]) -> None:

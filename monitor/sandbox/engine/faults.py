@@ -9,7 +9,7 @@ from monitor.sandbox.records.runs import RanFor, RanFrom, Run
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 
-_LOOK_SECONDS = 5.0  # between two looks at a rate that is 0
+_CHECK_SECONDS = 5.0  # between two checks of a rate that is 0
 _KINDS = (RanFor.SAMPLING, RanFor.REFRESH, RanFor.PENDING_DATASOURCE)
 
 
@@ -42,7 +42,7 @@ class RunFaults:
         chance = self._world.random("fault", "samples_per_minute")
         while self._is_sampling:
             rate = self._world.options.samples_per_minute
-            await self._world.clock.sleep(60.0 / rate if rate > 0 else _LOOK_SECONDS)
+            await self._world.clock.sleep(60.0 / rate if rate > 0 else _CHECK_SECONDS)
             recipes = list(self._world.recipes.live())
             if rate > 0 and self._is_sampling and recipes:
                 recipe = chance.choice(recipes)
@@ -61,7 +61,7 @@ class RunFaults:
         kind = type(run).__name__
         chance = self._world.random("fault", "deleted_runs", kind, run.id)
         if chance.random() < ratio:
-            # Within the shortest work, so that the run is seen at work and never ends by itself.
+            # Within the shortest work, so that the run is visible at work and never ends by itself.
             seconds = chance.uniform(0.2, 0.8) * self._settings.work_seconds[0]
             self._tasks.begin(f"delete-{kind}-{run.id}", lambda: self._delete(run, seconds))
 

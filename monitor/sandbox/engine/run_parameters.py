@@ -15,7 +15,7 @@ from monitor.sandbox.world import World
 
 TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not part of a path
 LONGEST_VALUE = 1_024  # as it stands in a text: longer ones are cut
-MOST_PLACES = 100  # in one text
+MOST_INSERTIONS = 100  # in one text
 _IN_ENVIRONMENT = re.compile(r"\$env\.([\w-]+)")
 
 
@@ -49,7 +49,7 @@ def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobG
             positions.extend((index, order, shown) for index, order in _positions_of(parameter))
     pieces: list[str] = []
     end = 0
-    for index, _, shown in sorted(positions[:MOST_PLACES]):
+    for index, _, shown in sorted(positions[:MOST_INSERTIONS]):
         pieces.extend((text[end:index], shown))
         end = index
     return "".join([*pieces, text[end:]])
@@ -83,7 +83,7 @@ def with_environment(world: World, text: str, job_group: JobGroup) -> str:
         if not environment_parameter.is_secret
     }
     return _IN_ENVIRONMENT.sub(
-        lambda found: values.get(found.group(1), found.group()), text, count=MOST_PLACES
+        lambda match: values.get(match.group(1), match.group()), text, count=MOST_INSERTIONS
     )
 
 

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 _LONGEST_SLEEP_SECONDS = 60.0  # so that a clock that was set is noticed
 OVER = "no trigger will fire again"
-_CATCH_UP = 1  # of several times that passed while nobody looked, a schedule fires this many
+_CATCH_UP = 1  # of several times that passed without a check, a schedule fires this many
 
 
 class ScheduleRunner:
@@ -37,26 +37,26 @@ class ScheduleRunner:
 
     async def run(self) -> None:
         """Fire until stopped or cancelled. What was due before is not made up for."""
-        looked_at = self._world.now()
+        checked_at = self._world.now()
         while not self._is_stopped:
-            await self._wait(self._seconds_to_next(looked_at))
+            await self._wait(self._seconds_to_next(checked_at))
             now = self._world.now()
-            if now > looked_at and not self._is_stopped:
+            if now > checked_at and not self._is_stopped:
                 self._fire_late_ones(now)
                 for schedule in self._enabled():
-                    self._fire_if_due(schedule, looked_at, now)
-                looked_at = now
+                    self._fire_if_due(schedule, checked_at, now)
+                checked_at = now
 
     def _enabled(self) -> list[Schedule]:
         return [schedule for schedule in self._world.schedules.live() if schedule.enabled]
 
-    def _seconds_to_next(self, looked_at: datetime) -> float:
-        horizon = looked_at + timedelta(seconds=_LONGEST_SLEEP_SECONDS)
+    def _seconds_to_next(self, checked_at: datetime) -> float:
+        horizon = checked_at + timedelta(seconds=_LONGEST_SLEEP_SECONDS)
         soonest = min(
             (
                 time
                 for schedule in self._enabled()
-                for time in times_between(schedule.triggers, looked_at, horizon, limit=1)
+                for time in times_between(schedule.triggers, checked_at, horizon, limit=1)
             ),
             default=horizon,
         )

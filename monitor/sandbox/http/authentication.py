@@ -1,4 +1,4 @@
-"""Who asks: the token of the ``Authorization`` header, as one of the world's people."""
+"""The caller: the token of the ``Authorization`` header, as one of the world's people."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Call:
         return int(text)
 
     def show(self, kind: str, record: Record, *, extra: Mapping[str, Json] | None = None) -> Reply:
-        """Return one record, with ``fields`` and ``embed`` as the query asks.
+        """Return one record, with ``fields`` and ``embed`` of the query.
 
         Raises:
             ApiError: 400, when a field or an association does not exist.
@@ -148,7 +148,7 @@ class Call:
         filter_fields: Sequence[str] = ("name",),
         extra: Callable[[T], Mapping[str, Json]] | None = None,
     ) -> Reply:
-        """Return one page of ``rows`` as the query asks, in the order handed in.
+        """Return the page of ``rows`` that the query selects, in the order handed in.
 
         ``extra`` gives fields of a row that only this operation shows.
 
@@ -161,7 +161,7 @@ class Call:
         faults = self.services.faulty_lists
         selection = select(
             faults.visible(rows),
-            faults.asked(self.operation, query),
+            faults.requested(self.operation, query),
             RESOURCES[kind].columns_of(self.view),
             default_filter_fields=filter_fields,
         )

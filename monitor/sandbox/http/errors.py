@@ -13,7 +13,7 @@ Json = Any
 
 
 class ApiError(Exception):
-    """An answer other than the one asked for; the server turns it into the envelope."""
+    """An answer other than the requested one; the server turns it into the envelope."""
 
     def __init__(  # noqa: D417 - the other parameters are the envelope's own words
         self,

@@ -48,13 +48,13 @@ class FaultyLists:
         """Return the rows without those that are late."""
         return self._in_time(rows) if self._world.options.late_rows > 0 else rows
 
-    def asked(self, operation: Operation, query: ListQuery) -> ListQuery:
-        """Return which page is taken instead of the one that was asked for."""
+    def requested(self, operation: Operation, query: ListQuery) -> ListQuery:
+        """Return which page is served instead of the requested one."""
         offset, limit = query.offset, query.limit
         if offset > 0 and self._chances.strikes("shifted_pages"):
             offset = max(0, offset + self._shift())
         if self._poison(operation) is not None:
-            # The poison stands before all others, whose places are therefore one further back.
+            # The poison stands before all others, so their positions are one further back.
             if query.offset > 0:
                 offset -= 1
             elif limit is not None:
@@ -62,7 +62,7 @@ class FaultyLists:
         return msgspec.structs.replace(query, offset=max(0, offset), limit=limit)
 
     def shown(self, operation: Operation, query: ListQuery, page: list[Json]) -> list[Json]:
-        """Return the page as it goes out; ``query`` is what the caller asked for."""
+        """Return the page as it goes out; ``query`` is what the caller requested."""
         if self._chances.strikes("shuffled_pages"):
             self._chances.of("shuffling").shuffle(page)
         poison = self._poison(operation)
@@ -84,10 +84,10 @@ class FaultyLists:
 
     def _in_time(self, rows: Iterable[T]) -> Iterator[T]:
         options = self._world.options
-        seen_until = self._world.now() - timedelta(seconds=options.late_seconds)
+        visible_until = self._world.now() - timedelta(seconds=options.late_seconds)
         for row in rows:
             is_run = isinstance(row, JobGroup | PlanSnapshotRun)
-            if is_run and row.updated_at > seen_until and self._is_late_one(row):
+            if is_run and row.updated_at > visible_until and self._is_late_one(row):
                 continue
             yield row
 

@@ -38,7 +38,7 @@ class ConnectorOverrides(Record):
 
 @dataclass(slots=True, kw_only=True)
 class ResourceTask(Record):
-    """A piece of work on a dataset that was asked for and is not waited for."""
+    """A piece of work on a dataset that was requested and is not waited for."""
 
     first_id: ClassVar[int] = 9_901
     dataset_id: int

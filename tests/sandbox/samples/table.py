@@ -45,10 +45,10 @@ async def open_living(edition: Edition = Edition.OPEN) -> AsyncIterator[Living]:
         yield furnish(workspace)
 
 
-async def ask(living: Living, operation: Operation, sample: Sample) -> Answer:
-    """Send what a sample says."""
+async def call(living: Living, operation: Operation, sample: Sample) -> Answer:
+    """Send the request of a sample."""
     workspace = living.workspace
-    return await workspace.ask(
+    return await workspace.request(
         operation.method,
         operation.fill(*sample.path(living)),
         query=sample.query,

@@ -12,5 +12,5 @@ class Assumption(Struct, frozen=True, kw_only=True):
     """
 
     key: str
-    says: str
+    text: str
     operations: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "listSqlScripts",
             "countSqlScripts",
         ),
-        says=(
+        text=(
             "No parameter widens these lists: they show what lies in flows that one owns or that "
             "are shared; to an administrator everything."
         ),
@@ -25,7 +25,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="nested-destinations",
         operations=("createOutputObject", "patchOutputObject"),
-        says=(
+        text=(
             "Files, tables and SQL in the body are made with the output, all or nothing; in a "
             "patch a list replaces what was there. Options about schema drift are validated and "
             "have no effect. An output stays with its recipe, and what it makes stays with it."
@@ -41,7 +41,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "runFlow",
             "runPlan",
         ),
-        says=(
+        text=(
             "A run parameter stands in a write setting's path, a publication's table or an SQL "
             "script, at each `index` of its `insertionIndices`; `order` decides between equal "
             "ones. Its text is `value.variable.value`, or the value itself; a `timestamp` or "
@@ -55,7 +55,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="sql-scripts",
         operations=("createSqlScript", "getJobsForJobGroup"),
-        says=(
+        text=(
             "An SQL script is a job of type `sqlexecution`: before all others where its `type` "
             "begins with `pre`, after them otherwise."
         ),

@@ -23,7 +23,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "importEnvironmentParametersPackage",
             "getEnvironmentParametersPackage",
         ),
-        says=(
+        text=(
             "A package is a ZIP of `package.json` (what it is), `data/*.json` (one table for each "
             "kind of record) and `README.txt`. The vendor's own format is not public and is "
             "refused. What cannot be read is 400 and names `data`. A package is sent as "
@@ -33,7 +33,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="package-content",
         operations=_FLOW_PACKAGES,
-        says=(
+        text=(
             "A package has all that hangs on a flow: recipes, outputs, webhook tasks with their "
             "secret keys, edges, parameters, notification settings; the datasets, connections "
             "and functions that it uses; and the flows whose recipes it refers to. A plan's has "
@@ -45,7 +45,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="package-import",
         operations=("importPackage", "importPackageDryRun", "importPlanPackage"),
-        says=(
+        text=(
             "Everything gets a new id and belongs to the importer; names stay, also where "
             "another flow has the same. A connection of the same UUID, a function of the same "
             "name and an equal dataset are used where the importer has them; a new connection is "
@@ -57,7 +57,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="package-dry-run",
         operations=("importPackageDryRun", "getFlowPackageDryRun"),
-        says=(
+        text=(
             "The dry run of an import answers 200 with what an import would answer now, ids "
             "included. The dry run of an export answers 204, or the refusal of the export."
         ),
@@ -65,7 +65,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="macro-packages",
         operations=("importMacroPackage", "getMacroPackage"),
-        says=(
+        text=(
             "The package of a macro holds its name, description, steps and parameters. It is "
             "answered as a ZIP, and everybody in the workspace may fetch it."
         ),
@@ -79,7 +79,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "importEnvironmentParametersPackage",
             "getEnvironmentParametersPackage",
         ),
-        says=(
+        text=(
             "Keys are unique (400). A value is a secret when it has a key `secret` or its `type` "
             "is `secret`; `hideSecrets` leaves it out of the package. An import takes a ZIP, or "
             'JSON `{"data": [{"overrideKey", "value"}]}`, and gives keys that are here the new '

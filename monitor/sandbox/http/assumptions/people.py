@@ -8,7 +8,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="token-scope",
         operations=("listApiAccessTokens", "getApiAccessToken", "deleteApiAccessToken"),
-        says=(
+        text=(
             "Everybody, administrators too, finds their own tokens only; expired ones stay "
             "until they are deleted. `lastUsed` is the time of the last accepted request."
         ),
@@ -16,7 +16,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="token-lifetime",
         operations=("createAccessToken",),
-        says=(
+        text=(
             "`lifetimeSeconds` is at least 1 and at most 100 years, or -1 for a token without "
             "end. The setting `apiAccessTokens.maximumLifetimeSeconds` limits it further; "
             "`apiAccessTokens.enabled` switches the four operations off, which then answer "
@@ -26,7 +26,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="aws-owners",
         operations=("createAwsConfig", "updateAwsConfig", "listAwsConfigs"),
-        says=(
+        text=(
             "A configuration is the caller's own, unless an administrator names another "
             "`personId`, or `workspaceId` for one that all share. Lists show one's own and "
             "shared ones, to administrators all. Of a key only the id of `credential` is shown."
@@ -35,7 +35,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="aws-roles",
         operations=("createAwsRole", "updateAwsRole", "listAwsRoles", "deleteAwsRole"),
-        says=(
+        text=(
             "A role belongs to the newest configuration of its person (or of the workspace), "
             "which is made where there is none. The first role becomes the active one. Dates "
             "that are sent have no effect."
@@ -44,7 +44,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="people",
         operations=("listPerson", "getPerson", "getCurrentPerson"),
-        says=(
+        text=(
             "Everybody sees all people. `uuid` and `includeStatus` have no effect; another "
             "`workspaceId` than this one is 404. `noLimit=true` lifts the limit. "
             "`maximalPrivileges` are shown where `includePrivileges` asks for them: all, except "
@@ -58,7 +58,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "setCurrentPersonDataflowOption",
             "setPersonDataflowOption",
         ),
-        says=(
+        text=(
             "The body is an object of options, kept for the person and `:type` in place of "
             "earlier ones; the answer is 204. `:type` is any word. Only administrators set "
             "another person's; an unknown address is 404. What `jobGroupDataflowOptions` embeds "

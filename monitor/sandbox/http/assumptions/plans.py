@@ -8,17 +8,17 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="schedule-of-manual-run",
         operations=("getScheduleForPlanRun",),
-        says="The schedule of a run that was started by hand is 404 `DataNotFoundException`.",
+        text="The schedule of a run that was started by hand is 404 `DataNotFoundException`.",
     ),
     Assumption(
         key="flow-creator-info",
         operations=("getPlanSnapshotRun",),
-        says="`includeFlowCreatorInfo` has no effect.",
+        text="`includeFlowCreatorInfo` has no effect.",
     ),
     Assumption(
         key="plan-nodes",
         operations=("createPlanNode", "deletePlanNode"),
-        says=(
+        text=(
             "A node is `planId`, `taskType`, and where they are wanted `name`, `handle` (else two "
             "free letters), `coordinates`, `inPlanNodeIds` with one `statusRule` for the edges "
             "from them (`success`), and its task: `flowId`, `flowNodeIds` and `webhooksEnabled`, "
@@ -29,7 +29,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="plan-overrides",
         operations=("createPlanOverride", "updatePlanOverride", "runPlan"),
-        says=(
+        text=(
             "An override shows its node, key and value, which is any JSON. A parameter of a node "
             "has one of them (400 otherwise); `planNodeOverrides` of a run win over it. A key that "
             "nothing in the flow has is taken and changes nothing."
@@ -38,7 +38,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="plan-run-parameters",
         operations=("planRunParameters", "getPlanNodeRunParameters"),
-        says=(
+        text=(
             "One entry for each node: the datasets and outputs with parameters of what it runs, "
             "its overrides, and as `conflicts` the keys whose own values differ. `displayId` is "
             "the place of the node in its plan, from 1."
@@ -47,7 +47,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="plan-permissions",
         operations=("sharePlan", "getPlanPermissions", "deletePlanPermissions"),
-        says=(
+        text=(
             "Rows of `data` are ids, e-mail addresses or objects with `personId` or `email`, and "
             "a `role`: `collaborator` (without one) or `readOnly`. Only owner and administrators "
             "share; people may also give up what was shared with them."
@@ -56,12 +56,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="original-plan",
         operations=("createPlan",),
-        says="`originalPlanId` is kept and shown; nothing is copied from that plan.",
+        text="`originalPlanId` is kept and shown; nothing is copied from that plan.",
     ),
     Assumption(
         key="deleted-plans",
         operations=("deletePlan",),
-        says=(
+        text=(
             "Nodes, edges and overrides go with a plan, its runs and snapshots stay, and a "
             "schedule that has nothing else to start is switched off."
         ),

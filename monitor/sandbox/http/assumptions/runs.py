@@ -13,7 +13,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "listPlanSnapshotRuns",
             "countPlanSnapshotRuns",
         ),
-        says=(
+        text=(
             "Job library and plan runs default to the caller's own. `runBy=all` shows one's "
             "own runs, and those of flows and plans that one owns or that are shared; to an "
             "administrator everything."
@@ -22,12 +22,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="scope-of-job-groups",
         operations=("listJobGroups",),
-        says="Shows what the job library shows for `runBy=all`.",
+        text="Shows what the job library shows for `runBy=all`.",
     ),
     Assumption(
         key="library-rows",
         operations=("listJobLibrary",),
-        says=(
+        text=(
             "Rows carry the flow run and the recipe's flow. The fault `library_rows=bare` "
             "leaves both out, as rows recorded in 2026 did."
         ),
@@ -35,7 +35,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="people-in-rows",
         operations=("listJobLibrary",),
-        says=(
+        text=(
             "Rows carry their creator's record, as rows of 2026 did, though no 14 KB of it; "
             "elsewhere `creator` is an id unless embedded."
         ),
@@ -46,7 +46,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "listJobLibrary",
             "countJobLibrary",
         ),
-        says="The parameter `type` has no effect.",
+        text="The parameter `type` has no effect.",
     ),
     Assumption(
         key="embeds-of-jobs",
@@ -54,7 +54,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "getJobsForJobGroup",
             "getJobGroup",
         ),
-        says=(
+        text=(
             "Jobs embed what published clients read: the error, the write setting of a "
             "writing job (in the job itself), and where results went, with a path that is a "
             "list in a text. All job groups work in the same region."
@@ -63,7 +63,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="cp-job-id",
         operations=("getJobsForJobGroup",),
-        says=("Only Dataflow gives jobs a `cpJobId`; a run asks for it by `overrides.execution`."),
+        text=("Only Dataflow gives jobs a `cpJobId`; a run asks for it by `overrides.execution`."),
     ),
     Assumption(
         key="starting-runs",
@@ -72,7 +72,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "runFlow",
             "runPlan",
         ),
-        says=(
+        text=(
             "Starting a run answers 201, for flows and plans as for job groups. What has "
             "nothing to run, or a plan whose flow is deleted, is refused (400) instead of "
             "being started."
@@ -85,7 +85,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "runFlow",
             "runPlan",
         ),
-        says=(
+        text=(
             "`x-execution-id` is remembered for the whole workspace, per operation, for the "
             "last 10,000."
         ),
@@ -93,12 +93,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="errors-of-jobs",
         operations=("getJobsForJobGroup",),
-        says="The error of a job is an object with a `message`.",
+        text="The error of a job is an object with a `message`.",
     ),
     Assumption(
         key="run-overrides",
         operations=("runJobGroup", "runFlow"),
-        says=(
+        text=(
             "`overrides` holds `execution`, `profiler` and `writesettings` (also written "
             "`writeSettings`), for a flow by the name of a recipe. Overridden write settings "
             "replace those of the outputs in this run, stand in no list, and leave publications "
@@ -114,7 +114,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "getJobGroupOutputs",
             "getPublicationsForJobGroup",
         ),
-        says=(
+        text=(
             "What a run reads and makes is decided when it starts: edits of its outputs or inputs "
             "change later runs only."
         ),
@@ -122,7 +122,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="scheduled-outputs",
         operations=("runFlow",),
-        says=(
+        text=(
             "`scheduleExecutionId` makes the scheduled outputs, for any starter of the run; where "
             "a recipe has no output of that kind, all its outputs are made."
         ),
@@ -130,12 +130,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="test-mode",
         operations=("runJobGroup",),
-        says="`testMode` answers 201 like every run, and neither starts nor remembers anything.",
+        text="`testMode` answers 201 like every run, and neither starts nor remembers anything.",
     ),
     Assumption(
         key="options-without-effect",
         operations=("runJobGroup", "runFlow"),
-        says=(
+        text=(
             "`forceCacheUpdate`, `ignoreRecipeErrors`, `runAsync`, and options of Spark, "
             "Databricks and schema drift are validated and have no effect."
         ),

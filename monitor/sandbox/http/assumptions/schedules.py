@@ -13,7 +13,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "enableSchedule",
             "disableSchedule",
         ),
-        says="A schedule can be changed by its owner only (403 `AccessControlException`).",
+        text="A schedule can be changed by its owner only (403 `AccessControlException`).",
     ),
     Assumption(
         key="trigger-kinds",
@@ -21,7 +21,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "createSchedule",
             "updateSchedule",
         ),
-        says=(
+        text=(
             "All published kinds of triggers are accepted, `oneTime` too, which one workspace "
             "of 2026 refused. A `fileWatcher` or `tableWatcher` is kept and never fires."
         ),
@@ -32,7 +32,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "createSchedule",
             "updateSchedule",
         ),
-        says=(
+        text=(
             "A day that a month does not have (the 31st, a fifth Monday) is left out. "
             "`onlyWorkingDays` takes Saturdays and Sundays out of the days that a daily, weekly "
             "or monthly trigger names. On the nights of a clock change, a trigger of every hour "
@@ -47,7 +47,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "getSchedule",
             "listSchedules",
         ),
-        says=(
+        text=(
             "`disableReason` says who switched a schedule off, that no trigger will fire again "
             "(its one time or its range is over), or that what it starts was deleted. Changing "
             "a schedule does not switch it on."
@@ -56,7 +56,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="schedule-deletion",
         operations=("deleteSchedule",),
-        says=(
+        text=(
             "Deleting a schedule is seen at once, where one workspace of 2026 served it a "
             "while longer."
         ),
@@ -64,6 +64,6 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="schedules-of-a-flow",
         operations=("createSchedule",),
-        says="One flow may have several schedules.",
+        text="One flow may have several schedules.",
     ),
 )

@@ -8,11 +8,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="webhook-deletion",
         operations=("deleteWebhookFlowTask",),
-        says="The deletion answers 200 with the task, as the specification says.",
+        text="The deletion answers 200 with the task, as the specification says.",
     ),
     Assumption(
         key="errors-of-webhook-tests",
         operations=("testWebhook",),
-        says="The error of a test is an object with a `message`.",
+        text="The error of a test is an object with a `message`.",
     ),
 )

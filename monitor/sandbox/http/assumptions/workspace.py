@@ -23,7 +23,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="configuration-form",
         operations=(*READS, *SCHEMAS, *SAVES),
-        says=(
+        text=(
             "The configuration is an object of values by key, the schema an object of `type`, "
             "`default`, `description` and, where they apply, `secret`, `enum`, `minimum` and "
             "`maximum` by key. Saving answers the saved keys with their values. Which settings "
@@ -33,7 +33,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="configuration-rights",
         operations=(*READS, *SAVES, *RESETS),
-        says=(
+        text=(
             "Everybody reads the configuration, administrators change it (403 for others). "
             "Secret values are shown to administrators; others read asterisks. An unknown key or "
             "a value of another type is 400, and then nothing is saved. The only workspace has "
@@ -43,12 +43,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="configuration-reset",
         operations=RESETS,
-        says="`numberOfRowsDeleted` counts the settings that somebody had saved.",
+        text="`numberOfRowsDeleted` counts the settings that somebody had saved.",
     ),
     Assumption(
         key="configuration-effects",
         operations=SAVES,
-        says=(
+        text=(
             "Settings of access tokens, `webhooks.maximumPerFlow` and `dataflow.defaultRegion` "
             "act; the others are kept and shown."
         ),
@@ -56,7 +56,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="transfer",
         operations=("transferUserAssetsInCurrentWorkspace",),
-        says=(
+        text=(
             "The body names `fromPersonId` and `toPersonId`, or `fromEmail` and `toEmail`. Only "
             "administrators transfer (403 for others). Everything that the person made changes "
             "its owner, schedules and deleted things too. Runs and snapshots go on naming who "
@@ -66,7 +66,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="usage-period",
         operations=(*COMPUTE, *USERS),
-        says=(
+        text=(
             "`:from` and `:to` are dates, instants or epoch milliseconds, in UTC where no zone "
             "is given. The period ends before `:to`, but a date there includes its day. A job "
             "counts where it began, once it is over. Runs that the workspace has forgotten do "
@@ -76,7 +76,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="usage-compute",
         operations=COMPUTE,
-        says=(
+        text=(
             "`computeSeconds` is the time that jobs worked. Compute usage has a row for each "
             "day and engine, the detailed report one for each job group; both carry the same "
             "totals. Jobs without an engine of their own count for `photon`."
@@ -85,7 +85,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="usage-users",
         operations=USERS,
-        says=(
+        text=(
             "There is a row for each person; `users` counts those who ran something. The only "
             "project is `sandbox`, the only entitlement `sandbox-entitlement`; others are 404."
         ),
@@ -93,7 +93,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="functions",
         operations=FUNCTIONS,
-        says=(
+        text=(
             "Functions come with the workspace. They show their name, language, types of inputs "
             "and output. Everybody sees them and the recipes that use them; their maker and "
             "administrators delete them, and recipes then lose them. Usage counts `flows` and "

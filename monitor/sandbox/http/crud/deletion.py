@@ -35,7 +35,7 @@ def delete(call: Call, record: Record) -> None:
 
 
 Doomed = dict[tuple[type[Record], int], Record]
-# Looked for all at once: a shelf that were read anew for each would take hours in a large flow.
+# Searched all at once: a shelf that were read anew for each would take hours in a large flow.
 Ids = Mapping[type[Record], AbstractSet[int]]
 
 

@@ -37,8 +37,8 @@ def sees(view: View, record: Record) -> bool:
     kind: Kind[Any] | None = kind_of(type(record))
     if kind is None or kind.visibility is Visibility.EVERYBODY:
         return True
-    if kind.seen is not None:
-        return kind.seen(view, record)
+    if kind.is_visible_to is not None:
+        return kind.is_visible_to(view, record)
     is_own = record.creator_id == view.person.id
     if kind.visibility is Visibility.OWN:
         return is_own

@@ -49,7 +49,7 @@ CONNECTION: Kind[Connection] = Kind(
     plural="connections",
     model="Connection",
     requests=("ConnectionCreateRequest",),
-    seen=is_visible,
+    is_visible_to=is_visible,
     constants={"workspace": reference(WORKSPACE_ID)},
     computed={
         "hasCredentials": _has_credentials,

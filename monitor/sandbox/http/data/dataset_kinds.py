@@ -70,7 +70,7 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     name="importedDataset",
     plural="importeddatasets",
     model="ImportedDataset",
-    seen=is_visible,
+    is_visible_to=is_visible,
     requests=(
         "ImportedDatasetCreateRequest",
         "ImportedDatasetUpdateRequest",
@@ -87,15 +87,15 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     ),
     constants={"workspace": reference(WORKSPACE_ID), "fileConfigurations": None},
     computed={
-        "parsingScript": lambda _, item: reference(item.id),
-        "storageLocation": lambda _, item: storage_location(item),
-        "relationalSource": lambda _, item: _relational_source(item),
-        "runParameters": lambda _, item: {"data": list(item.run_parameters)},
-        "type": lambda _, item: type_of(item),
-        "isSchematized": lambda _, item: is_schematized(item),
-        "raw": lambda _, item: list(item.raw) or None,
-        "jdbcPath": lambda _, item: list(item.table_path[:-1]) or None,
-        "jdbcTable": lambda _, item: item.table_path[-1] if item.table_path else None,
+        "parsingScript": lambda _, record: reference(record.id),
+        "storageLocation": lambda _, record: storage_location(record),
+        "relationalSource": lambda _, record: _relational_source(record),
+        "runParameters": lambda _, record: {"data": list(record.run_parameters)},
+        "type": lambda _, record: type_of(record),
+        "isSchematized": lambda _, record: is_schematized(record),
+        "raw": lambda _, record: list(record.raw) or None,
+        "jdbcPath": lambda _, record: list(record.table_path[:-1]) or None,
+        "jdbcTable": lambda _, record: record.table_path[-1] if record.table_path else None,
     },
     # The address in its many forms is put together by the handlers; the rest is the editor's.
     unkept=frozenset(
@@ -119,7 +119,7 @@ DATASET_NODE: Kind[DatasetNode] = Kind(
     ),
     home="flow_id",
     constants={"activeSample": None, "wrangled": False},
-    computed={"recipe": lambda _, item: reference(item.dataset_id)},
+    computed={"recipe": lambda _, record: reference(record.dataset_id)},
     also_shown=("createdAt", "updatedAt", "creator", "updater"),
 )
 
@@ -153,8 +153,8 @@ DATA_SOURCES = Resource(
         "connection": Association(
             key="connection",
             target="connections",
-            find=lambda view, item: view.world.connections.get(
-                item.connection_id or 0, with_deleted=True
+            find=lambda view, record: view.world.connections.get(
+                record.connection_id or 0, with_deleted=True
             ),
         ),
     },

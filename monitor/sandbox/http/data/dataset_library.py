@@ -72,7 +72,7 @@ def _rows(call: Call) -> Iterable[Dataset]:
 
 
 def _requested_types(query: Query) -> frozenset[str]:
-    """Return the types of dataset that are asked for.
+    """Return the types of dataset that the query selects.
 
     Raises:
         ApiError: 400 in words of its own where nothing says which.

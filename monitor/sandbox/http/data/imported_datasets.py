@@ -53,8 +53,8 @@ def get_imported_dataset(call: Call) -> Reply:
 
 def subjects_of(call: Call, imported_dataset: ImportedDataset) -> Json:
     """Return the people who find a dataset: its owner, then those who see flows that read it."""
-    places = flow_ids_with(call.world, imported_dataset.id)
-    flows = [flow for flow in call.world.flows.live() if flow.id in places]
+    flow_ids = flow_ids_with(call.world, imported_dataset.id)
+    flows = [flow for flow in call.world.flows.live() if flow.id in flow_ids]
     others = {person for flow in flows for person in (flow.creator_id, *flow.shared_with)}
     return [
         {"subjectId": person_id, "subjectType": "person", "role": role}
@@ -99,7 +99,7 @@ def copy_data_source(call: Call) -> Reply:
 
 
 def refresh_schema(call: Call) -> Reply:
-    """Ask for a dataset's present columns; nothing runs that anybody would wait for."""
+    """Request a dataset's present columns; nothing runs that anybody would wait for."""
     one = found(call, IMPORTED_DATASET)
     require_right(call, one)
     boolean(call.query.only(call.operation.query), "sanitizeColumnNames")

@@ -48,13 +48,13 @@ RECIPE: Kind[Recipe] = Kind(
     visibility=Visibility.HOME,
     constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
     computed={
-        "recipe": lambda _, item: reference(item.id),
+        "recipe": lambda _, record: reference(record.id),
         "referenceinfo": _reference_info,
     },
     # Which of the two is the input is decided by the handler.
     unkept=frozenset({"importedDataset", "wrangledDataset"}),
     associations={
-        "recipe": Association(key="recipe", target="recipes", find=lambda _, item: item),
+        "recipe": Association(key="recipe", target="recipes", find=lambda _, record: record),
     },
 )
 

@@ -29,7 +29,7 @@ MOST_EDGES = 1_000
 
 
 class _RequestedEdge(Struct, frozen=True, kw_only=True):
-    """An edge that a request asks for."""
+    """An edge that a request creates."""
 
     input_node: FlowNode
     output_node: Recipe

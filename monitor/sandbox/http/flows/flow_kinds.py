@@ -20,10 +20,10 @@ FOLDER: Kind[Folder] = Kind(
         "flows": Association(
             key="flows",
             target="flows",
-            find=lambda view, item: [
+            find=lambda view, record: [
                 flow
                 for flow in view.world.flows.live()
-                if flow.folder_id == item.id and view.may_see(flow)
+                if flow.folder_id == record.id and view.may_see(flow)
             ],
             many=True,
         )

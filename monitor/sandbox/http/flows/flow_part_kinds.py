@@ -53,19 +53,19 @@ EDGE: Kind[FlowEdge] = Kind(
     home="flow_id",
     visibility=Visibility.HOME,
     computed={
-        "inputFlowNode": lambda _, item: {"id": item.input_node_id},
-        "outputFlowNode": lambda _, item: {"id": item.output_node_id},
+        "inputFlowNode": lambda _, record: {"id": record.input_node_id},
+        "outputFlowNode": lambda _, record: {"id": record.output_node_id},
     },
     associations={
         "inputflownode": Association(
             key="inputFlowNode",
             target="flownodes",
-            find=lambda view, item: node_of(view.world, item.input_node_id),
+            find=lambda view, record: node_of(view.world, record.input_node_id),
         ),
         "outputflownode": Association(
             key="outputFlowNode",
             target="flownodes",
-            find=lambda view, item: node_of(view.world, item.output_node_id),
+            find=lambda view, record: node_of(view.world, record.output_node_id),
         ),
     },
     filter_fields=("id",),

@@ -61,16 +61,18 @@ FLOW_RESOURCES: dict[str, Resource] = {
         render=flow,
         columns={
             **NAMED,
-            "description": lambda _, item: item.description,
-            "defaultOutputDir": lambda _, item: item.default_output_dir,
+            "description": lambda _, record: record.description,
+            "defaultOutputDir": lambda _, record: record.default_output_dir,
         },
         associations={
             **OWN,
             "folder": Association(
                 key="folder",
                 target="folders",
-                find=lambda view, item: (
-                    None if item.folder_id is None else view.world.shelf(Folder).get(item.folder_id)
+                find=lambda view, record: (
+                    None
+                    if record.folder_id is None
+                    else view.world.shelf(Folder).get(record.folder_id)
                 ),
             ),
             "snapshots": Association(
@@ -79,13 +81,13 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "flownodes": Association(
                 key="flowNodes",
                 target="flownodes",
-                find=lambda view, item: nodes_of(view.world, item.id),
+                find=lambda view, record: nodes_of(view.world, record.id),
                 many=True,
             ),
             "webhookflowtasks": Association(
                 key="webhookFlowTasks",
                 target="webhookflowtasks",
-                find=lambda view, item: view.world.webhook_tasks_of(item.id),
+                find=lambda view, record: view.world.webhook_tasks_of(record.id),
                 many=True,
             ),
             "associatedpeople": Association(
@@ -103,14 +105,14 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "recipe": Association(
                 key="recipe",
                 target="recipes",
-                find=lambda _, item: item if isinstance(item, Recipe) else None,
+                find=lambda _, record: record if isinstance(record, Recipe) else None,
             ),
             "importeddataset": Association(
                 key="importedDataset",
                 target="importeddatasets",
-                find=lambda view, item: (
-                    view.world.imported_datasets.get(item.dataset_id)
-                    if isinstance(item, DatasetNode)
+                find=lambda view, record: (
+                    view.world.imported_datasets.get(record.dataset_id)
+                    if isinstance(record, DatasetNode)
                     else None
                 ),
             ),

@@ -20,7 +20,7 @@ UNTITLED = "Untitled flow"
 
 
 def _prepare(call: Call, record: Flow | None, values: dict[str, Any]) -> dict[str, Any]:
-    """Give a new flow a name, and one that its owner's other flows do not have, if asked."""
+    """Give a new flow a name, and one that its owner's other flows do not have, if requested."""
     if record is not None:
         if values.get("name") == "":
             raise bad_field("name", "is not allowed to be empty")
@@ -47,7 +47,7 @@ def _in_folder(call: Call, rows: Iterable[Flow]) -> Iterable[Flow]:
 
 
 def copy_flow(call: Call) -> Reply:
-    """Copy a flow with all that is in it, except webhooks; its data too, if asked."""
+    """Copy a flow with all that is in it, except webhooks; its data too, if requested."""
     flow = found(call, FLOW)
     if not call.view.may_see(flow):
         raise forbidden(f"You may not copy flow {flow.id}")

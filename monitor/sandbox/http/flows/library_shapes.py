@@ -38,9 +38,9 @@ def library_row(view: View, other_flow: Flow | Folder) -> dict[str, Json]:
 def _of(kind: type[Flow | Folder], association: Association) -> Association:
     """Return an association that only rows of one kind have something for."""
 
-    def find(view: View, item: Any) -> Any:
-        if isinstance(item, kind):
-            return association.find(view, item)
+    def find(view: View, record: Any) -> Any:
+        if isinstance(record, kind):
+            return association.find(view, record)
         return () if association.many else None
 
     return Association(
@@ -53,8 +53,8 @@ LIBRARY_ROWS = Resource(
     render=library_row,
     columns={
         **NAMED,
-        "description": lambda _, item: item.description,
-        "type": lambda _, item: "flow" if isinstance(item, Flow) else "folder",
+        "description": lambda _, record: record.description,
+        "type": lambda _, record: "flow" if isinstance(record, Flow) else "folder",
     },
     associations={
         **{

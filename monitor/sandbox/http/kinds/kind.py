@@ -60,7 +60,9 @@ class Kind(Generic[T]):
     references: tuple[Reference, ...] = ()
     home: str = ""  # attribute of the reference that leads to its flow or plan
     visibility: Visibility = Visibility.OWN
-    seen: Callable[[View, T], bool] | None = None  # who finds it, where ``visibility`` falls short
+    is_visible_to: Callable[[View, T], bool] | None = (
+        None  # who finds it, where ``visibility`` falls short
+    )
     # JSON name -> attribute, where the name in snake case is not it.
     attributes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Json] = field(default_factory=dict)  # always shown so

@@ -19,11 +19,11 @@ CREATOR = Association(key="creator", target="people", find=creator_of)
 UPDATER = Association(key="updater", target="people", find=updater_of)
 OWN = {"creator": CREATOR, "updater": UPDATER}
 STAMPS = {
-    "id": lambda _, item: item.id,
-    "createdAt": lambda _, item: item.created_at,
-    "updatedAt": lambda _, item: item.updated_at,
+    "id": lambda _, record: record.id,
+    "createdAt": lambda _, record: record.created_at,
+    "updatedAt": lambda _, record: record.updated_at,
 }
-NAMED = {**STAMPS, "name": lambda _, item: item.name}
+NAMED = {**STAMPS, "name": lambda _, record: record.name}
 
 
 def stamps(record: Record) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.sandbox.engine.run_parameters import MOST_PLACES
+from monitor.sandbox.engine.run_parameters import MOST_INSERTIONS
 from monitor.sandbox.http.calls import Call, Handlers
 from monitor.sandbox.http.crud.handlers import Hooks, crud
 from monitor.sandbox.http.crud.values import values_of
@@ -43,13 +43,16 @@ def validated(values: dict[str, Any], path: str = "") -> dict[str, Any]:
     within = f"{path}." if path else ""
     total = 0
     for number, parameter in enumerate(values.get("run_parameters", ())):
-        places, where = parameter["insertionIndices"], f"runParameters[{number}].insertionIndices"
-        total += len(places)
-        if total > MOST_PLACES:
-            raise bad_field(f"{within}{where}", f"must be at most {MOST_PLACES} in all")
-        for place, other_place in enumerate(places):
+        insertions, where = (
+            parameter["insertionIndices"],
+            f"runParameters[{number}].insertionIndices",
+        )
+        total += len(insertions)
+        if total > MOST_INSERTIONS:
+            raise bad_field(f"{within}{where}", f"must be at most {MOST_INSERTIONS} in all")
+        for place, insertion in enumerate(insertions):
             for name in ("index", "order"):
-                value = other_place.get(name, 0)
+                value = insertion.get(name, 0)
                 if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                     at = f"{within}{where}[{place}].{name}"
                     raise bad_field(at, "must be a whole number from 0")

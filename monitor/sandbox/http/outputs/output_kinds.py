@@ -58,7 +58,7 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
     ),
     home="recipe_id",
     visibility=Visibility.HOME,
-    computed={"flowNode": lambda _, item: reference(item.recipe_id)},  # as recorded
+    computed={"flowNode": lambda _, record: reference(record.recipe_id)},  # as recorded
     also_shown=("ignoreRecipeErrors",),
     unkept=frozenset(
         {"writeSettings", "publications", "sqlScripts", "outputObjectSchemaDriftOptions"}
@@ -70,13 +70,13 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
         "writeSettings": Association(
             key="writeSettings",
             target="writesettings",
-            find=lambda view, item: view.world.write_settings_of(item.id),
+            find=lambda view, record: view.world.write_settings_of(record.id),
             many=True,
         ),
         "publications": Association(
             key="publications",
             target="publications",
-            find=lambda view, item: view.world.publications_of(item.id),
+            find=lambda view, record: view.world.publications_of(record.id),
             many=True,
         ),
         "sqlScripts": Association(
@@ -106,7 +106,7 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
         "connectionId": _connection_text,
         "runParameters": _parameters,
         # A run without outputs that gives its destinations has settings of no output object.
-        "outputObject": lambda _, item: reference(item.output_object_id or None),
+        "outputObject": lambda _, record: reference(record.output_object_id or None),
     },
     filter_fields=("path",),
 )

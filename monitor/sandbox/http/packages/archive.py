@@ -133,9 +133,9 @@ def unpack(content: bytes, kind: PackageKind) -> Package:
     return Package(manifest=manifest, tables=tables)
 
 
-def bad_package(says: str) -> ApiError:
+def bad_package(problem: str) -> ApiError:
     """Return the refusal of a package."""
-    return bad_field("data", says)
+    return bad_field("data", problem)
 
 
 def read_as(page: bytes, shape: Any, name: str) -> Any:
@@ -161,7 +161,7 @@ def _pages(content: bytes) -> dict[str, bytes]:
 
 
 def _is_file(member: zipfile.ZipInfo) -> bool:
-    # One without a name is asked in vain whether it is a folder.
+    # One without a name cannot be tested for being a folder.
     return member.filename != "" and not member.is_dir()
 
 

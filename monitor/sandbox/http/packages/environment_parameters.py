@@ -41,7 +41,7 @@ class _Row(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def list_parameters(call: Call) -> Reply:
-    """List the environment parameters, with what uses them where that is asked for."""
+    """List the environment parameters, with what uses them on request."""
     return call.list(
         ENVIRONMENT_PARAMETER.plural,
         rows_of(call, ENVIRONMENT_PARAMETER),
@@ -51,7 +51,7 @@ def list_parameters(call: Call) -> Reply:
 
 
 def get_parameter(call: Call) -> Reply:
-    """Read an environment parameter, with what uses it where that is asked for."""
+    """Read an environment parameter, with what uses it on request."""
     one = found(call, ENVIRONMENT_PARAMETER)
     extra = _usage_shown(call)
     return call.show(TABLE, one, extra=None if extra is None else extra(one))

@@ -138,14 +138,14 @@ def plant(
     gives, all others where they led before. A new flow or plan is nobody else's yet. ``changes``
     are values that shall differ. Returned by the old keys.
     """
-    held = list(parts)
+    originals = list(parts)
     ids: dict[Key, int] = dict(known or {})
     made: dict[Key, Record] = {}
-    for part in held:
+    for part in originals:
         values = {**_values(part), **(changes or {}).get(key_of(part), {})}
         made[key_of(part)] = new = world.create(type(part), by=by, **values)
         ids[key_of(part)] = new.id
-    for old in held:
+    for old in originals:
         new = made[key_of(old)]
         world.update(new, **relinked(new, ids.get))
     return made

@@ -15,7 +15,7 @@ ENVIRONMENT_PARAMETER: Kind[EnvironmentParameter] = Kind(
     model="EnvironmentParameter",
     requests=("EnvironmentParameterCreateRequest",),
     visibility=Visibility.EVERYBODY,
-    computed={"usageInfo": lambda _, __: None},  # shown where it is asked for
+    computed={"usageInfo": lambda _, __: None},  # shown on request
     filter_fields=("overrideKey",),
 )
 
@@ -27,8 +27,8 @@ MACRO: Kind[Macro] = Kind(
     visibility=Visibility.EVERYBODY,
     constants={"workspaceId": WORKSPACE_ID},
     computed={
-        "createdBy": lambda _, item: item.creator_id,
-        "updatedBy": lambda _, item: item.updater_id,
+        "createdBy": lambda _, record: record.creator_id,
+        "updatedBy": lambda _, record: record.updater_id,
     },
 )
 

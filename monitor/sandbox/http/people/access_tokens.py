@@ -1,4 +1,4 @@
-"""The access tokens of the person who asks."""
+"""The access tokens of the caller."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ AWS_CONFIG = Kind(
     ),
     computed={"credential": _credential},
     unkept=frozenset({"id", "workspaceId"}),
-    seen=_sees_config,
+    is_visible_to=_sees_config,
     filter_fields=("defaultBucket", "role"),
 )
 AWS_ROLE = Kind(
@@ -52,8 +52,8 @@ AWS_ROLE = Kind(
     requests=("AwsRoleCreateRequest", "AwsRoleUpdateRequest"),
     references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
     # A role is answered by two models, one with the configuration and one with its id.
-    computed={"awsConfigId": lambda _, item: item.aws_config_id},
+    computed={"awsConfigId": lambda _, record: record.aws_config_id},
     unkept=frozenset({"personId", "workspaceId", "createdAt", "updatedAt", "deletedAt"}),
-    seen=_sees_role,
+    is_visible_to=_sees_role,
     filter_fields=("role",),
 )

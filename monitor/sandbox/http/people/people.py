@@ -40,7 +40,7 @@ def _shown(call: Call, person: Person) -> Reply:
 
 
 def _extra_of(call: Call) -> Callable[[Person], Mapping[str, Json]]:
-    """Return a person's privileges, where the query asks for them."""
+    """Return a person's privileges, where the query requests them."""
     with_privileges = boolean(call.query, "includePrivileges")
 
     def extra(person: Person) -> Mapping[str, Json]:

@@ -42,13 +42,13 @@ def _prepare(call: Call, record: PlanNode | None, values: dict[str, Any]) -> dic
     return values
 
 
-def _handle(world: World, plan_id: int, wanted: str | None) -> str:
-    """Return the short name of a new node in its plan: the one wanted, or two free letters."""
+def _handle(world: World, plan_id: int, handle: str | None) -> str:
+    """Return the short name of a new node in its plan: the given one, or two free letters."""
     taken = {node.handle for node in world.nodes_of(plan_id)}
-    if wanted:
-        if wanted in taken or len(wanted) > LONGEST_HANDLE:
+    if handle:
+        if handle in taken or len(handle) > LONGEST_HANDLE:
             raise bad_field("handle", f"must be short and free in plan {plan_id}")
-        return wanted
+        return handle
     pairs = ("".join(pair) for pair in itertools.product(string.ascii_lowercase, repeat=2))
     free = next((pair for pair in pairs if pair not in taken), None)
     if free is None:

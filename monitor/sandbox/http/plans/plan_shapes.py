@@ -214,7 +214,7 @@ PLAN_RESOURCES: dict[str, Resource] = {
         render=plan,
         columns={
             **NAMED,
-            "planSnapshotRunCount": lambda view, item: len(runs_of(view, item)),
+            "planSnapshotRunCount": lambda view, record: len(runs_of(view, record)),
         },
         associations={
             **OWN,
@@ -227,22 +227,26 @@ PLAN_RESOURCES: dict[str, Resource] = {
             "plansnapshots": Association(
                 key="planSnapshots",
                 target="plans",
-                find=lambda view, item: view.world.snapshots_of(item.id),
+                find=lambda view, record: view.world.snapshots_of(record.id),
                 many=True,
             ),
             "plannodes": Association(
                 key="planNodes",
                 target="plannodes",
-                find=lambda view, item: (
-                    item.nodes if isinstance(item, PlanSnapshot) else view.world.nodes_of(item.id)
+                find=lambda view, record: (
+                    record.nodes
+                    if isinstance(record, PlanSnapshot)
+                    else view.world.nodes_of(record.id)
                 ),
                 many=True,
             ),
             "planedges": Association(
                 key="planEdges",
                 target="planedges",
-                find=lambda view, item: (
-                    item.edges if isinstance(item, PlanSnapshot) else view.world.edges_of(item.id)
+                find=lambda view, record: (
+                    record.edges
+                    if isinstance(record, PlanSnapshot)
+                    else view.world.edges_of(record.id)
                 ),
                 many=True,
             ),
@@ -260,7 +264,7 @@ PLAN_RESOURCES: dict[str, Resource] = {
             "plan": Association(
                 key="plan",
                 target="plans",
-                find=lambda view, item: view.world.plans.get(item.plan_id, with_deleted=True),
+                find=lambda view, record: view.world.plans.get(record.plan_id, with_deleted=True),
             ),
             "planoverrides": Association(
                 key="planOverrides", target="planoverrides", find=_overrides_of, many=True

@@ -1,4 +1,4 @@
-"""What a list operation's query asks for, and the rows that it selects."""
+"""The query of a list operation, and the rows that it selects."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ListQuery(Struct, frozen=True, kw_only=True):
 
 
 class Selection(Struct, Generic[T], frozen=True):
-    """One page of the selected rows, and how many there are on all pages, if that was asked."""
+    """One page of the selected rows, and how many there are on all pages, if that was requested."""
 
     page: Sequence[T]
     count: int | None
@@ -173,7 +173,7 @@ def select(
     *,
     default_filter_fields: Sequence[str] = ("name",),
 ) -> Selection[T]:
-    """Return the page of ``rows`` that the query asks for; without ``sort``, in their order.
+    """Return the page of ``rows`` that the query requests; without ``sort``, in their order.
 
     In their own order no more rows are looked at than the page needs, unless they are counted.
 
@@ -219,15 +219,15 @@ def _tests(query: ListQuery, columns: Columns[T]) -> Iterator[Callable[[T], bool
         "ranfrom": query.ran_from,
         "ranfor": query.ran_for,
     }
-    for name, wanted in words_by_column.items():
-        if wanted:
-            yield functools.partial(_is_one_of, columns[name], wanted)
+    for name, expected in words_by_column.items():
+        if expected:
+            yield functools.partial(_is_one_of, columns[name], expected)
     for limit in query.dates:
         yield functools.partial(_is_within, columns[limit.field], limit)
 
 
-def _is_one_of(read: Callable[[T], Scalar], wanted: frozenset[str], row: T) -> bool:
-    return read(row) in wanted
+def _is_one_of(read: Callable[[T], Scalar], expected: frozenset[str], row: T) -> bool:
+    return read(row) in expected
 
 
 def _is_within(read: Callable[[T], Scalar], limit: DateLimit, row: T) -> bool:
@@ -236,7 +236,7 @@ def _is_within(read: Callable[[T], Scalar], limit: DateLimit, row: T) -> bool:
 
 
 def sort_rows(rows: list[T], sort: Sequence[tuple[str, bool]], columns: Columns[T]) -> list[T]:
-    """Return the rows in the order asked for; absent values come first.
+    """Return the rows in the requested order; absent values come first.
 
     Raises:
         ApiError: 400, when ``sort`` names no column.
@@ -263,18 +263,18 @@ def column(columns: Columns[T], name: str, *, parameter: str) -> Callable[[T], S
     return columns[name]
 
 
-def matches(value: Scalar, wanted: str, filter_type: str) -> bool:
+def matches(value: Scalar, expected: str, filter_type: str) -> bool:
     """True when a column's value fits the filter; fuzzy means: its letters, in that order."""
     if value is None:
         return False
     text = str(value)
     match filter_type:
         case "exact":
-            return text == wanted
+            return text == expected
         case "exactIgnoreCase":
-            return text.casefold() == wanted.casefold()
+            return text.casefold() == expected.casefold()
         case "contains":
-            return wanted.casefold() in text.casefold()
+            return expected.casefold() in text.casefold()
         case _:
             letters = iter(text.casefold())
-            return all(letter in letters for letter in wanted.casefold())
+            return all(letter in letters for letter in expected.casefold())

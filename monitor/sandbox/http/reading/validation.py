@@ -51,13 +51,13 @@ def check_body(type_name: str, body: Json) -> Json:
         ApiError: 400, naming the field that does not fit.
     """
     check_sizes(body)
-    wanted = type_of(type_name)
-    if body is None and not _requires(wanted):
+    type_ = type_of(type_name)
+    if body is None and not _requires(type_):
         return {}
-    is_object = isinstance(wanted, Named) and "" not in models().get(wanted.model, {"": None})
+    is_object = isinstance(type_, Named) and "" not in models().get(type_.model, {"": None})
     if is_object and not isinstance(body, dict):
         raise validation_failed('"body" must be a JSON object')
-    _check(wanted, body, path="", enum=())
+    _check(type_, body, path="", enum=())
     return body
 
 
@@ -93,13 +93,13 @@ def check_sizes(body: Json) -> None:
     raise validation_failed(f'"body" has more than {MOST_LEVELS} levels')
 
 
-def _requires(wanted: Type) -> bool:
-    model = models().get(wanted.model, {}) if isinstance(wanted, Named) else {}
+def _requires(type_: Type) -> bool:
+    model = models().get(type_.model, {}) if isinstance(type_, Named) else {}
     return any(field.required for field in model.values())
 
 
-def _check(wanted: Type, value: Json, *, path: str, enum: Iterable[str]) -> None:
-    match wanted:
+def _check(type_: Type, value: Json, *, path: str, enum: Iterable[str]) -> None:
+    match type_:
         case Simple(word):
             _check_word(word, value, path=path, enum=tuple(enum))
         case Named(model) if model in models():

@@ -17,7 +17,7 @@ from monitor.sandbox.http.runs.overrides import recipe_overrides
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.records.runs import JobGroup, RanFrom
 
-# What the job library's filter looks at; the operation has no filterFields.
+# What the job library's filter matches; the operation has no filterFields.
 LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
 
 

@@ -110,7 +110,7 @@ def _writer(view: View, job: Job) -> dict[str, Json]:
     return {"writeSetting": reference(None if setting is None else setting.id)}
 
 
-IDENTITY = {"id": lambda _, item: item.id}
+IDENTITY = {"id": lambda _, record: record.id}
 
 JOB_RESOURCES: dict[str, Resource] = {
     "jobs": Resource(
@@ -119,7 +119,7 @@ JOB_RESOURCES: dict[str, Resource] = {
         columns={
             **STAMPS,
             "status": lambda _, run: run.status.value,
-            "jobType": lambda _, item: item.job_type,
+            "jobType": lambda _, record: record.job_type,
         },
         associations={
             "creator": CREATOR,
@@ -127,7 +127,7 @@ JOB_RESOURCES: dict[str, Resource] = {
             "errormessage": Association(
                 key="errorMessage",
                 target="joberrors",
-                find=lambda _, item: None if item.error_message is None else item,
+                find=lambda _, record: None if record.error_message is None else record,
             ),
             "scriptresults": Association(
                 key="scriptResults", target="scriptresults", find=_results_of, many=True
@@ -135,7 +135,7 @@ JOB_RESOURCES: dict[str, Resource] = {
             "filewriterjob": Association(
                 key="fileWriterJob",
                 target="filewriterjobs",
-                find=lambda _, item: item if item.job_type == "filewriter" else None,
+                find=lambda _, record: record if record.job_type == "filewriter" else None,
                 inline=True,
             ),
         },
@@ -157,7 +157,7 @@ JOB_RESOURCES: dict[str, Resource] = {
         columns=IDENTITY,
         associations={
             "storagelocation": Association(
-                key="storageLocation", target="storagelocations", find=lambda _, item: item
+                key="storageLocation", target="storagelocations", find=lambda _, record: record
             )
         },
     ),

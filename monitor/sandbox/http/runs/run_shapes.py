@@ -124,15 +124,15 @@ def _plan_run_beside(view: View, run_id: int | None) -> PlanSnapshotRun | None:
 
 JOB_GROUP_COLUMNS = {
     **STAMPS,
-    "name": lambda _, item: item.name,
+    "name": lambda _, record: record.name,
     "status": lambda _, run: run.status.value,
-    "ranfrom": lambda _, item: item.ran_from.value,
-    "ranfor": lambda _, item: item.ran_for.value,
-    "profilingEnabled": lambda _, item: item.profiling_enabled,
+    "ranfrom": lambda _, record: record.ran_from.value,
+    "ranfor": lambda _, record: record.ran_for.value,
+    "profilingEnabled": lambda _, record: record.profiling_enabled,
     "recipe": _recipe_name,
-    "flow": lambda view, item: flow_name(view, item.flow_id),
+    "flow": lambda view, record: flow_name(view, record.flow_id),
     "creator": _creator_name,
-    "flowRun": lambda _, item: item.flow_run_id,
+    "flowRun": lambda _, record: record.flow_run_id,
 }
 
 JOB_GROUPS = Resource(
@@ -149,12 +149,15 @@ JOB_GROUPS = Resource(
             key="flowRun", target="flowruns", find=_flow_run_of, other_key="flowrun"
         ),
         "jobs": Association(
-            key="jobs", target="jobs", find=lambda view, item: view.world.jobs_of(item), many=True
+            key="jobs",
+            target="jobs",
+            find=lambda view, record: view.world.jobs_of(record),
+            many=True,
         ),
         "jobgroupdataflowoptions": Association(
             key="jobGroupDataflowOptions",
             target="dataflowoptions",
-            find=lambda view, item: dataflow_options_of(view, item.creator_id),
+            find=lambda view, record: dataflow_options_of(view, record.creator_id),
             many=True,
         ),
     },
@@ -164,8 +167,8 @@ JOB_GROUPS = Resource(
 RUN_RESOURCES: dict[str, Resource] = {
     "dataflowoptions": Resource(
         plural="dataflowoptions",
-        render=lambda _, item: {"key": item[0], "value": item[1]},
-        columns={"key": lambda _, item: item[0]},
+        render=lambda _, record: {"key": record[0], "value": record[1]},
+        columns={"key": lambda _, record: record[0]},
     ),
     "jobgroups": JOB_GROUPS,
     "jobgrouprows": replace(JOB_GROUPS, render=job_group_row),
@@ -179,12 +182,12 @@ RUN_RESOURCES: dict[str, Resource] = {
             "flow": Association(
                 key="flow",
                 target="flows",
-                find=lambda view, item: view.world.flows.get(item.flow_id, with_deleted=True),
+                find=lambda view, record: view.world.flows.get(record.flow_id, with_deleted=True),
             ),
             "jobgroups": Association(
                 key="jobGroups",
                 target="jobgroups",
-                find=lambda view, item: view.world.job_groups_of(item),
+                find=lambda view, record: view.world.job_groups_of(record),
                 many=True,
             ),
         },
@@ -195,11 +198,11 @@ RUN_RESOURCES: dict[str, Resource] = {
         columns={
             **STAMPS,
             "status": lambda _, run: run.status.value,
-            "ranfrom": lambda _, item: item.ran_from.value,
-            "name": lambda view, item: getattr(_plan_shown(view, item), "name", None),
-            "submittedAt": lambda _, item: item.submitted_at,
-            "startedAt": lambda _, item: item.started_at,
-            "finishedAt": lambda _, item: item.finished_at,
+            "ranfrom": lambda _, record: record.ran_from.value,
+            "name": lambda view, record: getattr(_plan_shown(view, record), "name", None),
+            "submittedAt": lambda _, record: record.submitted_at,
+            "startedAt": lambda _, record: record.started_at,
+            "finishedAt": lambda _, record: record.finished_at,
         },
         associations={
             "creator": CREATOR,
@@ -207,12 +210,12 @@ RUN_RESOURCES: dict[str, Resource] = {
             "nextrun": Association(
                 key="nextRun",
                 target="plansnapshotruns",
-                find=lambda view, item: _plan_run_beside(view, item.next_run_id),
+                find=lambda view, record: _plan_run_beside(view, record.next_run_id),
             ),
             "previousrun": Association(
                 key="previousRun",
                 target="plansnapshotruns",
-                find=lambda view, item: _plan_run_beside(view, item.previous_run_id),
+                find=lambda view, record: _plan_run_beside(view, record.previous_run_id),
             ),
         },
     ),

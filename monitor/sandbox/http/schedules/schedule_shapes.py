@@ -59,7 +59,7 @@ SCHEDULE_RESOURCES: dict[str, Resource] = {
     "schedules": Resource(
         plural="schedules",
         render=schedule,
-        columns={**NAMED, "enabled": lambda _, item: item.enabled, "flow": target_names},
+        columns={**NAMED, "enabled": lambda _, record: record.enabled, "flow": target_names},
         associations=OWN,
     ),
 }

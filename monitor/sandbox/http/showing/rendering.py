@@ -25,7 +25,7 @@ MOST_EMBEDDED = 100_000
 
 
 class View:
-    """One request's look at the world: what is costly to find is found once."""
+    """One request's view of the world: what is costly to find is found once."""
 
     def __init__(self, world: World, person: Person) -> None:
         self.world = world
@@ -182,12 +182,12 @@ def _chosen(
 ) -> dict[str, Json]:
     by_lower_case = {name.lower(): name for name in document}
     chosen: dict[str, Json] = {}
-    for wanted in fields:
-        name = wanted if wanted in document else by_lower_case.get(wanted.lower())
+    for field_name in fields:
+        name = field_name if field_name in document else by_lower_case.get(field_name.lower())
         if name is not None:
             chosen[name] = document[name]
-        elif wanted not in resource.extra_fields:
-            raise bad_parameter("fields", wanted, f"among {', '.join(sorted(document))}")
+        elif field_name not in resource.extra_fields:
+            raise bad_parameter("fields", field_name, f"among {', '.join(sorted(document))}")
     return chosen
 
 

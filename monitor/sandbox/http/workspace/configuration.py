@@ -39,8 +39,8 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Raises:
             ApiError: 400, naming it.
         """
-        wanted, words = _TYPES[self.type]
-        if type(value) is not wanted:
+        python_type, words = _TYPES[self.type]
+        if type(value) is not python_type:
             raise bad_field(name, f"must be {words}")
         if isinstance(value, str):
             return self._judged_text(value, name)

@@ -9,8 +9,8 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -147,15 +147,17 @@ async def test_a_file_that_is_locked_for_a_while(
     """Another program holds a write lock, longer than a callback waits, twice; one kill between."""
     async with scene(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 4))
-        await lock(crash.store)
+        async with locked(crash.store):
+            await pause(_LOCKED_SECONDS)
         await crash.until_ended()
-        sending = asyncio.create_task(
-            crash.sender.send((str(run.id), str(run.status)) for run in job_groups)
-        )
+        callbacks = [(str(run.id), str(run.status)) for run in job_groups]
+        sending = asyncio.create_task(crash.sender.send(callbacks[: CALLBACKS // 2]))
         await crash.until_acknowledged(crash.chance.randrange(1, CALLBACKS // 2))
         await crash.kill()
-        await lock(crash.store)
-        await sending
+        async with locked(crash.store):  # before the rest is sent, however fast the machine is
+            remaining = asyncio.create_task(crash.sender.send(callbacks[CALLBACKS // 2 :]))
+            await pause(_LOCKED_SECONDS)
+        await asyncio.gather(sending, remaining)
         assert crash.sender.refused["503"] > 0
         refused = crash.sender.refused.total()
         events = await crash.check()
@@ -170,9 +172,10 @@ async def test_a_file_that_is_locked_for_a_while(
         )
 
 
-async def lock(store: Path) -> None:
+@asynccontextmanager
+async def locked(store: Path) -> AsyncIterator[None]:
     """Hold the store's file as another writer would."""
     with closing(sqlite3.connect(store, isolation_level=None, timeout=10)) as other:
         other.execute("BEGIN IMMEDIATE")
-        await pause(_LOCKED_SECONDS)
+        yield
         other.execute("COMMIT")

@@ -103,6 +103,7 @@ async def _data_goes_bad(stage: Stage) -> None:
     for _ in range(_GOOD_PROFILES):
         await stage.run_with_profile()
     stage.workspace.world.options.unfit_values = 0.5
+    await pause(_SECONDS_APART)
     await stage.run_with_profile()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
@@ -15,7 +17,10 @@ from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.watermark import Watermark
+from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
+
+RunRow = TypeVar("RunRow", JobGroupRow, PlanRunRow)
 
 CHANGES = "changes"
 
@@ -54,25 +59,41 @@ class Changes:
         Raises:
             TryLaterError: some rows could not be handled yet; the others are.
         """
-        began_at: datetime | None = None
-        newest_at: datetime | None = None
-        is_complete = True
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        async for page in self._context.client.runs.job_library(
+        pages = self._context.client.runs.job_library(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
-        ):
-            began_at = page.began_at if page.number == 1 else began_at
-            await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
-            is_complete = await self._job_groups.handle(page.rows, Source.POLL) and is_complete
-            newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+        )
+        is_complete = await handle_changes(
+            pages, RunKind.JOB_GROUP, self._job_groups.handle, self.watermark, self._refetch_queue
+        )
         if not is_complete:
             raise TryLaterError("some job groups could not be read by their ids yet")
-        # Without a ``Date`` header the newest stamp is all that is known of its time.
-        await self.watermark.move(began_at or newest_at)
         confirm = partial(self._context.live_state.confirm, self._context.name)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
             confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)
+
+
+async def handle_changes(
+    pages: AsyncIterator[Page[RunRow]],
+    kind: RunKind,
+    handle: Callable[[Sequence[RunRow], Source], Awaitable[bool]],
+    watermark: Watermark,
+    refetch_queue: RefetchQueue,
+) -> bool:
+    """Handle every page, then move the watermark; False, and it stays, if rows must come again."""
+    began_at: datetime | None = None
+    newest_at: datetime | None = None
+    is_complete = True
+    async for page in pages:
+        began_at = page.began_at if page.number == 1 else began_at
+        await refetch_queue.add_bad_rows(kind, page.bad_rows)
+        is_complete = await handle(page.rows, Source.POLL) and is_complete
+        newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+    if is_complete:
+        # Without a ``Date`` header the newest stamp is all that is known of its time.
+        await watermark.move(began_at or newest_at)
+    return is_complete
 
 
 def latest(*instants: datetime | None) -> datetime | None:

@@ -20,7 +20,7 @@ from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
-from monitor.polling.runs.changes import latest
+from monitor.polling.runs.changes import handle_changes
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -73,20 +73,15 @@ class PlanRuns:
         Raises:
             TryLaterError: some rows could not be handled yet; the others are.
         """
-        began_at: datetime | None = None
-        newest_at: datetime | None = None
-        is_complete = True
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        async for page in self._context.client.runs.plan_runs(
+        pages = self._context.client.runs.plan_runs(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
-        ):
-            began_at = page.began_at if page.number == 1 else began_at
-            await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
-            is_complete = await self.handle(page.rows, Source.POLL) and is_complete
-            newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+        )
+        is_complete = await handle_changes(
+            pages, RunKind.PLAN_RUN, self.handle, self.watermark, self._refetch_queue
+        )
         if not is_complete:
             raise TryLaterError("the plans of some plan runs could not be read yet")
-        await self.watermark.move(began_at or newest_at)
         self._context.live_state.confirm(
             self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
         )

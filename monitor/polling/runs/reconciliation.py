@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -14,6 +14,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
+from monitor.polling.runs.changes import RunRow
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -117,18 +118,23 @@ class Reconciliation:
             await self._read_omitted(RunKind.FLOW_RUN, set(), self._context.clock.now() - age)
 
     async def _handle_job_groups(self, *, status: bool) -> set[str]:
-        listed: set[str] = set()
-        async for page in self._job_group_pages(status=status):
-            await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
-            await self._job_groups.handle(page.rows, Source.RECONCILIATION)
-            listed.update(row.id for row in page.rows)
-        return listed
+        pages = self._job_group_pages(status=status)
+        return await self._handle(pages, RunKind.JOB_GROUP, self._job_groups.handle)
 
     async def _handle_plan_runs(self, *, status: bool) -> set[str]:
+        pages = self._plan_run_pages(status=status)
+        return await self._handle(pages, RunKind.PLAN_RUN, self._plan_runs.handle)
+
+    async def _handle(
+        self,
+        pages: AsyncIterator[Page[RunRow]],
+        kind: RunKind,
+        handle: Callable[[Sequence[RunRow], Source], Awaitable[bool]],
+    ) -> set[str]:
         listed: set[str] = set()
-        async for page in self._plan_run_pages(status=status):
-            await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
-            await self._plan_runs.handle(page.rows, Source.RECONCILIATION)
+        async for page in pages:
+            await self._refetch_queue.add_bad_rows(kind, page.bad_rows)
+            await handle(page.rows, Source.RECONCILIATION)
             listed.update(row.id for row in page.rows)
         return listed
 

@@ -101,7 +101,6 @@ EXCEPTIONS = {
     ("sandbox", "faults"): "what the sandbox injects",
     ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
-    ("schedules", "beyond"): "a preposition: behind the last day of a month",
 }
 
 # Words that have no place in the documents either, whatever the sentence.

@@ -178,7 +178,7 @@ def parse(expression: str) -> Quartz:
         is_every_hour=len(hours) == _HOUR.highest + 1,
         years=_years(parts[6]) if len(parts) > len(fields) else None,
         day_rule=day_rule,
-        never=_is_beyond_every_month(days, months),
+        never=_is_outside_every_month(days, months),
     )
 
 
@@ -246,7 +246,7 @@ def _weekday_term(term: str) -> str:
     return _listed({number - 1 for number in _DAY_OF_WEEK.numbers(term)})
 
 
-def _is_beyond_every_month(days: str, months: set[int]) -> bool:
+def _is_outside_every_month(days: str, months: set[int]) -> bool:
     # cronsim refuses such an expression; to Quartz it is one that never fires.
     if not days[0].isdecimal():
         return False

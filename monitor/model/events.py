@@ -15,7 +15,13 @@ from monitor.model.runs import RunKey, RunState, Source, Status
 
 
 class EventType(StrEnum):
-    """The types of events. ``run.detailed`` has a job group's job records, once, after its end."""
+    """The types of events.
+
+    ``run.detailed`` carries what became known of a run after its end, once: the job records of a
+    job group; reason and time of a flow run or plan run. ``run.confirmed``: the workspace reports
+    the end that only a callback had reported. ``run.corrected``: it reports another one, whose
+    ordinary event follows in the same commit.
+    """
 
     RUN_QUEUED = "run.queued"
     RUN_STARTED = "run.started"
@@ -24,6 +30,8 @@ class EventType(StrEnum):
     RUN_CANCELED = "run.canceled"
     RUN_LOST = "run.lost"
     RUN_DETAILED = "run.detailed"
+    RUN_CONFIRMED = "run.confirmed"
+    RUN_CORRECTED = "run.corrected"
     WORKSPACE_CHANGED = "workspace.changed"
     ALERT_FIRED = "alert.fired"
     ALERT_REMINDED = "alert.reminded"
@@ -40,6 +48,10 @@ STATUS_EVENTS: dict[Status, EventType] = {
     Status.CANCELED: EventType.RUN_CANCELED,
     Status.LOST: EventType.RUN_LOST,
 }
+
+
+# For the consumers inside: readers of a single run see them, no output sends them.
+INTERNAL_EVENTS = frozenset({EventType.RUN_DETAILED, EventType.RUN_CONFIRMED})
 
 
 class RunEvent(Struct, frozen=True, kw_only=True, gc=False, tag="run", tag_field="form"):

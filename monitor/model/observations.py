@@ -7,7 +7,17 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from monitor.model.runs import JobDetails, Parents, Pipeline, Recipe, RunKey, Source, Trigger
+from monitor.model.runs import (
+    EndBasis,
+    FailedPart,
+    JobDetails,
+    Parents,
+    Pipeline,
+    Recipe,
+    RunKey,
+    Source,
+    Trigger,
+)
 
 
 class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -37,6 +47,8 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     owner: str | None = None
     error: str | None = None
     url: str | None = None
+    finished_by: EndBasis | None = None
+    failed_part: FailedPart | None = None
     jobs: JobDetails | None = None
     is_detail_final: bool = False
     inbox_id: int | None = None  # the stored callback that this observation processes

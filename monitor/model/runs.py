@@ -60,6 +60,14 @@ class Source(StrEnum):
     TRACK = "track"  # a run that the operator named
 
 
+class EndBasis(StrEnum):
+    """What the time of an end was taken from; the first of them is the best."""
+
+    REPORTED = "reported"  # by the workspace, as the end of this very run
+    DERIVED = "derived"  # from the ends of its parts: the jobs of a job group, job groups of a run
+    LAST_WRITE = "last_write"  # of the run's record, when it was first observed ended
+
+
 # The only list of the workspace's words, spelled as it spells them, those of a run's life first.
 NATIVE_STATUSES: Mapping[str, Status] = MappingProxyType(
     {
@@ -131,11 +139,21 @@ class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     read_at: datetime | None = None  # workspace time of the read
 
 
+class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The first part of a flow run or plan run that failed: the reason of the whole."""
+
+    key: RunKey
+    name: str | None = None  # of its recipe, or of its flow
+    error: str | None = None
+    failed_at: datetime | None = None
+
+
 class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """All that is kept of a run. Instants are aware UTC by the workspace's clock, or None.
 
     ``approximate`` names those of ``started_at`` and ``finished_at`` that the workspace did not
-    report itself and that were taken from the nearest stamp it did report.
+    report itself and that were taken from the nearest stamp it did report. Where ``finished_at``
+    is None, the end lies between ``unfinished_at`` and ``end_seen_at``.
     """
 
     key: RunKey
@@ -160,6 +178,14 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     ended_by: Source | None = None  # who reported the end
     is_called_back: bool = False  # a callback named this run
     contradiction: str | None = None  # another end that was reported later, in the workspace's word
+    finished_by: EndBasis | None = None  # None where ``finished_at`` is None
+    unfinished_at: datetime | None = None  # the last read that showed it unfinished before its end
+    end_seen_at: datetime | None = None  # the first read or callback that showed its end
+    # The end that only a callback has reported so far. The state's status is still the one that
+    # the workspace reported; the event of that end carries the end as its status.
+    unconfirmed_end: Status | None = None
+    implausible: tuple[str, ...] = ()  # what was reported of it and cannot be true
+    failed_part: FailedPart | None = None
     confirmed_at: datetime  # when the workspace last reported this; our clock
     confirmed_by: Source
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.model.events import STATUS_EVENTS, EventType
+from monitor.model.events import INTERNAL_EVENTS, STATUS_EVENTS, EventType
 from monitor.outputs.cloudevent_shapes import AlertMessage, Message, RunMessage, WorkspaceMessage
 from monitor.outputs.cloudevents import schema_name, type_name
 
@@ -17,7 +17,7 @@ _ALERT_TYPES = (
     EventType.ALERT_SILENCED,
     EventType.ALERT_FLAPPING,
 )
-_RUN_TYPES = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
+_RUN_TYPES = (*STATUS_EVENTS.values(), EventType.RUN_CORRECTED, *sorted(INTERNAL_EVENTS))
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
-from monitor.model.events import EventType
+from monitor.model.events import INTERNAL_EVENTS, EventType
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import did_you_mean
@@ -271,7 +271,7 @@ def _type_problem(pattern: str) -> str | None:
     if any(
         fnmatchcase(event_type, pattern)
         for event_type in EventType
-        if event_type is not EventType.RUN_DETAILED
+        if event_type not in INTERNAL_EVENTS
     ):
         return None
     return f"events: no event type matches {pattern!r}{did_you_mean(pattern, map(str, EventType))}"

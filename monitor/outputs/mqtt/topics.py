@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from monitor.model.alerts import BRIDGE, Alert
-from monitor.model.events import AlertEvent, Event, EventType, RunEvent
+from monitor.model.events import INTERNAL_EVENTS, AlertEvent, Event, RunEvent
 from monitor.model.runs import RunKind
 from monitor.outputs.cloudevents import pipeline_id_of
 
@@ -32,7 +32,7 @@ class Topics:
 
     def event(self, event: Event) -> str | None:
         """Return the topic of the event; None for one that MQTT does not carry."""
-        if event.type is EventType.RUN_DETAILED:
+        if event.type in INTERNAL_EVENTS:
             return None
         if isinstance(event, AlertEvent):
             return f"{self._alert(event.alert)}/event"

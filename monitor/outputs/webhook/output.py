@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.model.events import Event, EventType
+from monitor.model.events import INTERNAL_EVENTS, Event, EventType
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
@@ -142,6 +142,5 @@ class WebhookOutput:
 
 
 def _is_selected(event_type: EventType, patterns: tuple[str, ...]) -> bool:
-    # Job records are for readers of a single run; no output sends them.
-    is_public = event_type is not EventType.RUN_DETAILED
+    is_public = event_type not in INTERNAL_EVENTS
     return is_public and any(fnmatchcase(event_type, pattern) for pattern in patterns)

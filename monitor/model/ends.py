@@ -1,0 +1,85 @@
+"""When a run ended, and how ends are ordered: by when they happened, not by when they were seen.
+
+The one place that decides which of two ends is the later one. Pipeline health, alert rules and
+page order ends by `RunEnd.order`, so that they agree whatever the order in which ends are observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.runs import RunState, Status
+
+
+class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The end of one run, by the workspace's clock.
+
+    A reported or derived end has one instant. A bounded one lies between ``earliest``, the last
+    read that showed the run unfinished, and ``latest``, the first that showed its end.
+    ``may_improve``: a later read may still bring a better time.
+    """
+
+    run_id: str
+    status: Status
+    earliest: datetime
+    latest: datetime
+    may_improve: bool = False
+
+    @property
+    def at(self) -> datetime:
+        """Where the end sorts: what is not known of it hides no failure.
+
+        A bounded failure counts from the latest instant, a bounded success from the earliest one
+        until no better time can come.
+        """
+        is_early = self.status is Status.SUCCEEDED and self.may_improve
+        return self.earliest if is_early else self.latest
+
+    @property
+    def order(self) -> tuple[datetime, bool, str]:
+        """Return the sort key; of equal instants a failure is the later end."""
+        return self.at, self.status is Status.FAILED, self.run_id
+
+
+def run_end(run: RunState) -> RunEnd | None:
+    """Return the end of a run as far as it is known; None while the workspace shows none."""
+    if not run.status.is_terminal:
+        return None
+    latest = run.finished_at or run.end_seen_at or run.updated_at or run.confirmed_at
+    earliest = latest
+    if run.finished_at is None:
+        earliest = min(run.unfinished_at or run.started_at or run.created_at or latest, latest)
+    return RunEnd(
+        run_id=run.key.id,
+        status=run.status,
+        earliest=earliest,
+        latest=latest,
+        may_improve=not run.detailed,
+    )
+
+
+def with_end(ends: Iterable[RunEnd], end: RunEnd) -> tuple[RunEnd, ...]:
+    """Return the ends in order, with this one instead of what was known of the same run."""
+    others = (known for known in ends if known.run_id != end.run_id)
+    return tuple(sorted((*others, end), key=lambda known: known.order))
+
+
+def newest_success(ends: Iterable[RunEnd]) -> RunEnd | None:
+    """Return the success that sorts last, None where there is none."""
+    successes = (end for end in ends if end.status is Status.SUCCEEDED)
+    return max(successes, key=lambda end: end.order, default=None)
+
+
+def open_failures(ends: Iterable[RunEnd]) -> tuple[RunEnd, ...]:
+    """Return the failures behind the newest success, oldest first. Other ends clear nothing."""
+    known = tuple(ends)
+    success = newest_success(known)
+    failures = (
+        end
+        for end in known
+        if end.status is Status.FAILED and (success is None or end.order > success.order)
+    )
+    return tuple(sorted(failures, key=lambda end: end.order))

@@ -22,7 +22,8 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     A reported or derived end has one instant. A bounded one lies between ``earliest``, the last
     read that showed the run unfinished, and ``latest``, the first that showed its end.
-    ``may_improve``: a later read may still bring a better time.
+    ``may_improve``: a later read may still bring a better time. ``began_at`` is the start, or the
+    creation where no start is known.
     """
 
     run_id: str
@@ -30,6 +31,8 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     earliest: datetime
     latest: datetime
     may_improve: bool = False
+    began_at: datetime | None = None
+    duration_seconds: float | None = None
 
     @property
     def at(self) -> datetime:
@@ -62,13 +65,19 @@ def run_end(run: RunState) -> RunEnd | None:
         earliest=earliest,
         latest=latest,
         may_improve=not (is_reported or run.detailed),
+        began_at=run.started_at or run.created_at,
+        duration_seconds=run.duration_seconds,
     )
+
+
+def without_run(ends: Iterable[E], run_id: str) -> tuple[E, ...]:
+    """Return the ends of the other runs."""
+    return tuple(end for end in ends if end.run_id != run_id)
 
 
 def with_end(ends: Iterable[E], end: E) -> tuple[E, ...]:
     """Return the ends in order, with this one instead of what was known of the same run."""
-    others = (known for known in ends if known.run_id != end.run_id)
-    return tuple(sorted((*others, end), key=lambda known: known.order))
+    return tuple(sorted((*without_run(ends, end.run_id), end), key=lambda known: known.order))
 
 
 def newest_success(ends: Iterable[E]) -> E | None:

@@ -9,13 +9,14 @@ import pytest
 
 from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
 )
-from monitor.alerting.explain.findings import FoundAlert, RuleFinding
+from monitor.alerting.explain.findings import RuleFinding
 from monitor.alerting.explain.steps import (
     OutputProgress,
     delivery_steps,
@@ -77,9 +78,15 @@ def fired(transition: str = "fired", position: int = 9) -> Recorded:
     return Recorded(position, event)
 
 
-def finding(found: Alert | None = None, *, ended_as: str = "", **more: Any) -> RuleFinding:
-    made = None if found is None else FoundAlert(found, ended_as)
-    return RuleFinding(rule=RULE, found=made, event_ids=[FAILED], **more)
+def finding(
+    found: Alert | None = None,
+    *,
+    ended_as: str = "",
+    basis: EvidenceBasis = EvidenceBasis.BEGAN,
+    **more: Any,
+) -> RuleFinding:
+    made = None if found is None else FoundAlert(found, ended_as, basis)
+    return RuleFinding(name=RULE.name, rule=RULE, found=made, **more)
 
 
 def evaluation(word: StepWord, detail: str = "") -> EvaluationRecord:
@@ -139,11 +146,18 @@ BLOCKED = [
         "inhibited by alert aa11",
     ),
     (
-        finding(alert(is_notified=True, evidence=("other", FAILED), evidence_count=2)),
+        finding(
+            alert(is_notified=True, evidence=("other", FAILED), evidence_count=2),
+            basis=EvidenceBasis.ADDED,
+        ),
         StepOutcome.DEDUPLICATED,
         "this is more evidence of it (2 in all)",
     ),
-    (finding(alert(is_notified=True, evidence_count=70)), StepOutcome.DEDUPLICATED, "70 in"),
+    (
+        finding(alert(is_notified=True, evidence_count=70), basis=EvidenceBasis.WITHIN),
+        StepOutcome.DEDUPLICATED,
+        "the alert keeps the ids of the newest 1 of its 70 events",
+    ),
     (
         finding(event_evaluation=evaluation(StepWord.DEDUPLICATED, "evidence of aa11")),
         StepOutcome.DEDUPLICATED,

@@ -205,8 +205,9 @@ async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: l
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].endswith("was not notified")
-    assert lines[2].split() == ["stage", "outcome", "at", "rule", "output", "detail"]
-    assert lines[3].split()[:2] == ["rule", "pending"]
+    columns = ["stage", "outcome", "at", "rule", "subject", "output", "detail"]
+    assert lines[2].split() == columns
+    assert lines[3].split()[:6] == ["rule", "pending", "-", "x", "job_group", "orders"]
     assert (await client.rows("explain", *words))["reason"] == "pending"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from monitor.alerting.alerts.outcome import StepWord
@@ -270,7 +271,7 @@ def test_what_is_kept_of_observations_is_shown() -> None:
 
 
 def test_an_event_shows_when_it_happened_and_when_it_was_noticed() -> None:
-    """The time between happening and recording is given."""
+    """The workspace's time and ours stand apart; where it reported none, none is made up."""
     event = RunEvent(
         id=FAILED,
         type=EventType.RUN_FAILED,
@@ -287,7 +288,11 @@ def test_an_event_shows_when_it_happened_and_when_it_was_noticed() -> None:
         FAILED,
     )
     assert "noticed by callback; position 4 of the log" in step.detail
-    assert "2.5 s earlier" in step.detail
+    assert "recorded 2026-11-21 10:00:02 UTC, 2.5 s later" in step.detail
+    assert (step.at, step.recorded_at) == (AT, AT + timedelta(seconds=2.5))
+    unreported = event_step(Recorded(4, msgspec.structs.replace(event, occurred_at=None)))
+    assert (unreported.at, unreported.recorded_at) == (None, AT + timedelta(seconds=2.5))
+    assert "2026-11-21 10:00:02 UTC; the workspace reported no time" in unreported.detail
     of_alert = event_step(fired())
     assert (of_alert.stage, of_alert.rule) == (ExplanationStage.ALERT, "run_failed")
 

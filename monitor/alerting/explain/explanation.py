@@ -55,7 +55,10 @@ FIRED = frozenset({StepOutcome.FIRED, StepOutcome.RESOLVED})
 
 
 class ExplanationStep(Struct, frozen=True):
-    """One step. ``detail`` is a sentence for people; times in it are UTC."""
+    """One step. ``detail`` is a sentence for people; times in it are UTC.
+
+    ``at`` is when it happened, for an event the workspace's time; ``recorded_at`` is ours.
+    """
 
     stage: ExplanationStage
     outcome: StepOutcome
@@ -66,6 +69,7 @@ class ExplanationStep(Struct, frozen=True):
     fingerprint: str | None = None
     output: str | None = None
     event_id: str | None = None
+    recorded_at: datetime | None = None
 
 
 class Explanation(Struct, frozen=True, kw_only=True):

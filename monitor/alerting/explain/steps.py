@@ -87,14 +87,17 @@ def event_step(recorded: Recorded) -> ExplanationStep:
     alert = event.alert if isinstance(event, AlertEvent) else None
     facts = [f"noticed by {event.observed_by}"] if isinstance(event, RunEvent) else []
     facts.append(f"position {recorded.position} of the log")
-    if event.occurred_at is not None:
+    if event.occurred_at is None:
+        facts.append(f"recorded {instant(event.recorded_at)}; the workspace reported no time of it")
+    else:
         lag = (event.recorded_at - event.occurred_at).total_seconds()
-        facts.append(f"happened {instant(event.occurred_at)}, {lag:.1f} s earlier")
+        facts.append(f"recorded {instant(event.recorded_at)}, {lag:.1f} s later")
     return ExplanationStep(
         ExplanationStage.EVENT if alert is None else ExplanationStage.ALERT,
         StepOutcome.RECORDED,
         f"{event.type}: {'; '.join(facts)}",
-        at=event.recorded_at,
+        at=event.occurred_at,
+        recorded_at=event.recorded_at,
         rule=None if alert is None else alert.name,
         fingerprint=None if alert is None else alert.fingerprint,
         event_id=event.id,

@@ -42,13 +42,14 @@ async def test_a_failure_that_fired_is_shown_from_observation_to_delivery(
     newest = (await alerting.bus.status()).newest_position
     await alerting.deliver("mqtt", newest)
     explanation = await alerting.explain(failed())
+    (alert,) = explanation.alerts
+    by = f"alert run_failed ({alert.fingerprint}), firing since 2026-11-21 10:00:01 UTC"
     assert (explanation.answer, explanation.reason) == (
-        "run acme:job_group:1: notified through mqtt",
+        f"run acme:job_group:1: reported by {by}: notified through mqtt",
         None,
     )
     stages = [step.stage for step in explanation.steps]
     assert list(dict.fromkeys(stages)) == list(ExplanationStage)
-    (alert,) = explanation.alerts
     of_alert = await alerting.explainer.alert(alert.fingerprint)
     assert of_alert is not None
     assert of_alert.reason is None

@@ -130,6 +130,10 @@ class Engine:
         ended = [row for key, row in rows.items() if key.partition(":")[0] == fingerprint]
         return tuple(sorted(ended, key=lambda row: row.alert.starts_at))
 
+    def all_ended(self) -> tuple[EndedAlert, ...]:
+        """Return every ended alert that is still kept, in no order."""
+        return tuple(self._state.tables[ENDED].values())
+
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
         return self._timeline.next_evaluation()

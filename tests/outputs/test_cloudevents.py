@@ -54,6 +54,7 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
                 "id": "9",
                 "kind": "flow_run",
                 "status": "failed",
+                "unconfirmed": False,
                 "native_status": "Failed",
                 "created": "2026-11-21T12:00:00Z",
                 "started": "2026-11-21T12:00:05Z",

@@ -17,7 +17,7 @@ def believable(known: RunState | None, observation: Observation) -> Observation:
 
     The records of a run that goes on show no end, whatever a callback says of it.
     """
-    if known is None or _is_settled(known) or not observation.is_detail_final:
+    if known is None or _is_over(known) or not observation.is_detail_final:
         return observation
     if _ends(observation) and observation.source is not Source.CALLBACK:
         return observation
@@ -36,7 +36,7 @@ def believable(known: RunState | None, observation: Observation) -> Observation:
 def with_status(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
     """Return the merged state with its status; it still has the one that was known before."""
     observed = status_of(observation.native_status)
-    if known is not None and _is_settled(known):
+    if known is not None and _is_over(known):
         return _after_the_end(merged, observed, observation)
     if observation.is_gone:
         return _gone(merged, observation)
@@ -47,7 +47,7 @@ def with_status(known: RunState | None, merged: RunState, observation: Observati
     return _going_on(merged, observed, observation)
 
 
-def _is_settled(run: RunState) -> bool:
+def _is_over(run: RunState) -> bool:
     """True where the workspace itself has reported the end, or lost the run."""
     return run.status.is_terminal and run.unconfirmed_end is None
 

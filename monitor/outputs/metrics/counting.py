@@ -74,7 +74,7 @@ class PendingCounts:
         elif event.type is EventType.RUN_DETAILED:
             self._detail(event)
         elif event.type is EventType.RUN_CONFIRMED:
-            self._settle(event)
+            self._count_awaited(event)
         elif event.type is EventType.RUN_CORRECTED:
             self._correct(event)
         elif event.type in _RESULTS:
@@ -106,7 +106,7 @@ class PendingCounts:
             self._await_duration(event.run.key)
             return
         if event.before is not None and event.before.is_terminal:
-            self._settle(event)  # the true end of a run whose claimed end was counted
+            self._count_awaited(event)  # the true end of a run whose claimed end was counted
             return
         if event.run.duration_seconds is not None:
             self._add_duration(event, event.run.duration_seconds)
@@ -132,7 +132,7 @@ class PendingCounts:
     def _await_duration(self, key: RunKey) -> None:
         self._put(AwaitedDurations(runs=(*self._waiting(), key)[-_WAITING_BOUND:]))
 
-    def _settle(self, event: RunEvent) -> None:
+    def _count_awaited(self, event: RunEvent) -> None:
         """Count the duration of a run that was waiting for it, once the workspace has ended it."""
         run, waiting = event.run, self._waiting()
         if run.unconfirmed_end is not None or run.key not in waiting:
@@ -150,7 +150,7 @@ class PendingCounts:
         if event.run.key.kind is RunKind.JOB_GROUP:
             # Only its job records show when a job group really started.
             self._add_wait(event)
-        self._settle(event)
+        self._count_awaited(event)
         for count in event.run.jobs.counts if event.run.jobs is not None else ():
             result = _result_of(count.status)
             if result is not None and count.count > 0:

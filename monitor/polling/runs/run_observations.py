@@ -98,6 +98,7 @@ def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observati
         source=Source.POLL if first.source is Source.CALLBACK else first.source,
         observed_at=max(group.observed_at for group in groups),
         native_status=RUNNING_WORD if has_started else PENDING_WORD,
+        may_have_ended=all(has_ended(group.native_status) for group in groups),
         pipeline=pipelines[0] if pipelines else None,
         trigger=first.trigger,
         owner=owners[0] if owners else None,

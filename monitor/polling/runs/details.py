@@ -141,9 +141,12 @@ class Details:
         return {key: end for key, end in ends.items() if self._needs_records(end, known.get(key))}
 
     def _needs_records(self, observation: Observation, state: RunState | None) -> bool:
+        is_claim = observation.source is Source.CALLBACK
         if state is not None:
-            return not state.historical and not state.detailed
-        if observation.source is Source.CALLBACK:
+            # Callbacks that repeat an end, which may be forged, cost no more reads.
+            is_repeated = is_claim and state.unconfirmed_end is not None
+            return not state.historical and not state.detailed and not is_repeated
+        if is_claim:
             return False  # the workspace has not confirmed the run yet
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
@@ -238,9 +241,12 @@ class Details:
         self._queue.finish(request)
 
     async def _observe(self, request: DetailRequest) -> None:
+        end = request.observation
         late = msgspec.structs.replace(
-            _joined(request.observation, request),
+            _joined(end, request),
             source=Source.DETAIL,
+            # The end that a callback named is not confirmed by job records.
+            native_status=None if end.source is Source.CALLBACK else end.native_status,
             observed_at=self._context.clock.now(),
             inbox_id=None,
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from monitor.cli import times
 from monitor.cli.admin import AdminClient
 
 _PAGE = 1_000
@@ -48,7 +49,7 @@ async def _print_recorded(
 
 def event_line(event: Event) -> str:
     """Return an event as one line for people."""
-    at = event.get("occurred_at") or event["recorded_at"]
+    at = _time_of(event)
     if event["form"] == "run":
         run = event["run"]
         pipeline = (run.get("pipeline") or {}).get("name") or "unknown"
@@ -62,3 +63,15 @@ def event_line(event: Event) -> str:
         summary = alert["annotations"].get("summary")
         return f"{at} {event['type']} {subject}" + (f": {summary}" if summary else "")
     return f"{at} {event['type']} {event['workspace']} {event['what']}: {event['after']}"
+
+
+def _time_of(event: Event) -> str:
+    """Return when an event happened; marked where the workspace did not report that."""
+    occurred_at = event.get("occurred_at")
+    # Our own time may be after that of the next event, so it is never shown as the workspace's.
+    if occurred_at is None:
+        return f"{times.RECORDED}{event['recorded_at']}"
+    run = event.get("run") or {}
+    name = "started_at" if event["type"] == "run.started" else "finished_at"
+    is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
+    return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)

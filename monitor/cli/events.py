@@ -20,7 +20,11 @@ def events(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print recorded events, one a line, and follow new ones."""
+    """Print recorded events, one a line, and follow new ones.
+
+    ~ before a time: approximate, the workspace did not report it itself. recorded: before a time:
+    the workspace reported none, and the monitor recorded the event then.
+    """
     begin = None if since is None else times.since(since).isoformat()
     try:
         daemon_client.run_request(

@@ -13,7 +13,7 @@ from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.cli.tables import print_json
 from monitor.model.runs import PipelineKind, RunKind
 
-_COLUMNS = ("stage", "outcome", "at", "rule", "output", "detail")
+_COLUMNS = ("stage", "outcome", "at", "rule", "subject", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
 
 

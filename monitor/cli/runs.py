@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import daemon_client
+from monitor.cli import daemon_client, times
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.runs import RunKind, Status
 
@@ -22,7 +22,19 @@ def runs(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List runs that the daemon knows, the newest first."""
+    """List runs that the daemon knows, the newest first.
+
+    Times are the workspace's. ~ before a time: approximate, the workspace did not report it itself.
+    """
     query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
     answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/runs", query))
-    daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)
+    rows = answer["data"] if as_json else [_marked(row) for row in answer["data"]]
+    daemon_client.show(rows, _COLUMNS, as_json=as_json)
+
+
+def _marked(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with marks before its approximate times."""
+    marked = {
+        name: f"{times.APPROXIMATE}{row[name]}" for name in row["approximate"] if row.get(name)
+    }
+    return {**row, **marked}

@@ -1,4 +1,7 @@
-"""Durations (``90s``, ``30m``, ``2h``, ``7d``, ``1h30m``) and instants as options name them."""
+"""Durations (``90s``, ``30m``, ``2h``, ``7d``, ``1h30m``) and instants as options name them.
+
+And instants as tables print them: marked where the workspace did not report them itself.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from monitor.model.errors import ConfigurationError
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _FORM = re.compile(r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
+
+
+APPROXIMATE = "~"  # the workspace did not report this time itself
+RECORDED = "recorded:"  # it reported none: this is when the monitor recorded the event
 
 
 def seconds(option: str, text: str) -> float:

@@ -47,6 +47,7 @@ class Alerting:
     clock: ManualClock
     engine: Engine
     explainer: Explainer
+    rules: tuple[RuleSettings, ...] = (FAILED,)
 
     async def happen(self, *runs: RunState, judged: bool = True) -> None:
         """Let runs become what they are."""
@@ -60,12 +61,20 @@ class Alerting:
             pass
 
     async def use(self, *rules: RuleSettings) -> None:
+        self.rules = rules
         await self.engine.reconfigure(AlertingSettings(rules=rules))
 
     async def explain(self, run: RunState) -> Explanation:
         found = await self.explainer.run(run.key)
         assert found is not None
         return found
+
+    async def restarted(self) -> Alerting:
+        """Return the next life of the daemon, which knows what the store holds."""
+        engine = _engine(self.bus, self.live_state, self.clock, self.rules)
+        await engine.restore()
+        explainer = _explainer(self.bus, self.live_state, engine)
+        return Alerting(self.bus, self.live_state, self.clock, engine, explainer, self.rules)
 
     async def deliver(self, consumer: str, position: int) -> None:
         await self.bus.advance(Step(consumer=consumer, position=position), timeout_seconds=5)
@@ -82,20 +91,28 @@ async def alerting_in(folder: Path) -> AsyncIterator[Alerting]:
     )
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     await bus.subscribe("mqtt", start=Start.NEWEST)
-    engine = Engine(
+    engine = _engine(bus, live_state, clock, (FAILED,))
+    await engine.restore()
+    yield Alerting(bus, live_state, clock, engine, _explainer(bus, live_state, engine))
+    await bus.close()
+
+
+def _engine(
+    bus: SqliteBus, live_state: LiveState, clock: ManualClock, rules: tuple[RuleSettings, ...]
+) -> Engine:
+    return Engine(
         bus=bus,
         view=live_state.view,
         clock=clock,
-        settings=AlertingSettings(rules=(FAILED,)),
+        settings=AlertingSettings(rules=rules),
         retention=Retention(),
         guard=call_at_once,
     )
-    await engine.restore()
-    explainer = Explainer(
-        bus=bus, view=live_state.view, engine=engine, outputs=lambda: {"mqtt": _anything}
-    )
-    yield Alerting(bus, live_state, clock, engine, explainer)
-    await bus.close()
+
+
+def _explainer(bus: SqliteBus, live_state: LiveState, engine: Engine) -> Explainer:
+    outputs = {"mqtt": _anything}
+    return Explainer(bus=bus, view=live_state.view, engine=engine, outputs=lambda: outputs)
 
 
 def _anything(_: Event) -> bool:

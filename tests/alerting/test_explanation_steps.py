@@ -5,17 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
 )
-from monitor.alerting.explain.findings import FoundAlert, RuleFinding
+from monitor.alerting.explain.findings import RuleFinding
 from monitor.alerting.explain.steps import (
     OutputProgress,
     delivery_steps,
@@ -77,9 +79,15 @@ def fired(transition: str = "fired", position: int = 9) -> Recorded:
     return Recorded(position, event)
 
 
-def finding(found: Alert | None = None, *, ended_as: str = "", **more: Any) -> RuleFinding:
-    made = None if found is None else FoundAlert(found, ended_as)
-    return RuleFinding(rule=RULE, found=made, event_ids=[FAILED], **more)
+def finding(
+    found: Alert | None = None,
+    *,
+    ended_as: str = "",
+    basis: EvidenceBasis = EvidenceBasis.BEGAN,
+    **more: Any,
+) -> RuleFinding:
+    made = None if found is None else FoundAlert(found, ended_as, basis)
+    return RuleFinding(name=RULE.name, rule=RULE, found=made, **more)
 
 
 def evaluation(word: StepWord, detail: str = "") -> EvaluationRecord:
@@ -139,11 +147,18 @@ BLOCKED = [
         "inhibited by alert aa11",
     ),
     (
-        finding(alert(is_notified=True, evidence=("other", FAILED), evidence_count=2)),
+        finding(
+            alert(is_notified=True, evidence=("other", FAILED), evidence_count=2),
+            basis=EvidenceBasis.ADDED,
+        ),
         StepOutcome.DEDUPLICATED,
         "this is more evidence of it (2 in all)",
     ),
-    (finding(alert(is_notified=True, evidence_count=70)), StepOutcome.DEDUPLICATED, "70 in"),
+    (
+        finding(alert(is_notified=True, evidence_count=70), basis=EvidenceBasis.WITHIN),
+        StepOutcome.DEDUPLICATED,
+        "the alert keeps the ids of the newest 1 of its 70 events",
+    ),
     (
         finding(event_evaluation=evaluation(StepWord.DEDUPLICATED, "evidence of aa11")),
         StepOutcome.DEDUPLICATED,
@@ -158,11 +173,6 @@ BLOCKED = [
         finding(state_evaluation=evaluation(StepWord.FIRED)),
         StepOutcome.CONDITION_NOT_MET,
         "state evaluated at 2026-11-21",
-    ),
-    (
-        finding(event_evaluation=evaluation(StepWord.POSTPONED, "for its plan")),
-        StepOutcome.PENDING,
-        "for its plan",
     ),
 ]
 
@@ -256,7 +266,7 @@ def test_what_is_kept_of_observations_is_shown() -> None:
 
 
 def test_an_event_shows_when_it_happened_and_when_it_was_noticed() -> None:
-    """The time between happening and recording is given."""
+    """The workspace's time and ours stand apart; where it reported none, none is made up."""
     event = RunEvent(
         id=FAILED,
         type=EventType.RUN_FAILED,
@@ -273,7 +283,11 @@ def test_an_event_shows_when_it_happened_and_when_it_was_noticed() -> None:
         FAILED,
     )
     assert "noticed by callback; position 4 of the log" in step.detail
-    assert "2.5 s earlier" in step.detail
+    assert "recorded 2026-11-21 10:00:02 UTC, 2.5 s later" in step.detail
+    assert (step.at, step.recorded_at) == (AT, AT + timedelta(seconds=2.5))
+    unreported = event_step(Recorded(4, msgspec.structs.replace(event, occurred_at=None)))
+    assert (unreported.at, unreported.recorded_at) == (None, AT + timedelta(seconds=2.5))
+    assert "2026-11-21 10:00:02 UTC; the workspace reported no time" in unreported.detail
     of_alert = event_step(fired())
     assert (of_alert.stage, of_alert.rule) == (ExplanationStage.ALERT, "run_failed")
 

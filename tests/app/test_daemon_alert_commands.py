@@ -100,11 +100,11 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
         await eventually(lambda: scene.have_ended(again, hidden, good), why="not ended")
         await eventually(lambda: scene.words() == [["fired"], ["silenced"]], why=scene.words)
 
-        assert await scene.answer(first) == (
-            None,
-            f"run acme:job_group:{first}: notified through mqtt",
-        )
-        assert (await scene.answer(again))[0] == "deduplicated"
+        by = f"acme:job_group:{first}: reported by alert run_failed ("
+        reason, why = await scene.answer(first)
+        assert (reason, by in why, why.endswith(": notified through mqtt")) == (None, True, True)
+        reason, why = await scene.answer(again)
+        assert (reason, "more evidence of it (2 in all)" in why) == ("deduplicated", True)
         reason, why = await scene.answer(hidden)
         assert reason == "silenced"
         assert "by ann until" in why

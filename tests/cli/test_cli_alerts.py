@@ -3,57 +3,24 @@
 from __future__ import annotations
 
 import getpass
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
-from monitor.web.settings import ServerSettings
-from tests.cli.command_process import CommandProcess, CommandResult
-from tests.web.fake_alerting import FakeAlerting
-from tests.web.serving import serving
-from tests.web.site import Site
+from tests.cli.command_process import CommandProcess
+from tests.cli.daemon_scene import DaemonClientScene, daemon_client
 
 NOWHERE = ("-c", "/nowhere/monitor.toml")
 
 
-@dataclass
-class DaemonClientScene:
-    """The command, and the daemon's server that it calls."""
-
-    site: Site
-    config: Path
-    run_command: CommandProcess
-
-    @property
-    def alerting(self) -> FakeAlerting:
-        return self.site.alerting
-
-    async def type(self, *arguments: str) -> CommandResult:
-        return await self.run_command(*arguments, config=self.config)
-
-    async def rows(self, *arguments: str) -> Any:
-        done = await self.type(*arguments, "--json")
-        assert (done.code, done.err) == (0, "")
-        return json.loads(done.out)
-
-
 @pytest.fixture
 async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
-    (tmp_path / "token").write_text("a token")
-    async with serving(tmp_path, ServerSettings(port=0)) as site:
-        config = tmp_path / "monitor.toml"
-        config.write_text(
-            '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
-            f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
-        )
-        yield DaemonClientScene(site, config, run_command)
+    async with daemon_client(tmp_path, run_command) as scene:
+        yield scene
 
 
 async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
@@ -205,8 +172,9 @@ async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: l
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].endswith("was not notified")
-    assert lines[2].split() == ["stage", "outcome", "at", "rule", "output", "detail"]
-    assert lines[3].split()[:2] == ["rule", "pending"]
+    columns = ["stage", "outcome", "at", "rule", "subject", "output", "detail"]
+    assert lines[2].split() == columns
+    assert lines[3].split()[:6] == ["rule", "pending", "-", "x", "job_group", "orders"]
     assert (await client.rows("explain", *words))["reason"] == "pending"
 
 

@@ -127,7 +127,11 @@ class FakeAlerting:
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
-        ExplanationStage.RULE, StepOutcome.PENDING, "fires after 300 s", rule="x"
+        ExplanationStage.RULE,
+        StepOutcome.PENDING,
+        "fires after 300 s",
+        rule="x",
+        subject="job_group orders",
     )
     return Explanation(
         subject=about,

@@ -226,6 +226,7 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
         page = await site.get(f"/explain?{query}")
         assert document["answer"] in page.text
         assert "fires after 300 s" in page.text
+        assert '<span class="workspace-name">job_group orders</span>' in page.text
 
 
 async def test_an_output_is_sent_the_past_again(site: Site) -> None:

@@ -13,14 +13,21 @@ from msgspec.structs import replace
 
 from monitor.alerting.attribution.subjects import RUN_KINDS
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.explain.explanation import Explanation, ExplanationStep, StepOutcome
-from monitor.alerting.explain.findings import Findings, FoundAlert, RuleFinding, is_open
+from monitor.alerting.explain.evidence import EvidenceSearch, ExplainedRun, FoundAlert
+from monitor.alerting.explain.explanation import (
+    Explanation,
+    ExplanationStep,
+    StepOutcome,
+    alert_name,
+    instant,
+)
+from monitor.alerting.explain.findings import Findings, RuleFinding, is_open
 from monitor.alerting.explain.steps import (
     OutputProgress,
     alert_steps,
     delivery_steps,
     event_step,
-    instant,
+    no_rule_step,
     observation_steps,
     part_steps,
     rule_steps,
@@ -28,7 +35,7 @@ from monitor.alerting.explain.steps import (
 from monitor.bus.contract import EventBus, Recorded
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
-from monitor.model.runs import Pipeline, PipelineKind, RunKey
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.live_state import LiveStateView
 
 Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
@@ -39,7 +46,12 @@ _SILENCED_SHOWN = 20
 _DEAD_LETTERS = 1_000
 _ENDED_READ = 100  # fingerprints; each is sought among all ended alerts
 _EVIDENCE_READ = 1_000  # events of other alerts
-_RUN_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
+_RUN_EVENTS = (
+    *STATUS_EVENTS.values(),
+    EventType.RUN_DETAILED,
+    EventType.RUN_CONFIRMED,
+    EventType.RUN_CORRECTED,
+)
 
 
 class Explainer:
@@ -55,25 +67,64 @@ class Explainer:
 
     async def run(self, key: RunKey) -> Explanation | None:
         """Return what became of a run; None where it is unknown or forgotten."""
+        ids = frozenset(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
+        events = await self._recorded(ids)
         run = (await self._bus.runs([key])).get(key)
         if run is None:
-            return None
-        events = await self._recorded(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
-        steps = observation_steps(run, has_events=bool(events))
-        steps += [event_step(recorded) for recorded in events]
+            logged = [row.event.run for row in events if isinstance(row.event, RunEvent)]
+            if not logged:
+                return None
+            run = logged[-1]  # the log keeps it longer
         await self._engine.lineage.prepare([run])
         findings = Findings(self._engine, self._view)
-        if not events:
+        line = self._engine.lineage.line(run)
+        explained = ExplainedRun(
+            run=run, root=line[-1].key, ids=ids, fingerprints=findings.evidence_of(run, line)
+        )
+        reported = await EvidenceSearch(self._engine, self._bus).alerts_of(explained)
+        steps = observation_steps(run, has_events=bool(events))
+        if not events and not reported:
             alerts = findings.preexisting(run) if run.historical else []
             for alert in alerts:
                 steps += await self._alert_steps(FoundAlert(alert), findings)
             return Explanation.of(f"run {key}", steps, alerts)
-        root = self._engine.lineage.root_run(run)
-        judged = [*findings.of_run(run, root, events)]
+        steps += [event_step(recorded) for recorded in events]
+        steps += part_steps(run, line[-1])
+        judged = findings.of_run(run, line[-1], events, reported)
+        return await self._judged(run, steps, judged, events, findings)
+
+    async def _judged(
+        self,
+        run: RunState,
+        steps: list[ExplanationStep],
+        judged: Sequence[RuleFinding],
+        events: Sequence[Recorded],
+        findings: Findings,
+    ) -> Explanation:
+        """Return the explanation of a run by what rules made of it; the first finding answers.
+
+        Of a run that failed only rules about failures answer: what others find of its pipeline
+        is no reason.
+        """
+        no_rule = no_rule_step(judged, run.status)
+        rules = [] if no_rule is None else [no_rule]
+        rules += rule_steps(judged, findings.silences)
         alerts = [finding.found.alert for finding in judged if finding.found is not None]
-        steps += part_steps(run, root) + rule_steps(judged, findings.silences)
-        steps += await self._published(alerts, behind=events)
-        return Explanation.of(f"run {key}", steps, alerts)
+        published = await self._published(alerts, behind=events)
+        steps += rules + published
+        reported = alerts[0] if alerts and alerts[0].is_notified else None
+        by: list[ExplanationStep] | None = None
+        if reported is not None:
+            prefix = alert_event_id(reported.fingerprint, reported.starts_at, "")
+            by = [
+                rules[0],
+                *(step for step in published if (step.event_id or "").startswith(prefix)),
+            ]
+        elif no_rule is not None:
+            by = [no_rule]
+        elif count := len(alerts) or sum(finding.is_about_end for finding in judged):
+            by = rules[:count]
+        return Explanation.of(f"run {run.key}", steps, alerts, by=by, reported=reported)
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest alert of a fingerprint came about; None where there is none."""
@@ -84,7 +135,7 @@ class Explainer:
         evidence = await self._recorded(found.alert.evidence[-_EVIDENCE_SHOWN:])
         steps = [event_step(recorded) for recorded in evidence]
         steps += await self._alert_steps(found, findings)
-        return Explanation.of(_name(found.alert), steps, [found.alert])
+        return Explanation.of(alert_name(found.alert), steps, [found.alert])
 
     async def pipeline(self, workspace: str, kind: PipelineKind, key: str) -> Explanation | None:
         """Return what each rule finds of a flow or plan now; None where it is not known.
@@ -168,7 +219,7 @@ class Explainer:
         ends_at = last.alert.ends_at
         since = "" if ends_at is None else f", resolved {instant(ends_at)}"
         steps = await self._alert_steps(last, findings)
-        subject = f"{now.subject}: no open alert; last was {_name(last.alert)}{since}"
+        subject = f"{now.subject}: no open alert; last was {alert_name(last.alert)}{since}"
         explanation = Explanation.of(subject, steps, [last.alert])
         return replace(explanation, subject=now.subject, steps=(*now.steps, *steps))
 
@@ -206,10 +257,6 @@ class Explainer:
             for name, wants in self._outputs().items()
             if name in consumers
         ]
-
-
-def _name(alert: Alert) -> str:
-    return f"alert {alert.name} ({alert.fingerprint})"
 
 
 def _event_ids(alert: Alert) -> Iterable[str]:

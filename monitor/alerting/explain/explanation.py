@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert
+from monitor.model.alerts import Alert, AlertState
 
 
 class ExplanationStage(StrEnum):
@@ -52,23 +52,24 @@ class StepOutcome(StrEnum):
 
 REASONS = tuple(StepOutcome)[tuple(StepOutcome).index(StepOutcome.HISTORICAL) :]
 FIRED = frozenset({StepOutcome.FIRED, StepOutcome.RESOLVED})
-_NO_ALERT = {
-    StepOutcome.CONDITION_NOT_MET: "no rule's condition is met",
-    StepOutcome.NO_MATCHING_RULE: "no rule matches",
-}
 
 
 class ExplanationStep(Struct, frozen=True):
-    """One step. ``detail`` is a sentence for people; times in it are UTC."""
+    """One step. ``detail`` is a sentence for people; times in it are UTC.
+
+    ``at`` is when it happened, for an event the workspace's time; ``recorded_at`` is ours.
+    """
 
     stage: ExplanationStage
     outcome: StepOutcome
     detail: str
     at: datetime | None = None
     rule: str | None = None
+    subject: str | None = None  # of the rule, in words: "job_group orders"
     fingerprint: str | None = None
     output: str | None = None
     event_id: str | None = None
+    recorded_at: datetime | None = None
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -82,15 +83,30 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, subject: str, steps: Sequence[ExplanationStep], alerts: Sequence[Alert] = ()
+        cls,
+        subject: str,
+        steps: Sequence[ExplanationStep],
+        alerts: Sequence[Alert] = (),
+        *,
+        by: Sequence[ExplanationStep] | None = None,
+        reported: Alert | None = None,
     ) -> Explanation:
-        """Return the explanation that the steps amount to."""
+        """Return the explanation that the steps amount to.
+
+        ``by`` are the steps that answer, all where it is None. ``reported`` is the alert that
+        reported what is explained.
+        """
+        answering = steps if by is None else by
         # Not the events of alerts: those may have fired by other runs that failed before.
-        own = [step for step in steps if step.event_id is None]
+        own = [step for step in answering if step.event_id is None]
         if any(step.outcome in FIRED for step in own):
-            answer, reason = _fired(steps)
+            answer, reason = _fired(answering)
         else:
-            answer, reason = _not_notified(steps)
+            answer, reason = _not_notified(answering, alerts)
+        if reported is not None:
+            if reason is StepOutcome.DEDUPLICATED:
+                answer = own[0].detail
+            answer = f"reported by {alert_words(reported)}: {answer}"
         return cls(
             subject=subject,
             answer=f"{subject}: {answer}",
@@ -98,6 +114,23 @@ class Explanation(Struct, frozen=True, kw_only=True):
             steps=tuple(steps),
             alerts=tuple(alerts),
         )
+
+
+def instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def alert_name(alert: Alert) -> str:
+    return f"alert {alert.name} ({alert.fingerprint})"
+
+
+def alert_words(alert: Alert) -> str:
+    """Return name and fingerprint of an alert, since when it fires, and whether it still does."""
+    since = instant(alert.starts_at)
+    if alert.state is AlertState.RESOLVED:
+        ends_at = "at an unknown time" if alert.ends_at is None else instant(alert.ends_at)
+        return f"{alert_name(alert)}, firing from {since}, resolved {ends_at}"
+    return f"{alert_name(alert)}, {alert.state} since {since}"
 
 
 def _fired(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome | None]:
@@ -116,7 +149,9 @@ def _fired(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome | None]:
     return f"notified through {', '.join(dict.fromkeys(outputs))}", None
 
 
-def _not_notified(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome]:
+def _not_notified(
+    steps: Sequence[ExplanationStep], alerts: Sequence[Alert]
+) -> tuple[str, StepOutcome]:
     reasons = [
         step
         for step in steps
@@ -125,7 +160,13 @@ def _not_notified(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome]:
     if not reasons:
         return "not notified: no rule has evaluated it", StepOutcome.NOT_EVALUATED
     last = max(reasons, key=lambda step: REASONS.index(step.outcome))
-    if last.outcome in _NO_ALERT:
-        return f"not notified: {_NO_ALERT[last.outcome]}", last.outcome
+    if last.outcome is StepOutcome.CONDITION_NOT_MET:
+        return "not notified: no rule's condition is met", last.outcome
+    if last.outcome is StepOutcome.NO_MATCHING_RULE:
+        why = last.detail if last.rule is None else "no rule matches"
+        return f"not notified: {why}", last.outcome
+    alert = next((alert for alert in alerts if alert.fingerprint == last.fingerprint), None)
+    if alert is not None:
+        return f"not notified, {last.outcome}: {alert_words(alert)}: {last.detail}", last.outcome
     rule = f"rule {last.rule}: " if last.rule else ""
     return f"not notified, {last.outcome}: {rule}{last.detail}", last.outcome

@@ -1,10 +1,9 @@
-"""Gathers what alerting holds about a run or a pipeline: alerts, ended alerts, evaluations."""
+"""Gathers what alerting holds about a run or a pipeline: rules, their evaluations, their alerts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.attribution.subjects import (
     RUN_KINDS,
+    fingerprint_of,
     of_pipeline,
     of_run,
     of_schedule,
@@ -19,30 +19,36 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Subject
+from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.bus.contract import Recorded
-from monitor.model.alerts import Alert, AlertState, fingerprint
-from monitor.model.runs import Pipeline, RunKey, RunState
+from monitor.model.alerts import Alert, AlertState
+from monitor.model.runs import Pipeline, RunKey, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
-
-class FoundAlert(Struct, frozen=True):
-    """An alert, open or ended. ``ended_as`` says how it ended if it had never fired."""
-
-    alert: Alert
-    ended_as: str = ""
+# The rules that report such an end. What other rules find of its pipeline explains no end.
+RULES_ABOUT: Mapping[Status, frozenset[RuleKind]] = MappingProxyType(
+    {
+        Status.FAILED: frozenset({RuleKind.RUN_FAILED, RuleKind.FAILING_REPEATEDLY}),
+        Status.CANCELED: frozenset({RuleKind.CANCELED}),
+        Status.LOST: frozenset(),
+    }
+)
 
 
 class RuleFinding(Struct, frozen=True, kw_only=True):
     """How one rule judged one run or subject, as far as that is known."""
 
-    rule: RuleSettings
+    name: str  # of the rule
+    rule: RuleSettings | None  # None: it was removed, but its alert is known
+    subject: str = ""  # in words: its kind and its name
     fingerprint: str = ""
     mismatch: str | None = None  # the field of ``match`` that does not fit, as a sentence
     found: FoundAlert | None = None
-    event_ids: Collection[str] | None = None  # of the run; None: a pipeline is explained
+    is_about_end: bool = False  # the rule reports ends such as that of the run
     event_evaluation: EvaluationRecord | None = None  # of the run's newest event
     state_evaluation: EvaluationRecord | None = None  # the newest one without an event
     event_types: tuple[str, ...] = ()  # that the rule evaluates
@@ -57,47 +63,63 @@ class Findings:
         self.silences = {silence.id: silence for silence in snapshot.silences}
         self.rules = {rule.name: rule.settings for rule in engine.compiled.rules}
         self.alerts = {alert.fingerprint: alert for alert in snapshot.alerts}
-        self._by_rule: defaultdict[str, list[Alert]] = defaultdict(list)
-        for alert in snapshot.alerts:
-            self._by_rule[alert.name].append(alert)
         self._engine = engine
         self._view = view
 
     def newest(self, key: str) -> FoundAlert | None:
         """Return the newest alert of a fingerprint."""
-        return next(self._instances(key), None)
+        if key in self.alerts:
+            return FoundAlert(self.alerts[key])
+        for ended in reversed(self._engine.ended(key)):
+            return FoundAlert(ended.alert, "" if ended.alert.is_notified else ended.word)
+        return None
 
     def preexisting(self, run: RunState) -> list[Alert]:
         """Return the alerts about a run that ended before the monitor followed it."""
         line = {part.key for part in self._engine.lineage.line(run)}
-        return [
-            alert for alert in self.alerts.values() if is_before_events(alert) and alert.run in line
-        ]
+        alerts = [*self.alerts.values(), *(row.alert for row in self._engine.all_ended())]
+        about = [alert for alert in alerts if is_before_events(alert) and alert.run in line]
+        return list({(alert.fingerprint, alert.starts_at): alert for alert in about[::-1]}.values())
+
+    def evidence_of(self, run: RunState, line: Sequence[RootRun]) -> frozenset[str]:
+        """Return the fingerprints of the alerts of which such an end is evidence."""
+        kinds = RULES_ABOUT.get(run.status, frozenset())
+        return frozenset(
+            fingerprint_of(rule.name, of_run(part.key, part.pipeline))
+            for rule in self._engine.compiled.rules
+            if rule.settings.rule in kinds
+            for part in line
+        )
 
     def of_run(
-        self, run: RunState, root: RootRun, events: Sequence[Recorded]
-    ) -> Iterator[RuleFinding]:
-        """Yield how each rule about runs, pipelines or schedules judged this run."""
+        self,
+        run: RunState,
+        root: RootRun,
+        events: Sequence[Recorded],
+        reported: Sequence[FoundAlert],
+    ) -> list[RuleFinding]:
+        """Return how each rule judged this run: those that reported it first.
+
+        Then those that report such ends, then all others about runs, pipelines or schedules.
+        """
+        findings = [self._of_alert(found) for found in reported]
+        names = {finding.name for finding in findings}
         ids = [recorded.event.id for recorded in events]
-        is_behind = self._engine.position < events[-1].position
-        pipeline_subjects = self._pipeline_subjects(run.key.workspace, run.pipeline)
-        own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
-        for rule in self._engine.compiled.rules:
-            judged = own if rule.names_kind else root
-            of_runs = of_run(judged.key, judged.pipeline)
-            for subject in (of_runs, *pipeline_subjects):
-                if rule.definition.subject_kind is not subject.subject_kind:
-                    continue
-                with_traits = (judged.run or run) if subject is of_runs else None
-                finding = self._finding(rule, subject, with_traits)
-                key, does_match = finding.fingerprint, finding.mismatch is None
-                yield replace(
-                    finding,
-                    found=self._evidenced(rule.name, key, run.key, ids) if does_match else None,
-                    event_ids=ids,
-                    event_evaluation=self._engine.history.of_events(ids, rule.name, key),
-                    is_behind=is_behind,
-                )
+        is_behind = bool(events) and self._engine.position < events[-1].position
+        kinds = RULES_ABOUT.get(run.status, frozenset())
+        others = [
+            replace(
+                finding,
+                is_about_end=rule.settings.rule in kinds,
+                event_evaluation=self._engine.history.of_events(
+                    ids, rule.name, finding.fingerprint
+                ),
+                is_behind=is_behind,
+            )
+            for rule, finding in self._judging(run, root)
+            if rule.name not in names
+        ]
+        return [*findings, *sorted(others, key=lambda finding: not finding.is_about_end)]
 
     def of_pipeline(self, workspace: str, pipeline: Pipeline) -> Iterator[RuleFinding]:
         """Yield how each rule judges a flow or plan now, with its open alert."""
@@ -116,14 +138,43 @@ class Findings:
         """Yield the alerts that have events as evidence, by fingerprint; without removed rules."""
         for key, event_ids in evidence.items():
             alert = self.alerts[key]
-            if (rule := self.rules.get(alert.name)) is not None:
-                found = FoundAlert(alert)
-                yield RuleFinding(rule=rule, fingerprint=key, found=found, event_ids=event_ids)
+            if alert.name not in self.rules:
+                continue
+            is_whole = alert.evidence_count == len(alert.evidence)
+            is_first = is_whole and alert.evidence[0] in event_ids
+            basis = EvidenceBasis.BEGAN if is_first else EvidenceBasis.ADDED
+            yield self._of_alert(FoundAlert(alert, basis=basis))
+
+    def _judging(self, run: RunState, root: RootRun) -> Iterator[tuple[Rule, RuleFinding]]:
+        """Yield the rules that judge the run, its pipeline or a schedule of that."""
+        pipeline_subjects = self._pipeline_subjects(run.key.workspace, run.pipeline)
+        own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
+        for rule in self._engine.compiled.rules:
+            judged = own if rule.names_kind else root
+            of_runs = of_run(judged.key, judged.pipeline)
+            for subject in (of_runs, *pipeline_subjects):
+                if rule.definition.subject_kind is subject.subject_kind:
+                    with_traits = (judged.run or run) if subject is of_runs else None
+                    yield rule, self._finding(rule, subject, with_traits)
+
+    def _of_alert(self, found: FoundAlert) -> RuleFinding:
+        alert = found.alert
+        return RuleFinding(
+            name=alert.name,
+            rule=self.rules.get(alert.name),
+            subject=_subject_of_alert(alert),
+            fingerprint=alert.fingerprint,
+            found=found,
+        )
 
     def _finding(self, rule: Rule, subject: Subject, run: RunState | None = None) -> RuleFinding:
-        key = fingerprint(rule.name, subject.identity())
+        key = fingerprint_of(rule.name, subject)
+        pipeline = subject.pipeline
+        label = "" if pipeline is None else self._view.label(subject.workspace, pipeline)
         return RuleFinding(
+            name=rule.name,
             rule=rule.settings,
+            subject=subject_words(subject, label),
             fingerprint=key,
             mismatch=rule.why_not(traits_of(self._view, subject, run)),
             state_evaluation=self._engine.history.last_of_state(rule.name, key),
@@ -142,21 +193,26 @@ class Findings:
         ]
         return [of_pipeline(workspace, pipeline), *schedules]
 
-    def _evidenced(self, rule: str, key: str, run: RunKey, ids: Sequence[str]) -> FoundAlert | None:
-        """Return the alert that has this run as evidence."""
-        # Also one about another subject: what a run is part of may have become known later.
-        others = (FoundAlert(alert) for alert in self._by_rule.get(rule, ()))
-        for found in chain(self._instances(key), others):
-            if found.alert.run == run or not set(ids).isdisjoint(found.alert.evidence):
-                return found
-        return None
 
-    def _instances(self, key: str) -> Iterator[FoundAlert]:
-        """Yield the alerts of a fingerprint, the newest first."""
-        if key in self.alerts:
-            yield FoundAlert(self.alerts[key])
-        for ended in reversed(self._engine.ended(key)):
-            yield FoundAlert(ended.alert, "" if ended.alert.is_notified else ended.word)
+def subject_words(subject: Subject, label: str) -> str:
+    """Return a subject in words: the kind of run and the pipeline, or what else it is."""
+    if subject.subject_kind is SubjectKind.PIPELINE:
+        return f"{subject.kind} {label or 'unknown'}"
+    if subject.subject_kind is SubjectKind.FLOW_OR_PLAN and subject.pipeline is not None:
+        return f"{subject.pipeline.kind} {label}"
+    return f"{subject.subject_kind} {subject.thing or subject.workspace}"
+
+
+def _subject_of_alert(alert: Alert) -> str:
+    kinds = (made.subject_kind for kind, made in RULE_DEFINITIONS.items() if kind == alert.rule)
+    subject = Subject(
+        subject_kind=next(kinds, SubjectKind.PIPELINE),
+        workspace=alert.workspace,
+        kind=alert.kind,
+        pipeline=alert.pipeline,
+        thing=alert.labels.get("schedule", ""),
+    )
+    return subject_words(subject, alert.labels.get("pipeline", ""))
 
 
 def is_open(alert: Alert) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,18 +11,20 @@ from msgspec.structs import replace
 from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
 from monitor.alerting.explain.explanation import (
     FIRED,
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
+    instant,
 )
-from monitor.alerting.explain.findings import FoundAlert, RuleFinding, is_before_events
+from monitor.alerting.explain.findings import RuleFinding, is_before_events
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, RunEvent
-from monitor.model.runs import RunState
+from monitor.model.runs import RunState, Status
 
 _MISMATCHES_SHOWN = 50  # rules
 # What a rule found without an event is about the subject, and not about this run.
@@ -32,7 +34,6 @@ _OF_STATE = {
 }
 _OF_EVENT = {
     **_OF_STATE,
-    StepWord.POSTPONED: StepOutcome.PENDING,
     StepWord.PENDING: StepOutcome.PENDING,
     StepWord.MUTED: StepOutcome.MUTED,
     StepWord.SILENCED: StepOutcome.SILENCED,
@@ -41,6 +42,8 @@ _OF_EVENT = {
     StepWord.FLAPPING: StepOutcome.FIRED,
 }
 _NOT_MET = (StepWord.OK, StepWord.NO_RESULT)
+# The ends that a rule may be about.
+_ENDS = {Status.FAILED: "failures", Status.CANCELED: "cancels", Status.LOST: "lost runs"}
 _MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
 
 Silences = Mapping[str, Silence]
@@ -83,14 +86,17 @@ def event_step(recorded: Recorded) -> ExplanationStep:
     alert = event.alert if isinstance(event, AlertEvent) else None
     facts = [f"noticed by {event.observed_by}"] if isinstance(event, RunEvent) else []
     facts.append(f"position {recorded.position} of the log")
-    if event.occurred_at is not None:
+    if event.occurred_at is None:
+        facts.append(f"recorded {instant(event.recorded_at)}; the workspace reported no time of it")
+    else:
         lag = (event.recorded_at - event.occurred_at).total_seconds()
-        facts.append(f"happened {instant(event.occurred_at)}, {lag:.1f} s earlier")
+        facts.append(f"recorded {instant(event.recorded_at)}, {lag:.1f} s later")
     return ExplanationStep(
         ExplanationStage.EVENT if alert is None else ExplanationStage.ALERT,
         StepOutcome.RECORDED,
         f"{event.type}: {'; '.join(facts)}",
-        at=event.recorded_at,
+        at=event.occurred_at,
+        recorded_at=event.recorded_at,
         rule=None if alert is None else alert.name,
         fingerprint=None if alert is None else alert.fingerprint,
         event_id=event.id,
@@ -105,8 +111,24 @@ def part_steps(run: RunState, root: RootRun) -> list[ExplanationStep]:
     return [ExplanationStep(ExplanationStage.RULE, StepOutcome.PART_OF_RUN, detail)]
 
 
+def no_rule_step(findings: Sequence[RuleFinding], status: Status) -> ExplanationStep | None:
+    """Return that no rule about such an end matches the run; None where one does."""
+    if status not in _ENDS or any(finding.found is not None for finding in findings):
+        return None
+    about = [finding for finding in findings if finding.is_about_end]
+    if any(finding.mismatch is None for finding in about):
+        return None
+    ends = _ENDS[status]
+    detail = f"there is no rule about {ends}"
+    if about:
+        first, *more = about
+        others = f", and {len(more)} more" if more else ""
+        detail = f"no rule about {ends} matches ({first.name}: {first.mismatch}{others})"
+    return ExplanationStep(ExplanationStage.RULE, StepOutcome.NO_MATCHING_RULE, detail)
+
+
 def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[ExplanationStep]:
-    """Return one step for each rule; of many that do not match, the first and a count."""
+    """Return one step for each rule and subject; of many mismatches the first, and a count."""
     steps: list[ExplanationStep] = []
     mismatches = 0
     for finding in findings:
@@ -128,18 +150,14 @@ def rule_step(finding: RuleFinding, silences: Silences) -> ExplanationStep:
         outcome, detail = _without_alert(finding)
     else:
         outcome, detail = _alert_status(finding.found, finding.rule, silences)
-        alert = finding.found.alert
-        if outcome in FIRED and alert.evidence_count > 1 and not _is_first(finding, alert):
-            outcome = StepOutcome.DEDUPLICATED
-            detail = (
-                f"the alert had fired already, since {instant(alert.starts_at)}; "
-                f"this is more evidence of it ({alert.evidence_count} in all)"
-            )
+        if outcome in FIRED:
+            outcome, detail = _of_fired(finding.found, outcome, detail)
     return ExplanationStep(
         ExplanationStage.RULE,
         outcome,
         detail,
-        rule=finding.rule.name,
+        rule=finding.name,
+        subject=finding.subject or None,
         fingerprint=finding.fingerprint or None,
     )
 
@@ -173,10 +191,6 @@ def delivery_steps(
 ) -> list[ExplanationStep]:
     """Return for each event and output whether it was delivered."""
     return [_delivery_step(recorded, output) for recorded in events for output in outputs]
-
-
-def instant(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
@@ -249,13 +263,21 @@ def _muted(reason: str, silences: Silences) -> str:
     return f"silence {name} by {silence.author} until {until} ({matchers}): {silence.comment}"
 
 
-def _is_first(finding: RuleFinding, alert: Alert) -> bool:
-    """True where the alert began with this run, or where a pipeline is explained."""
-    if finding.event_ids is None:
-        return True
-    # Only the newest evidence is kept: once the first has left, no run is the first any more.
-    is_whole = alert.evidence_count == len(alert.evidence)
-    return is_whole and bool(alert.evidence) and alert.evidence[0] in finding.event_ids
+def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[StepOutcome, str]:
+    """Return what an alert that people were notified of says of this run."""
+    alert = found.alert
+    if found.basis is EvidenceBasis.BEGAN:
+        return outcome, detail
+    if found.basis is EvidenceBasis.NOTIFIED:
+        return outcome, f"{detail}; this run was among its evidence when it fired"
+    already = f"the alert had fired already, since {instant(alert.starts_at)}"
+    evidence = f"this is more evidence of it ({alert.evidence_count} in all)"
+    if found.basis is EvidenceBasis.WITHIN:
+        evidence = (
+            f"this run ended within it, and the alert keeps the ids of the newest "
+            f"{len(alert.evidence)} of its {alert.evidence_count} events"
+        )
+    return StepOutcome.DEDUPLICATED, f"{already}; {evidence}"
 
 
 def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:

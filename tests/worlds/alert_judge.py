@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from tests.worlds.allowances import FOR_SECONDS
@@ -11,7 +11,7 @@ from tests.worlds.findings import Finding, Kind
 from tests.worlds.play import LASTING, Played
 from tests.worlds.received import AlertWord, Received
 from tests.worlds.script import RunKind, Span, World
-from tests.worlds.truth import Subject, TrueEnd
+from tests.worlds.truth import Run, Subject, TrueEnd
 
 RULE = "run_failed"
 _INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
@@ -145,7 +145,14 @@ def _wrong_starts(
             for failure in known
             if limit is None or failure.earliest <= limit
         )
-        if not fits:
+        if not known:
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.WRONG_SUBJECT,
+                text=f"{RULE} about {_named(subject)} fired at {word.at:.1f} by "
+                f"{_runs(word.evidence)}; nothing of it fails by itself",
+            )
+        elif not fits:
             start = (word.starts_at - played.zero).total_seconds()
             yield Finding(
                 seed=world.seed,
@@ -184,6 +191,10 @@ def _run(end: TrueEnd) -> str:
     if end.latest != end.earliest:
         span += f" to {end.latest:.1f}"
     return f"{kind} {run} {end.end} at {span}, shown from {end.known_at:.1f}"
+
+
+def _runs(runs: Iterable[Run]) -> str:
+    return ", ".join(f"{kind} {run}" for kind, run in sorted(runs))
 
 
 def _shown(span: Span) -> str:

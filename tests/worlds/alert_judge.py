@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from tests.worlds.allowances import FOR_SECONDS
 from tests.worlds.expectations import Stretch, certain_failures, possible_failures, stretches
 from tests.worlds.findings import Finding, Kind
@@ -80,36 +83,54 @@ def _false_greens(
     for_seconds: float,
 ) -> Iterator[Finding]:
     stops = [span for span in played.blind[world.name] if span not in world.outages]
-    for span, failure in failing_spans(expected):
-        wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
-        carriers = {subject, *failure.carriers}
+    wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
+    for failing in failing_spans(expected):
         active = [
             *stops,
             *(
                 span
-                for carrier in carriers
+                for carrier in {subject, *failing.carriers}
                 for span in active_spans(received.alerts[rule, carrier], played.until)
             ),
         ]
-        for gap in _gaps(Span(span.begin + wait, span.end), active):
+        for gap in _gaps(Span(failing.begin + wait, failing.end), active):
             yield Finding(
                 seed=world.seed,
                 kind=Kind.FALSE_GREEN,
-                text=f"{_named(subject)} fails since {failure.latest:.1f} "
-                f"({_run(failure)}), and {rule} is not active {_shown(gap)}",
+                text=f"{_named(subject)} fails since {failing.first.latest:.1f} "
+                f"({_run(failing.first)}), and {rule} is not active {_shown(gap)}",
             )
 
 
-def failing_spans(expected: Sequence[Stretch]) -> list[tuple[Span, TrueEnd]]:
-    """Return the spans in which something must be reported, with the first failure of each."""
-    spans: list[tuple[Span, TrueEnd]] = []
+class FailingSpan(Struct, frozen=True, kw_only=True):
+    """A span in which something must be reported: its first failure, and whose alert may do it."""
+
+    begin: float
+    end: float
+    first: TrueEnd
+    carriers: frozenset[Subject]
+
+
+def failing_spans(expected: Sequence[Stretch]) -> list[FailingSpan]:
+    """Return the spans in which something must be reported."""
+    spans: list[FailingSpan] = []
     for stretch in expected:
         if not stretch.must:
             continue
-        if spans and spans[-1][0].end == stretch.begin and spans[-1][1] in stretch.must:
-            spans[-1] = (Span(spans[-1][0].begin, stretch.end), spans[-1][1])
+        # An open alert about a part of any of the failures suppresses that of the whole.
+        carriers = frozenset(carrier for failure in stretch.may for carrier in failure.carriers)
+        last = spans[-1] if spans else None
+        if last and last.end == stretch.begin and last.first in stretch.must:
+            spans[-1] = replace(last, end=stretch.end, carriers=last.carriers | carriers)
         else:
-            spans.append((Span(stretch.begin, stretch.end), stretch.must[0]))
+            spans.append(
+                FailingSpan(
+                    begin=stretch.begin,
+                    end=stretch.end,
+                    first=stretch.must[0],
+                    carriers=carriers,
+                )
+            )
     return spans
 
 

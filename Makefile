@@ -8,7 +8,7 @@ TEST := $(VENV)/.installed-test
 # Workers and the daemons that tests start import the same files again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test bench servers check format clean
+.PHONY: help demo test worlds bench servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ check: $(TEST) ## format, lint and types
 
 test: $(TEST) servers check ## the whole suite against real servers
 	$(BIN)/pytest $(ARGS)
+
+worlds: $(TEST) servers ## play scripted worlds: WORLDS=2000 SEED=100, ARGS="--only 7"
+	$(BIN)/python -m tests.worlds --seed $(or $(SEED),0) --worlds $(or $(WORLDS),100) $(ARGS)
 
 bench: $(TEST) servers ## measure against the simplest thing that could work; takes 6 minutes
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.summary import SCENARIO
+from tests.summary import SECTIONS
 
 # Tests wait more than they compute.
 _WORKERS_PER_PROCESSOR = 2
@@ -28,14 +28,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show one line for each crash scenario that held."""
-    lines = [
-        value
-        for report in terminalreporter.getreports("passed")
-        for name, value in report.user_properties
-        if name == SCENARIO
+    """Show one line for each crash scenario that held, and the figures of scripted worlds."""
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
     ]
-    if lines:
-        terminalreporter.section("crash scenarios")
+    for title, shown in SECTIONS.items():
+        lines = [
+            value for report in reports for name, value in report.user_properties if name == shown
+        ]
+        if lines:
+            terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(str(line))

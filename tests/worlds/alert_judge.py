@@ -1,0 +1,190 @@
+"""Judges alerts: active when something fails, never otherwise, and with the right start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from tests.worlds.allowances import FOR_SECONDS
+from tests.worlds.expectations import Stretch, certain_failures, possible_failures, stretches
+from tests.worlds.findings import Finding, Kind
+from tests.worlds.play import LASTING, Played
+from tests.worlds.received import AlertWord, Received
+from tests.worlds.script import RunKind, Span, World
+from tests.worlds.truth import Subject, TrueEnd
+
+RULE = "run_failed"
+_INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
+_STAMP_SECONDS = 1.5  # stamps may be cut to their seconds
+_LATENCY_SECONDS = 12.0  # between what a rule knew and the arrival of what it said
+_LASTING_SLACK_SECONDS = 10.0
+
+
+def alert_findings(
+    world: World, ends: Sequence[TrueEnd], received: Received, played: Played
+) -> Iterator[Finding]:
+    """Yield what the alerts about failures got wrong."""
+    blind = played.blind[world.name]
+    subjects = {end.subject for end in ends} | {subject for _, subject in received.alerts}
+    for subject in sorted(subjects, key=lambda subject: (subject.kind, subject.pipeline)):
+        expected = stretches(world, subject, ends, blind, played.until)
+        for rule, for_seconds in ((RULE, 0.0), (LASTING, FOR_SECONDS)):
+            active = active_spans(received.alerts[rule, subject], played.until)
+            yield from _false_reds(world, rule, subject, expected, active)
+            yield from _false_greens(world, rule, subject, expected, received, played, for_seconds)
+        yield from _wrong_starts(world, subject, ends, received, played)
+
+
+def active_spans(words: Sequence[AlertWord], until: float) -> list[Span]:
+    """Return when an alert was active, as a subscriber knows it."""
+    spans: list[Span] = []
+    begin: float | None = None
+    for word in words:
+        if word.word == "fired" and begin is None:
+            begin = word.at
+        elif word.word == "resolved" and begin is not None:
+            spans.append(Span(begin, word.at))
+            begin = None
+    if begin is not None:
+        spans.append(Span(begin, until))
+    return spans
+
+
+def _false_reds(
+    world: World, rule: str, subject: Subject, expected: Sequence[Stretch], active: Sequence[Span]
+) -> Iterator[Finding]:
+    for span in active:
+        if span.end - span.begin <= _INSTANT_SECONDS:
+            continue
+        quiet = [
+            stretch
+            for stretch in expected
+            if not stretch.may and _overlap(span, stretch) > _INSTANT_SECONDS
+        ]
+        if quiet:
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.FALSE_RED,
+                text=f"{rule} about {_named(subject)} is active {_shown(span)}, and nothing "
+                f"fails from {quiet[0].begin:.1f} to {quiet[0].end:.1f}",
+            )
+
+
+def _false_greens(
+    world: World,
+    rule: str,
+    subject: Subject,
+    expected: Sequence[Stretch],
+    received: Received,
+    played: Played,
+    for_seconds: float,
+) -> Iterator[Finding]:
+    stops = [span for span in played.blind[world.name] if span not in world.outages]
+    for span, failure in failing_spans(expected):
+        wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
+        carriers = {subject, *failure.carriers}
+        active = [
+            *stops,
+            *(
+                span
+                for carrier in carriers
+                for span in active_spans(received.alerts[rule, carrier], played.until)
+            ),
+        ]
+        for gap in _gaps(Span(span.begin + wait, span.end), active):
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.FALSE_GREEN,
+                text=f"{_named(subject)} fails since {failure.latest:.1f} "
+                f"({_run(failure)}), and {rule} is not active {_shown(gap)}",
+            )
+
+
+def failing_spans(expected: Sequence[Stretch]) -> list[tuple[Span, TrueEnd]]:
+    """Return the spans in which something must be reported, with the first failure of each."""
+    spans: list[tuple[Span, TrueEnd]] = []
+    for stretch in expected:
+        if not stretch.must:
+            continue
+        if spans and spans[-1][0].end == stretch.begin and spans[-1][1] in stretch.must:
+            spans[-1] = (Span(spans[-1][0].begin, stretch.end), spans[-1][1])
+        else:
+            spans.append((Span(stretch.begin, stretch.end), stretch.must[0]))
+    return spans
+
+
+def _wrong_starts(
+    world: World,
+    subject: Subject,
+    ends: Sequence[TrueEnd],
+    received: Received,
+    played: Played,
+) -> Iterator[Finding]:
+    slack = timedelta(seconds=_STAMP_SECONDS)
+    for word in received.alerts[RULE, subject]:
+        if word.word != "fired":
+            continue
+        known = [
+            failure
+            for at in (word.at, word.at - _LATENCY_SECONDS)
+            for failure in possible_failures(ends, at)
+            if failure.subject == subject
+        ]
+        known += [
+            end for end in ends if end.run in word.evidence and end.subject == subject
+        ]  # what was over when it was seen
+        still = certain_failures(ends, word.at)
+        oldest = [end for end in certain_failures(ends, word.at - _LATENCY_SECONDS) if end in still]
+        limit = min(
+            (failure.latest for failure in oldest if failure.subject == subject), default=None
+        )
+        fits = any(
+            played.zero + timedelta(seconds=failure.earliest) - slack
+            <= word.starts_at
+            <= played.zero + timedelta(seconds=failure.latest) + slack
+            for failure in known
+            if limit is None or failure.earliest <= limit
+        )
+        if not fits:
+            start = (word.starts_at - played.zero).total_seconds()
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.WRONG_START,
+                text=f"{RULE} about {_named(subject)} fired at {word.at:.1f} and starts at "
+                f"{start:.1f}; open were {sorted({_run(failure) for failure in known})}",
+            )
+
+
+def _gaps(span: Span, active: Sequence[Span]) -> list[Span]:
+    """Return the parts of a span that no active span covers."""
+    gaps: list[Span] = []
+    at = span.begin
+    for cover in sorted(active, key=lambda cover: cover.begin):
+        if cover.begin - at > _INSTANT_SECONDS and at < span.end:
+            gaps.append(Span(at, min(cover.begin, span.end)))
+        at = max(at, cover.end)
+    if span.end - at > _INSTANT_SECONDS:
+        gaps.append(Span(at, span.end))
+    return [gap for gap in gaps if gap.end - gap.begin > _INSTANT_SECONDS]
+
+
+def _overlap(span: Span, stretch: Stretch) -> float:
+    return min(span.end, stretch.end) - max(span.begin, stretch.begin)
+
+
+def _named(subject: Subject) -> str:
+    return f"{subject.kind} of {'plan' if subject.kind is RunKind.PLAN_RUN else 'flow'} " + str(
+        subject.pipeline
+    )
+
+
+def _run(end: TrueEnd) -> str:
+    kind, run = end.run
+    span = f"{end.earliest:.1f}"
+    if end.latest != end.earliest:
+        span += f" to {end.latest:.1f}"
+    return f"{kind} {run} {end.end} at {span}, shown from {end.known_at:.1f}"
+
+
+def _shown(span: Span) -> str:
+    return f"from {span.begin:.1f} to {span.end:.1f}"

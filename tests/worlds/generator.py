@@ -1,0 +1,60 @@
+"""Makes a world from a seed. The same seed makes the same world, in every batch.
+
+Each world gets one ingredient by the number of its seed, so that as many seeds in a row as there
+are ingredients have all of them, and some more by chance. The worlds of a batch share the stops of
+their daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+
+from tests.worlds.draft import Draft
+from tests.worlds.flow_scripts import add_flow_runs, add_job_groups_alone
+from tests.worlds.plan_scripts import add_plan
+from tests.worlds.script import Ingredient, World
+from tests.worlds.surprises import add_surprises, stops_of_batch
+
+BATCH = 10  # worlds that a daemon follows at the same time
+_MOST_BY_CHANCE = 3
+# An ingredient that is nothing without another.
+_NEEDS = {Ingredient.LATE_CHILDREN: Ingredient.PLANS}
+_ALL = tuple(Ingredient)
+
+
+def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
+    """Return the world of a seed; ``without`` leaves ingredients out and keeps the others."""
+    random = Random(f"world {seed}")  # noqa: S311 - a reproducible world
+    chosen = _chosen(random, seed)
+    stops = () if Ingredient.RESTARTS in without else stops_of_batch(seed // BATCH)
+    draft = Draft(seed=seed, random=random, ingredients=chosen - frozenset(without))
+    draft.begin("job groups alone")
+    add_job_groups_alone(draft)
+    if draft.has(Ingredient.FLOW_RUNS):
+        draft.begin("flow runs")
+        add_flow_runs(draft)
+    if draft.has(Ingredient.PLANS):
+        draft.begin("plans")
+        add_plan(draft)
+    add_surprises(draft)
+    ingredients = draft.ingredients | ({Ingredient.RESTARTS} if stops else frozenset())
+    return World(
+        seed=seed,
+        ingredients=tuple(ingredient for ingredient in _ALL if ingredient in ingredients),
+        flows=tuple(draft.flows),
+        plans=tuple(draft.plans),
+        job_groups=tuple(draft.job_groups),
+        flow_runs=tuple(draft.flow_runs),
+        plan_runs=tuple(draft.plan_runs),
+        callbacks=tuple(sorted(draft.callbacks, key=lambda callback: callback.at)),
+        outages=tuple(draft.outages),
+        stops=stops,
+    )
+
+
+def _chosen(random: Random, seed: int) -> frozenset[Ingredient]:
+    by_chance = random.sample(_ALL, random.randint(0, _MOST_BY_CHANCE))
+    chosen = {_ALL[seed % len(_ALL)], *by_chance}
+    chosen |= {_NEEDS[ingredient] for ingredient in chosen if ingredient in _NEEDS}
+    return frozenset(chosen) - {Ingredient.RESTARTS}  # the batch decides

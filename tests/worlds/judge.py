@@ -1,0 +1,32 @@
+"""The one judge: compares everything that the daemon has said of a world with the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.worlds.alert_judge import alert_findings
+from tests.worlds.explain_judge import explain_findings
+from tests.worlds.findings import Figures, Finding
+from tests.worlds.gauge_judge import gauge_findings
+from tests.worlds.play import Played
+from tests.worlds.received import Received
+from tests.worlds.run_judge import run_findings
+from tests.worlds.script import World
+from tests.worlds.truth import true_ends
+
+
+def judge(worlds: list[World], played: Played) -> Figures:
+    """Return what disagrees in the worlds of a batch."""
+    findings = [finding for world in worlds for finding in _findings(world, played)]
+    return Figures(worlds=tuple(worlds), findings=tuple(findings))
+
+
+def _findings(world: World, played: Played) -> Iterator[Finding]:
+    received = Received(played.arrivals, world.name)
+    blind, delivered = played.blind[world.name], played.delivered[world.name]
+    ends = true_ends(world, delivered, blind)
+    faces = played.faces[world.name]
+    yield from run_findings(world, received, delivered=delivered, blind=blind)
+    yield from alert_findings(world, ends, received, played)
+    yield from explain_findings(world, ends, received, faces, until=played.until)
+    yield from gauge_findings(world, ends, received, faces)

@@ -1,0 +1,222 @@
+"""Plays a batch of worlds: their server, a broker, and one daemon that follows all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import DEFAULT_RULES, default_rule
+from monitor.alerting.settings import AlertingSettings
+from monitor.app.daemon import Addresses, Daemon
+from monitor.bus.settings import StorageSettings
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.catalogue.operations import Edition
+from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.clock import Clock
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import MqttSettings
+from monitor.polling.settings import InventorySettings
+from monitor.web.settings import ServerSettings
+from monitor.workspace.settings import WorkspaceSettings
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.clocks import FastClock
+from tests.servers import Mosquitto, free_port
+from tests.worlds.allowances import FOR_SECONDS, POLL
+from tests.worlds.final_faces import FinalFaces, read_final_faces
+from tests.worlds.received import Arrival, WorldSubscriber
+from tests.worlds.script import Callback, Span, World
+from tests.worlds.server import WorldServer
+from tests.worlds.truth import true_ends
+
+SPEED = 60.0  # worlds' seconds in a second of the machine
+LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
+_SECRET = "worlds and monitor know it"
+_NO_INVENTORY = InventorySettings(
+    objects=False, tokens=False, configuration=False, usage=False, profiles=False
+)
+_EVALUATION_SECONDS = 3.0
+_TAIL_SECONDS = 25.0
+
+
+class Played(Struct, frozen=True, kw_only=True):
+    """What came of a batch: everything that was said, and what is needed to weigh it."""
+
+    zero: datetime
+    until: float
+    arrivals: list[Arrival]
+    delivered: dict[str, list[Callback]]  # by workspace
+    blind: dict[str, list[Span]]  # by workspace, as it really was
+    faces: dict[str, FinalFaces]  # by workspace, at the end
+
+
+async def play(worlds: Sequence[World], folder: Path, *, speed: float = SPEED) -> Played:
+    """Play worlds that share their stops, side by side, and return what the daemon said."""
+    clock = FastClock(speed=speed)
+    server = WorldServer(worlds, clock)
+    async with (
+        Mosquitto(folder) as broker,
+        WorldSubscriber(broker.port, server.seconds) as subscriber,
+    ):
+        url = await server.start()
+        try:
+            settings = _configuration(worlds, url, broker.url, folder, speed=speed)
+            stage = _Stage(worlds, server, clock, settings)
+            return await stage.run(subscriber)
+        finally:
+            await server.stop()
+
+
+class _Stage:
+    """The daemon of a batch, started and stopped by the script."""
+
+    def __init__(
+        self,
+        worlds: Sequence[World],
+        server: WorldServer,
+        clock: FastClock,
+        settings: Configuration,
+    ) -> None:
+        self._worlds = worlds
+        self._server = server
+        self._clock = clock
+        self._settings = settings
+        self._delivered: dict[str, list[Callback]] = {world.name: [] for world in worlds}
+        self._stops: list[Span] = []
+
+    async def run(self, subscriber: WorldSubscriber) -> Played:
+        zero = self._clock.now()
+        async with aiohttp.ClientSession() as session:
+            for number, stop in enumerate((*self._worlds[0].stops, None)):
+                async with _daemon(self._settings, self._clock) as face:
+                    if number == 0:
+                        await self._follow(face)
+                        zero = self._begin()
+                    else:
+                        self._stops[-1] = Span(self._stops[-1].begin, self._server.seconds())
+                    end = self._until() if stop is None else stop.begin
+                    await self._deliver(session, until=end)
+                    if stop is None:
+                        faces = await read_final_faces(face, self._worlds)
+                        break
+                    self._stops.append(Span(self._server.seconds(), stop.end))
+                await self._sleep_until(stop.end)
+        return Played(
+            zero=zero,
+            until=self._server.seconds(),
+            arrivals=list(subscriber.arrivals),
+            delivered=self._delivered,
+            blind={world.name: [*world.outages, *self._stops] for world in self._worlds},
+            faces=faces,
+        )
+
+    async def _follow(self, face: Face) -> None:
+        names = [world.name for world in self._worlds]
+        await eventually(lambda: face.is_following(*names), why="not every world is followed")
+
+    def _begin(self) -> datetime:
+        zero = (self._clock.now() + timedelta(seconds=3)).replace(microsecond=0)
+        self._server.begin(zero)
+        return zero
+
+    def _until(self) -> float:
+        """Return when everything that must be reported is due."""
+        latest = 0.0
+        for world in self._worlds:
+            blind = [*world.outages, *self._stops]
+            ends = true_ends(world, self._delivered[world.name], blind)
+            latest = max([latest, *(end.due_at for end in ends if not end.is_only_possible)])
+        return latest + FOR_SECONDS + _TAIL_SECONDS
+
+    async def _deliver(self, session: aiohttp.ClientSession, *, until: float) -> None:
+        """Let time pass to ``until`` and send the callbacks that are due by then."""
+        begin = self._server.seconds()
+        due = sorted(
+            (callback.at, world.name, callback.job_group, callback.status)
+            for world in self._worlds
+            for callback in world.callbacks
+            if begin <= callback.at < until
+        )
+        for at, name, job_group, status in due:
+            await self._sleep_until(at)
+            body = {"job_id": str(job_group), "job_status": status.value}
+            is_taken = await self._post(session, name, body)
+            if is_taken:
+                sent = Callback(at=self._server.seconds(), job_group=job_group, status=status)
+                self._delivered[name].append(sent)
+        await self._sleep_until(until)
+
+    async def _post(self, session: aiohttp.ClientSession, name: str, body: dict[str, str]) -> bool:
+        assert self._settings.callbacks is not None
+        url = f"http://127.0.0.1:{self._settings.callbacks.port}/hooks/{name}"
+        headers = {"X-Monitor-Secret": _SECRET}
+        async with session.post(url, json=body, headers=headers) as answer:
+            return answer.status == 204
+
+    async def _sleep_until(self, at: float) -> None:
+        await self._clock.sleep(at - self._server.seconds())
+
+
+@contextlib.asynccontextmanager
+async def _daemon(settings: Configuration, clock: Clock) -> AsyncIterator[Face]:
+    """Run a daemon in this process and yield what it shows."""
+    running = Daemon(settings, clock=clock, registry=CollectorRegistry())
+    addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    task = asyncio.create_task(
+        running.run(stop, on_started=addresses.set_result), name="the daemon of the worlds"
+    )
+    await asyncio.wait((task, addresses), return_when=asyncio.FIRST_COMPLETED)
+    if not addresses.done():
+        await task
+    try:
+        yield Face(addresses.result().server_port)
+    finally:
+        stop.set()
+        await task
+
+
+def _configuration(
+    worlds: Sequence[World], url: str, broker_url: str, folder: Path, *, speed: float
+) -> Configuration:
+    lasting = msgspec.structs.replace(
+        default_rule(RuleKind.RUN_FAILED), name=LASTING, for_seconds=FOR_SECONDS
+    )
+    return Configuration(
+        workspaces=tuple(_workspace(world, url) for world in worlds),
+        alerting=AlertingSettings(
+            rules=(*DEFAULT_RULES, lasting),
+            # Alerting waits for events by the machine's clock, so this is no second of a world.
+            evaluation_interval_seconds=_EVALUATION_SECONDS / speed,
+            flap_count=1_000,
+        ),
+        mqtt=MqttSettings(url=broker_url),
+        server=ServerSettings(port=0),
+        callbacks=ListenerSettings(port=free_port()),
+        storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
+    )
+
+
+def _workspace(world: World, url: str) -> WorkspaceConfiguration:
+    return WorkspaceConfiguration(
+        workspace=WorkspaceSettings(
+            name=world.name,
+            url=f"{url}/{world.name}",
+            token=Secret("a token"),
+            edition=Edition.RL,
+            requests_per_minute=60_000,
+            retries=1,
+        ),
+        poll=POLL,
+        inventory=_NO_INVENTORY,
+        callbacks=CallbackSettings(secret=Secret(_SECRET)),
+    )

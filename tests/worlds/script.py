@@ -1,0 +1,175 @@
+"""What a world is: objects of a workspace, and a script of dated facts. Pure data.
+
+All times are seconds since the world's beginning, rounded to milliseconds. A fact has two times:
+when it happened, and from when on the workspace shows it. Everything else is derived from this:
+`served` says what a read shows at a time, `truth` what must be reported and by when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+NEVER = float("inf")
+
+
+class Ingredient(StrEnum):
+    """What can make a world difficult. A world has some of them; see `generator`."""
+
+    OVERLAPS = "overlapping runs"
+    RECIPES = "recipes side by side"
+    FLOW_RUNS = "flow runs"
+    CANCELS = "canceled runs"
+    LATE_ROWS = "late rows"  # a run is shown after a newer end
+    LATE_ENDS = "late ends"  # the end of a run is shown after a newer end
+    ABSENT_TIMES = "absent times"
+    WHOLE_SECONDS = "whole seconds"
+    INCOMPLETE_ROWS = "incomplete rows"
+    PLANS = "plans"
+    LATE_CHILDREN = "late children"  # a plan names its children late, or at the end of its run
+    CALLBACKS = "callbacks"
+    LIES = "callbacks that lie"
+    RENAMES = "renames"
+    DELETED_RUNS = "deleted runs"
+    DELETED_FLOWS = "deleted flows"
+    OUTAGES = "outages"
+    RESTARTS = "restarts"
+
+
+class RunKind(StrEnum):
+    """The kinds of runs, as topics and the JSON API name them."""
+
+    FLOW_RUN = "flow_run"
+    JOB_GROUP = "job_group"
+    PLAN_RUN = "plan_run"
+
+
+class End(StrEnum):
+    """How a run ends, in the workspace's words."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+
+class Times(StrEnum):
+    """Which of its times the workspace shows of a run."""
+
+    ALL = "all"
+    NO_JOB_ENDS = "no finishedAt of jobs"
+    NO_JOBS = "no readable job records"
+    NO_LAST_WRITE = "no updatedAt"
+    NONE = "neither"
+
+
+class JobGroup(Struct, frozen=True, kw_only=True):
+    """One execution of a recipe."""
+
+    id: int
+    flow: int
+    recipe: int
+    created: float
+    started: float
+    ended: float
+    end: End
+    shown_from: float  # before, no read shows it
+    end_shown_from: float  # before, every read shows it unfinished
+    times: Times = Times.ALL
+    error: str | None = None
+    flow_run: int | None = None
+    plan_run: int | None = None
+    deleted_at: float = NEVER
+
+
+class FlowRun(Struct, frozen=True, kw_only=True):
+    """One execution of a flow: all its job groups. It ends with the last of them."""
+
+    id: int
+    flow: int
+    job_groups: tuple[int, ...]
+    created: float
+    ended: float
+    end: End
+    end_shown_from: float
+    plan_run: int | None = None
+
+
+class PlanRun(Struct, frozen=True, kw_only=True):
+    """One execution of a plan, made of flow runs and of job groups alone."""
+
+    id: int
+    plan: int
+    snapshot: int
+    flow_runs: tuple[int, ...]
+    created: float
+    started: float
+    ended: float
+    end: End
+    shown_from: float
+    end_shown_from: float
+    children_named_from: dict[int, float]  # by the id of the child
+    has_finish: bool = True
+    deleted_at: float = NEVER
+
+
+class Pipeline(Struct, frozen=True, kw_only=True):
+    """A flow or a plan. ``parts`` are the recipes of a flow, or the flows of a plan."""
+
+    id: int
+    name: str
+    parts: tuple[int, ...] = ()
+    deleted_at: float = NEVER
+    renamed_at: float = NEVER
+    new_name: str = ""
+
+    def name_at(self, at: float) -> str:
+        return self.new_name if at >= self.renamed_at else self.name
+
+
+class Callback(Struct, frozen=True, kw_only=True):
+    """An HTTP request that names a job group and its status, true or not."""
+
+    at: float
+    job_group: int
+    status: End
+
+
+class Span(Struct, frozen=True):
+    """A span of time, for outages of the workspace and stops of the daemon."""
+
+    begin: float
+    end: float
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """One workspace and what happens in it. A function of ``seed``."""
+
+    seed: int
+    ingredients: tuple[Ingredient, ...]
+    flows: tuple[Pipeline, ...] = ()
+    plans: tuple[Pipeline, ...] = ()
+    job_groups: tuple[JobGroup, ...] = ()
+    flow_runs: tuple[FlowRun, ...] = ()
+    plan_runs: tuple[PlanRun, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    outages: tuple[Span, ...] = ()
+    stops: tuple[Span, ...] = ()  # of the daemon; all worlds of a batch have the same
+
+    @property
+    def name(self) -> str:
+        """Name of its workspace."""
+        return f"world-{self.seed}"
+
+    def group(self, group_id: int) -> JobGroup:
+        return next(group for group in self.job_groups if group.id == group_id)
+
+    def blind_spans(self) -> Iterator[Span]:
+        """Yield when the daemon cannot read the workspace."""
+        yield from self.outages
+        yield from self.stops
+
+    def describe(self) -> str:
+        """Name the world and its ingredients, for people."""
+        return f"seed {self.seed} ({', '.join(self.ingredients) or 'plain'})"

@@ -1,0 +1,155 @@
+"""A small HTTP server for the workspaces of a batch of worlds. Not the sandbox, by intention.
+
+Each world has a path prefix, ``/NAME/v4``. Only what the daemon reads is served; every other route
+is unknown, as it is in a workspace of another edition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+from aiohttp import web
+
+from monitor.model.clock import Clock
+from tests.worlds.script import World
+from tests.worlds.served import Row, Served, Written
+
+_NOT_BEGUN = timedelta(days=1)
+_LIMIT = 25  # rows of a page where the request names none
+_ALWAYS: dict[str, Row] = {
+    "schedules": {"data": []},
+    "people/current": {"id": 1, "email": "ann@example.com", "name": "Ann", "state": "active"},
+    "open-api-spec": {"openapi": "3.0.0", "paths": {}},
+}
+_UNKNOWN_ROUTE = ("RouteNotFoundException", "This route does not exist")
+_NO_DATA = ("DataNotFoundException", "There is no such object")
+
+
+class WorldServer:
+    """Serves worlds by one clock. They begin when `begin` says; before that, nothing has run."""
+
+    def __init__(self, worlds: Iterable[World], clock: Clock) -> None:
+        self._worlds = {world.name: world for world in worlds}
+        self._clock = clock
+        self.begin(clock.now() + _NOT_BEGUN)
+        self._runner: web.AppRunner | None = None
+        self.requests = 0
+
+    def begin(self, zero: datetime) -> None:
+        """Let every world begin at this instant, a whole second."""
+        self._zero = zero
+        self._served = {name: Served(world, zero) for name, world in self._worlds.items()}
+
+    def seconds(self) -> float:
+        """Return the seconds since the worlds began."""
+        return (self._clock.now() - self._zero).total_seconds()
+
+    async def start(self) -> str:
+        """Listen, and return the URL below which each world has its name."""
+        app = web.Application()
+        app.router.add_route("*", "/{world}/v4/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.requests += 1
+        world = self._worlds[request.match_info["world"]]
+        at = self.seconds()
+        if any(outage.begin <= at < outage.end for outage in world.outages):
+            return self._response(_exception("ServiceUnavailable", "Try later"), 503)
+        parts = request.match_info["path"].split("/")
+        body, status = self._read(self._served[world.name], parts, request, at)
+        return self._response(body, status)
+
+    def _response(self, body: Any, status: int) -> web.Response:
+        date = format_datetime(self._clock.now(), usegmt=True)
+        text = json.dumps(body)
+        headers = {"Date": date, "x-trifacta-request-id": "0"}
+        return web.Response(
+            text=text, status=status, headers=headers, content_type="application/json"
+        )
+
+    def _read(
+        self, served: Served, parts: list[str], request: web.Request, at: float
+    ) -> tuple[Any, int]:
+        if request.method != "GET":
+            return _exception(*_UNKNOWN_ROUTE), 404
+        lists = {
+            "jobLibrary": served.job_groups,
+            "planSnapshotRuns": served.plan_runs,
+            "flows": served.flows,
+            "plans": served.plans,
+        }
+        path = "/".join(parts)
+        if path in lists:
+            return self._page(lists[path](at), request), 200
+        if path in _ALWAYS:
+            return _ALWAYS[path], 200
+        if len(parts) > 1 and parts[1].isdigit():
+            return _found(_object(served, parts[0], int(parts[1]), parts[2:], at))
+        return _exception(*_UNKNOWN_ROUTE), 404
+
+    def _page(self, written: list[Written], request: web.Request) -> Row:
+        query = request.query
+        rows = [
+            row
+            for row, created, updated in written
+            if query.get("status") in (None, row.get("status"))
+            and self._is_since(created, query.get("dateFilter[createdAt][gte]"))
+            and self._is_since(updated, query.get("dateFilter[updatedAt][gte]"))
+        ]
+        rows.sort(key=lambda row: row["id"], reverse=query.get("sort") != "id")
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", _LIMIT))
+        return {"data": rows[offset : offset + limit]}
+
+    def _is_since(self, at: float, milliseconds: str | None) -> bool:
+        if milliseconds is None:
+            return True
+        instant = self._zero + timedelta(seconds=at)
+        return instant.timestamp() * 1000 >= int(milliseconds)
+
+
+def _object(served: Served, kind: str, run_id: int, rest: list[str], at: float) -> Any:
+    """Return what a path with an id names; None where there is nothing."""
+    reads: dict[tuple[str, ...], Callable[[int, float], Any]] = {
+        ("jobGroups",): served.job_group,
+        ("jobGroups", "jobs"): lambda group, at: _jobs(served, group, at),
+        ("flowRuns",): served.flow_run,
+        ("flowRuns", "status"): served.flow_run_status,
+        ("flowRuns", "jobGroups"): lambda run, at: _in_data(served.flow_run_job_groups(run, at)),
+        ("planSnapshotRuns",): served.plan_run,
+        ("plans", "full"): served.plan_full,
+    }
+    read = reads.get((kind, *rest))
+    return None if read is None else read(run_id, at)
+
+
+def _jobs(served: Served, group: int, at: float) -> Row | None:
+    if served.job_group(group, at) is None:
+        return None
+    # Records that cannot be read: their ids are of a type that no id has.
+    rows = served.jobs(group, at)
+    return {"data": [{"id": None, "status": []}] if rows is None else rows}
+
+
+def _in_data(rows: list[Row] | None) -> Row | None:
+    return None if rows is None else {"data": rows}
+
+
+def _found(body: Any) -> tuple[Any, int]:
+    return (_exception(*_NO_DATA), 404) if body is None else (body, 200)
+
+
+def _exception(name: str, message: str) -> Row:
+    return {"exception": {"name": name, "message": message, "details": ""}}

@@ -1,0 +1,216 @@
+"""The judge itself: silent where all is true, and not where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.worlds.final_faces import FinalFaces, Sample
+from tests.worlds.findings import Kind
+from tests.worlds.judge import judge
+from tests.worlds.play import LASTING, Played
+from tests.worlds.received import Arrival
+from tests.worlds.script import End, JobGroup, Pipeline, RunKind, World
+
+_ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
+_FLOW, _RECIPE, _FAILED, _SUCCEEDED = 1, 2, 3, 4
+_UNTIL = 400.0
+
+
+def _group(group_id: int, end: End, *, ended: float, shown_from: float = 0.0) -> JobGroup:
+    return JobGroup(
+        id=group_id,
+        flow=_FLOW,
+        recipe=_RECIPE,
+        created=ended - 10,
+        started=ended - 9,
+        ended=ended,
+        end=end,
+        shown_from=shown_from or ended - 10,
+        end_shown_from=max(shown_from, ended),
+    )
+
+
+# It fails at 20; in `_RECOVERED` it succeeds at 200.
+_FAILING = World(
+    seed=0,
+    ingredients=(),
+    flows=(Pipeline(id=_FLOW, name="Flow", parts=(_RECIPE,)),),
+    job_groups=(_group(_FAILED, End.FAILED, ended=20),),
+)
+_RECOVERED = msgspec.structs.replace(
+    _FAILING,
+    job_groups=(*_FAILING.job_groups, _group(_SUCCEEDED, End.COMPLETE, ended=200)),
+)
+
+
+def _run(at: float, group: int, word: str) -> Arrival:
+    event = {
+        "id": f"world-0:job_group:{group}:{word}",
+        "type": f"dataprep.run.{word}.v1",
+        "data": {"run": {"id": str(group)}},
+    }
+    topic = f"dataprep/v1/world-0/job_group/{_FLOW}/event/{word}"
+    return Arrival(at, topic, json.dumps(event).encode())
+
+
+def _alert(at: float, word: str, *, rule: str = "run_failed", start: float = 20.0) -> Arrival:
+    starts_at = _ZERO + timedelta(seconds=start)
+    event = {
+        "id": f"alert:{rule}:{start}:{word}",
+        "type": f"dataprep.alert.{word}.v1",
+        "data": {
+            "labels": {"kind": "job_group", "pipeline_id": str(_FLOW)},
+            "startsAt": starts_at.isoformat(),
+            "evidence": [f"world-0:job_group:{_FAILED}:failed"],
+        },
+    }
+    topic = f"dataprep/v1/world-0/alert/{rule}/0123/event"
+    return Arrival(at, topic, json.dumps(event).encode())
+
+
+def _state(at: float, status: str, failures: int) -> Arrival:
+    state = {"last_run": {"status": status}, "consecutive_failures": failures}
+    topic = f"dataprep/v1/world-0/job_group/{_FLOW}/state"
+    return Arrival(at, topic, json.dumps(state).encode())
+
+
+_FAILURE = [_run(12, _FAILED, "queued"), _run(13, _FAILED, "started"), _run(21, _FAILED, "failed")]
+_SUCCESS = [
+    _run(192, _SUCCEEDED, "queued"),
+    _run(193, _SUCCEEDED, "started"),
+    _run(202, _SUCCEEDED, "succeeded"),
+]
+_STARTS = [_alert(22, "fired"), _alert(53, "fired", rule=LASTING)]
+_ENDS = [_alert(203, "resolved"), _alert(204, "resolved", rule=LASTING)]
+_RED = [*_FAILURE, *_STARTS, _state(30, "failed", 1)]
+_GREEN = [*_FAILURE, *_STARTS, *_SUCCESS, *_ENDS, _state(210, "succeeded", 0)]
+
+
+def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
+    is_red = world is _FAILING
+    result, failures = ("failed", 1) if is_red else ("succeeded", 0)
+    labels = {"kind": "job_group", "pipeline": "Flow"}
+    ends = {"failed": 1} if is_red else {"failed": 1, "succeeded": 1}
+    row: dict[str, Any] = {
+        "run_kind": "job_group",
+        "pipeline_id": str(_FLOW),
+        "pipeline": "Flow",
+        "last_status": result,
+        "consecutive_failures": failures,
+    }
+    return FinalFaces(
+        samples=[
+            *(
+                Sample("dataprep_runs_total", labels | {"result": word}, count)
+                for word, count in ends.items()
+            ),
+            Sample("dataprep_last_run_result", labels | {"result": result}, 1),
+            Sample("dataprep_consecutive_failures", labels, failures),
+        ],
+        pipelines=[row],
+        alerts=[],
+        explanations={(RunKind.JOB_GROUP, _FAILED): {"reason": reason, "answer": "..."}},
+    )
+
+
+def _kinds(world: World, arrivals: Sequence[Arrival], faces: FinalFaces | None = None) -> set[Kind]:
+    played = Played(
+        zero=_ZERO,
+        until=_UNTIL,
+        arrivals=sorted(arrivals, key=lambda arrival: arrival.at),
+        delivered={"world-0": []},
+        blind={"world-0": []},
+        faces={"world-0": faces or _faces(world)},
+    )
+    return {finding.kind for finding in judge([world], played).findings}
+
+
+def _without(arrivals: Sequence[Arrival], *left_out: Arrival) -> list[Arrival]:
+    return [arrival for arrival in arrivals if arrival not in left_out]
+
+
+def test_what_is_true_is_not_found() -> None:
+    """A failure that fires, and its recovery that resolves, agree with the truth."""
+    assert _kinds(_FAILING, _RED) == set()
+    assert _kinds(_RECOVERED, _GREEN) == set()
+
+
+def test_a_failure_that_nobody_reports_is_a_false_green() -> None:
+    """Without its alert a failure is a false green, and a silence unless there is a reason."""
+    silent = _without(_RED, *_STARTS)
+    muted = _faces(_FAILING, reason="muted")
+    assert _kinds(_FAILING, silent, muted) == {Kind.FALSE_GREEN}
+    for reason in (None, "condition not met"):
+        denied = _faces(_FAILING, reason=reason)
+        assert _kinds(_FAILING, silent, denied) == {Kind.FALSE_GREEN, Kind.SILENCE}
+
+
+def test_an_alert_that_resolves_too_early_is_a_false_green() -> None:
+    """A resolved alert of what still fails hides it."""
+    assert _kinds(_FAILING, [*_RED, _alert(100, "resolved")]) == {Kind.FALSE_GREEN}
+
+
+def test_an_alert_that_stays_is_a_false_red() -> None:
+    """An alert that is still active long after the success is a false red."""
+    assert _kinds(_RECOVERED, _without(_GREEN, *_ENDS)) == {Kind.FALSE_RED}
+
+
+def test_an_alert_about_nothing_is_a_false_red() -> None:
+    """An alert before anything failed is a false red, and its start is wrong."""
+    early = [*_without(_RED, _STARTS[0]), _alert(5, "fired", start=4)]
+    assert _kinds(_FAILING, early) == {Kind.FALSE_RED, Kind.WRONG_START}
+
+
+def test_an_older_failure_that_is_seen_late_must_not_stay_active() -> None:
+    """A failure that is shown after a newer success may fire and resolve at once, no more."""
+    late = msgspec.structs.replace(
+        _RECOVERED,
+        job_groups=(
+            _group(_FAILED, End.FAILED, ended=20, shown_from=210),
+            _group(_SUCCEEDED, End.COMPLETE, ended=200),
+        ),
+    )
+    shown = [*_SUCCESS, *(_run(212, _FAILED, word) for word in ("queued", "started", "failed"))]
+    state = _state(220, "succeeded", 0)
+    at_once = [_alert(213, "fired"), _alert(213.5, "resolved")]
+    assert _kinds(late, [*shown, state, *at_once]) == set()
+    assert _kinds(late, [*shown, state, _alert(213, "fired")]) == {Kind.FALSE_RED}
+
+
+def test_a_start_of_another_time_is_found() -> None:
+    """An alert starts at the end of its oldest open failure."""
+    moved = [*_without(_RED, _STARTS[0]), _alert(22, "fired", start=12)]
+    assert _kinds(_FAILING, moved) == {Kind.WRONG_START}
+
+
+def test_a_denial_is_found() -> None:
+    """What is evidence of an alert must not be explained by a rule that was not met."""
+    denied = _faces(_FAILING, reason="no matching rule")
+    assert _kinds(_FAILING, _RED, denied) == {Kind.DENIAL}
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        _without(_RED, _FAILURE[1]),
+        [*_RED, _run(30, _FAILED, "succeeded")],
+        [*_without(_RED, _FAILURE[2]), _run(300, _FAILED, "failed")],
+        [*_RED, _run(30, 99, "queued")],
+    ],
+    ids=["missing", "two ends", "late", "invented"],
+)
+def test_events_that_are_not_the_runs_are_found(arrivals: list[Arrival]) -> None:
+    """Each transition is published once, in order, in time, of runs that are there."""
+    assert Kind.EVENTS in _kinds(_FAILING, arrivals)
+
+
+def test_a_state_that_is_not_true_is_found() -> None:
+    """Retained states, page data and metrics show the newest end."""
+    assert _kinds(_FAILING, [*_RED, _state(40, "succeeded", 0)]) == {Kind.GAUGES}
+    assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}

@@ -1,0 +1,258 @@
+"""What is true in a world, and from when on the daemon can and must know it.
+
+Written from the requirements alone; no code of the daemon is used. An end sorts somewhere between
+``earliest`` and ``latest``: one instant where the workspace shows it, a span where it shows none.
+From ``known_at`` on the daemon may know it, from ``due_at`` on it must. So at any time
+a subject certainly fails, certainly does not, or may be reported either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.worlds.allowances import (
+    BEHIND_OVERLAP_SECONDS,
+    RECONCILE_SECONDS,
+    RELIST_SECONDS,
+    REPORT_SECONDS,
+    due,
+    last_unfinished_read,
+)
+from tests.worlds.script import (
+    NEVER,
+    Callback,
+    End,
+    FlowRun,
+    Ingredient,
+    JobGroup,
+    PlanRun,
+    RunKind,
+    Span,
+    Times,
+    World,
+)
+
+Run = tuple[RunKind, int]
+_WHOLE = ""
+
+
+class Subject(Struct, frozen=True):
+    """A pipeline as runs of one kind execute it: what an alert is about."""
+
+    kind: RunKind
+    pipeline: int
+
+
+class TrueEnd(Struct, frozen=True, kw_only=True):
+    """The end of a run, or of a part of it, as it counts for one subject.
+
+    ``is_only_possible``: it may be counted and need not be, such as the failure of a part of a run
+    that goes on.
+    """
+
+    subject: Subject
+    run: Run
+    end: End
+    earliest: float
+    latest: float
+    known_at: float
+    due_at: float
+    part: str = _WHOLE
+    until: float = NEVER  # from then on it no longer counts: the workspace has denied it
+    must_until: float = NEVER
+    is_only_possible: bool = False
+    cleared_by: frozenset[Subject] = frozenset()  # successes of these; else of its own subject
+    carriers: frozenset[Subject] = frozenset()  # whose alert may report it instead
+
+    def is_surely_after(self, other: TrueEnd) -> bool:
+        """True where it is the later end; of equal ends a failure is."""
+        if self.end is End.FAILED and other.end is not End.FAILED:
+            return self.earliest >= other.latest
+        return self.earliest > other.latest
+
+    def may_clear(self, failure: TrueEnd) -> bool:
+        """True for a success that counts for what failed, whenever it was."""
+        subjects = failure.cleared_by or {failure.subject}
+        return (
+            self.end is End.COMPLETE
+            and self.subject in subjects
+            and self.part in (failure.part, _WHOLE)
+        )
+
+
+def true_ends(world: World, callbacks: Sequence[Callback], blind: Sequence[Span]) -> list[TrueEnd]:
+    """Return every end that counts for an alert. ``callbacks`` are those that were delivered."""
+    return _Ends(world, callbacks, blind).all()
+
+
+class _Ends:
+    def __init__(self, world: World, callbacks: Sequence[Callback], blind: Sequence[Span]) -> None:
+        self._world = world
+        self._callbacks = callbacks
+        self._blind = blind
+        self._groups = {group.id: group for group in world.job_groups}
+        self._plan_runs = {run.id: run for run in world.plan_runs}
+
+    def all(self) -> list[TrueEnd]:
+        ends: list[TrueEnd] = []
+        for group in self._world.job_groups:
+            if group.flow_run is None and group.deleted_at > group.end_shown_from:
+                ends += self._of_lone_group(group)
+        for flow_run in self._world.flow_runs:
+            ends += self._of_flow_run(flow_run)
+        return ends + [self._of_plan_run(run) for run in self._world.plan_runs]
+
+    # --- job groups alone ---
+
+    def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
+        earliest, latest = self.span_of_group(group)
+        known_at = group.end_shown_from
+        due_at = due(known_at, group_allowance(group), self._blind)
+        truth = TrueEnd(
+            subject=Subject(RunKind.JOB_GROUP, group.flow),
+            part=str(group.recipe),
+            run=(RunKind.JOB_GROUP, group.id),
+            end=group.end,
+            earliest=earliest,
+            latest=latest,
+            known_at=known_at,
+            due_at=due_at,
+            is_only_possible=due_at > group.deleted_at,
+        )
+        failures = [
+            callback
+            for callback in self._callbacks
+            if callback.job_group == group.id
+            and callback.status is End.FAILED
+            and callback.at < due_at
+        ]
+        return [truth, *(self._called_back(truth, group, callback) for callback in failures)]
+
+    def _called_back(self, truth: TrueEnd, group: JobGroup, callback: Callback) -> TrueEnd:
+        """Return the failure that only a callback reports, until the workspace reports an end."""
+        known_at = max(callback.at, group.shown_from)
+        # A callback that comes as late as the end itself may be overtaken by it.
+        is_early = due(known_at, REPORT_SECONDS, self._blind) < truth.known_at
+        return TrueEnd(
+            subject=truth.subject,
+            part=truth.part,
+            run=truth.run,
+            end=End.FAILED,
+            earliest=min(truth.earliest, last_unfinished_read(callback.at, self._blind)),
+            latest=max(truth.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+            known_at=callback.at,
+            due_at=due(known_at, REPORT_SECONDS, self._blind),
+            until=truth.due_at,
+            must_until=truth.known_at,
+            is_only_possible=not is_early,
+        )
+
+    def span_of_group(self, group: JobGroup) -> tuple[float, float]:
+        """Return where the end of a job group sorts, by what the workspace shows of it."""
+        if group.times is Times.NONE:
+            first_shown = group.end_shown_from
+            return (
+                min(group.ended, last_unfinished_read(first_shown, self._blind)),
+                due(first_shown, group_allowance(group), self._blind),
+            )
+        at = self._stamped(group.ended)
+        return at, at
+
+    def _stamped(self, at: float) -> float:
+        if Ingredient.WHOLE_SECONDS in self._world.ingredients:
+            return float(math.floor(at))
+        return at
+
+    # --- flow runs ---
+
+    def _of_flow_run(self, run: FlowRun) -> list[TrueEnd]:
+        groups = [self._groups[group] for group in run.job_groups]
+        spans = [self.span_of_group(group) for group in groups]
+        subject = Subject(RunKind.FLOW_RUN, run.flow)
+        allowance = max(group_allowance(group) for group in groups)
+        whole = TrueEnd(
+            subject=subject,
+            run=(RunKind.FLOW_RUN, run.id),
+            end=run.end,
+            earliest=max(earliest for earliest, _ in spans),
+            latest=max(latest for _, latest in spans),
+            known_at=run.end_shown_from,
+            due_at=due(run.end_shown_from, allowance, self._blind),
+        )
+        parts = [
+            TrueEnd(
+                subject=subject,
+                run=(RunKind.FLOW_RUN, run.id),
+                end=End.FAILED,
+                earliest=earliest,
+                latest=max(latest, whole.latest),
+                known_at=group.end_shown_from,
+                due_at=NEVER,
+                is_only_possible=True,
+            )
+            for group, (earliest, latest) in zip(groups, spans, strict=True)
+            if group.end is End.FAILED
+        ]
+        if run.plan_run is None:
+            return [whole, *parts]
+        return self._inside_plan_run(self._plan_runs[run.plan_run], run, [whole, *parts])
+
+    def _inside_plan_run(
+        self, plan_run: PlanRun, run: FlowRun, ends: list[TrueEnd]
+    ) -> list[TrueEnd]:
+        """Return what the ends of a flow run count for while it is part of a plan run."""
+        plan, flow = Subject(RunKind.PLAN_RUN, plan_run.plan), ends[0].subject
+        counted: list[TrueEnd] = []
+        for end in ends:
+            possible = replace(end, is_only_possible=True, due_at=NEVER)
+            if end.end is not End.FAILED:
+                # Whether it clears what failed outside of the plan is left open.
+                counted.append(possible)
+                continue
+            counted.append(replace(possible, subject=plan, run=(RunKind.PLAN_RUN, plan_run.id)))
+            if plan_run.children_named_from[run.id] > run.created:
+                counted.append(replace(possible, cleared_by=frozenset({flow, plan})))
+        return counted
+
+    # --- plan runs ---
+
+    def _of_plan_run(self, run: PlanRun) -> TrueEnd:
+        failed = {
+            Subject(RunKind.FLOW_RUN, child.flow)
+            for child in self._world.flow_runs
+            if child.plan_run == run.id and child.end is End.FAILED
+        }
+        at = self._stamped(run.ended)
+        allowance = max(
+            [REPORT_SECONDS]
+            + [
+                group_allowance(group)
+                for group in self._world.job_groups
+                if group.plan_run == run.id
+            ]
+        )
+        if run.end_shown_from - run.ended > BEHIND_OVERLAP_SECONDS:
+            allowance = max(allowance, RECONCILE_SECONDS)
+        return TrueEnd(
+            subject=Subject(RunKind.PLAN_RUN, run.plan),
+            run=(RunKind.PLAN_RUN, run.id),
+            end=run.end,
+            earliest=at,
+            latest=at,
+            known_at=run.end_shown_from,
+            due_at=due(run.end_shown_from, allowance, self._blind),
+            carriers=frozenset(failed),
+        )
+
+
+def group_allowance(group: JobGroup) -> float:
+    """Return how long the end of a job group may take to be reported."""
+    if group.shown_from - group.ended >= 0:
+        is_behind = group.shown_from - group.ended > BEHIND_OVERLAP_SECONDS
+        return RELIST_SECONDS if is_behind else REPORT_SECONDS
+    is_behind = group.end_shown_from - group.ended > BEHIND_OVERLAP_SECONDS
+    return RECONCILE_SECONDS if is_behind else REPORT_SECONDS

@@ -100,6 +100,7 @@ EXCEPTIONS = {
     ("sandbox", "fault"): "what the sandbox injects",
     ("sandbox", "faults"): "what the sandbox injects",
     ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
+    ("alerting", "seen"): "the mark `over_when_seen` of an alert",
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
 }
 

@@ -54,6 +54,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     facts: dict[str, str | float | None] = {}  # the fields that templates may name
     preexisting: bool = False  # true before the rule was first evaluated
     is_flapping: bool = False
+    over_when_seen: bool = False  # it had ended before it was observed; fired and resolved at once
     muted_by: tuple[str, ...] = ()  # "silence:ID", "mute", "inhibited:FINGERPRINT"
     is_notified: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
     notified_at: datetime | None = None  # ours; of the last of fired, flapping, reminded

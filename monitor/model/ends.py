@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TypeVar
 
 from msgspec import Struct
 
 from monitor.model.runs import RunState, Status
+
+E = TypeVar("E", bound="RunEnd")
 
 
 class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -19,7 +22,8 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     A reported or derived end has one instant. A bounded one lies between ``earliest``, the last
     read that showed the run unfinished, and ``latest``, the first that showed its end.
-    ``may_improve``: a later read may still bring a better time.
+    ``may_improve``: a later read may still bring a better time. ``began_at`` is the start, or the
+    creation where no start is known.
     """
 
     run_id: str
@@ -27,6 +31,8 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     earliest: datetime
     latest: datetime
     may_improve: bool = False
+    began_at: datetime | None = None
+    duration_seconds: float | None = None
 
     @property
     def at(self) -> datetime:
@@ -41,7 +47,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     @property
     def order(self) -> tuple[datetime, bool, str]:
         """Return the sort key; of equal instants a failure is the later end."""
-        return self.at, self.status is Status.FAILED, self.run_id
+        return self.at, self.status is not Status.SUCCEEDED, self.run_id
 
 
 def run_end(run: RunState) -> RunEnd | None:
@@ -52,34 +58,42 @@ def run_end(run: RunState) -> RunEnd | None:
     earliest = latest
     if run.finished_at is None:
         earliest = min(run.unfinished_at or run.started_at or run.created_at or latest, latest)
+    is_reported = run.finished_at is not None and "finished_at" not in run.approximate
     return RunEnd(
         run_id=run.key.id,
         status=run.status,
         earliest=earliest,
         latest=latest,
-        may_improve=not run.detailed,
+        may_improve=not (is_reported or run.detailed),
+        began_at=run.started_at or run.created_at,
+        duration_seconds=run.duration_seconds,
     )
 
 
-def with_end(ends: Iterable[RunEnd], end: RunEnd) -> tuple[RunEnd, ...]:
+def without_run(ends: Iterable[E], run_id: str) -> tuple[E, ...]:
+    """Return the ends of the other runs."""
+    return tuple(end for end in ends if end.run_id != run_id)
+
+
+def with_end(ends: Iterable[E], end: E) -> tuple[E, ...]:
     """Return the ends in order, with this one instead of what was known of the same run."""
-    others = (known for known in ends if known.run_id != end.run_id)
-    return tuple(sorted((*others, end), key=lambda known: known.order))
+    return tuple(sorted((*without_run(ends, end.run_id), end), key=lambda known: known.order))
 
 
-def newest_success(ends: Iterable[RunEnd]) -> RunEnd | None:
+def newest_success(ends: Iterable[E]) -> E | None:
     """Return the success that sorts last, None where there is none."""
     successes = (end for end in ends if end.status is Status.SUCCEEDED)
     return max(successes, key=lambda end: end.order, default=None)
 
 
-def open_failures(ends: Iterable[RunEnd]) -> tuple[RunEnd, ...]:
-    """Return the failures behind the newest success, oldest first. Other ends clear nothing."""
+def open_failures(ends: Iterable[E], *, bad: Status = Status.FAILED) -> tuple[E, ...]:
+    """Return the failures behind the newest success, oldest first. Other ends clear nothing.
+
+    ``bad`` is the status that counts as a failure.
+    """
     known = tuple(ends)
     success = newest_success(known)
     failures = (
-        end
-        for end in known
-        if end.status is Status.FAILED and (success is None or end.order > success.order)
+        end for end in known if end.status is bad and (success is None or end.order > success.order)
     )
     return tuple(sorted(failures, key=lambda end: end.order))

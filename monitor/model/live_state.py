@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.model.ends import RunEnd
 from monitor.model.inventory import Inventory
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
 from monitor.model.triggers import ScheduleTrigger
@@ -34,7 +35,8 @@ class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
 class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What the newest ended runs of one pipeline, or of one recipe of it, were like.
 
-    For job groups there is one for each recipe; a pipeline shows the worst.
+    For job groups there is one for each recipe; a pipeline shows the worst. What is said of the
+    last end and of the failures follows from ``ends`` and from nothing else.
     """
 
     workspace: str
@@ -47,9 +49,11 @@ class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     last_status: Status | None = None  # of the run that ended last
     last_duration_seconds: float | None = None
     last_run_id: str | None = None
+    last_run_started_at: datetime | None = None  # of the run that ended last
     consecutive_failures: int = 0
-    # Ends of the newest of those failures, oldest first: what a late success is compared with.
-    failed_at: tuple[datetime, ...] = ()
+    failed_at: tuple[datetime, ...] = ()  # ends of the newest of those failures, oldest first
+    ends: tuple[RunEnd, ...] = ()  # the newest ones in their order, and the newest success
+    older_failures: int = 0  # of ``consecutive_failures``, those that are not in ``ends``
 
 
 class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):

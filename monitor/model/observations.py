@@ -26,13 +26,16 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     Instants are the workspace's except ``observed_at``, which is ours. An observation with
     ``jobs`` comes from the job records; ``is_detail_final`` says that no job record will ever
     add to it, either because they were read after the end or because the workspace does not
-    offer them.
+    offer them. ``may_have_ended``: the status was derived from the parts of a run, which show that
+    it has begun and not that it is still going on. ``finished_by`` None: the time of the end was
+    reported, or derived where it is approximate or comes with ``jobs``.
     """
 
     key: RunKey
     source: Source
     observed_at: datetime
     native_status: str | None = None
+    may_have_ended: bool = False
     is_gone: bool = False  # no such run in two reconciliations
     created_at: datetime | None = None
     started_at: datetime | None = None

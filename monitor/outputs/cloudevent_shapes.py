@@ -85,6 +85,7 @@ class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     facts: dict[str, str | float | None]
     muted_by: tuple[str, ...]
     preexisting: bool
+    over_when_seen: bool
     is_flapping: bool
     number: int
 

@@ -162,6 +162,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
             facts=alert.facts,
             muted_by=alert.muted_by,
             preexisting=alert.preexisting,
+            over_when_seen=alert.over_when_seen,
             is_flapping=alert.is_flapping,
             number=event.number,
         ),

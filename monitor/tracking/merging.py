@@ -6,12 +6,14 @@ status is not merged here; `transitions` decides it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
 from monitor.model.observations import Observation
 from monitor.model.runs import (
+    EndBasis,
+    FailedPart,
     JobDetails,
     Parents,
     Pipeline,
@@ -26,7 +28,11 @@ from monitor.model.runs import (
 # Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
 
+_BEST_BASIS_FIRST = tuple(EndBasis)
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 Instant = tuple[datetime | None, bool]  # the instant, and whether it is approximate
+Finish = tuple[datetime | None, EndBasis | None]  # both None where no end is known
 
 
 def merge(known: RunState | None, observation: Observation) -> RunState:
@@ -38,20 +44,21 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
             confirmed_at=observation.observed_at,
             confirmed_by=observation.source,
         )
-    started, finished = _started(known, observation), _finished(known, observation)
-    approximate = (
-        name
-        for name, (_, is_approximate) in (("started_at", started), ("finished_at", finished))
-        if is_approximate
+    started = _started(known, observation)
+    finished_at, finished_by = _better_finish(_finish_of(known), _observed_finish(observation))
+    is_near = (
+        ("started_at", started[1]),
+        ("finished_at", finished_by not in (None, EndBasis.REPORTED)),
     )
     is_newer = observation.observed_at >= known.confirmed_at
     return msgspec.structs.replace(
         known,
         created_at=_earliest(known.created_at, observation.created_at),
         started_at=started[0],
-        finished_at=finished[0],
+        finished_at=finished_at,
+        finished_by=finished_by,
         updated_at=_latest(known.updated_at, observation.updated_at),
-        approximate=tuple(approximate),
+        approximate=tuple(name for name, is_approximate in is_near if is_approximate),
         pipeline=_pipeline(known.pipeline, observation.pipeline),
         recipe=known.recipe or observation.recipe,
         parents=_parents(known.parents, observation.parents),
@@ -60,6 +67,7 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
         owner=known.owner or observation.owner,
         error=_error(known, observation),
         url=known.url or observation.url,
+        failed_part=_first_failed(known.failed_part, observation.failed_part),
         jobs=_jobs(known, observation),
         is_called_back=known.is_called_back or observation.source is Source.CALLBACK,
         confirmed_at=observation.observed_at if is_newer else known.confirmed_at,
@@ -74,12 +82,42 @@ def _started(known: RunState, observation: Observation) -> Instant:
     )
 
 
-def _finished(known: RunState, observation: Observation) -> Instant:
-    observed: Instant = (observation.finished_at, "finished_at" in observation.approximate)
-    if observed[0] is None and _shows_the_end(observation):
+def _finish_of(run: RunState) -> Finish:
+    if run.finished_at is None or run.finished_by is not None:
+        return run.finished_at, run.finished_by
+    # Stored before bases were kept.
+    is_near = "finished_at" in run.approximate
+    return run.finished_at, EndBasis.DERIVED if is_near else EndBasis.REPORTED
+
+
+def _observed_finish(observation: Observation) -> Finish:
+    if observation.finished_at is not None:
+        return observation.finished_at, observation.finished_by or _basis(observation)
+    if observation.updated_at is not None and _shows_the_end(observation):
         # The last write of an ended run is the nearest stamp to its end that is reported.
-        observed = (observation.updated_at, observation.updated_at is not None)
-    return _better((known.finished_at, "finished_at" in known.approximate), observed)
+        return observation.updated_at, EndBasis.LAST_WRITE
+    return None, None
+
+
+def _basis(observation: Observation) -> EndBasis:
+    is_near = "finished_at" in observation.approximate
+    is_derived = is_near or observation.jobs is not None
+    return EndBasis.DERIVED if is_derived else EndBasis.REPORTED
+
+
+def _better_finish(first: Finish, other: Finish) -> Finish:
+    """Choose the better basis; of equal ones the earlier instant.
+
+    The earlier, because an edit after the end moves the last write and never moves it back.
+    """
+    return min(first, other, key=_finish_order)
+
+
+def _finish_order(finish: Finish) -> tuple[int, datetime]:
+    at, basis = finish
+    if at is None or basis is None:
+        return len(_BEST_BASIS_FIRST), _NEVER
+    return _BEST_BASIS_FIRST.index(basis), at
 
 
 def _shows_the_end(observation: Observation) -> bool:
@@ -88,10 +126,7 @@ def _shows_the_end(observation: Observation) -> bool:
 
 
 def _better(first: Instant, other: Instant) -> Instant:
-    """Choose between two: a reported instant before an approximate one, then the earlier.
-
-    The earlier, because an edit after the end moves the last write and never moves it back.
-    """
+    """Choose between two: a reported instant before an approximate one, then the earlier."""
     if first[0] is None or other[0] is None:
         return other if first[0] is None else first
     if first[1] != other[1]:
@@ -119,6 +154,20 @@ def _parents(known: Parents, observed: Parents) -> Parents:
     return Parents(
         flow_run=known.flow_run or observed.flow_run, plan_run=known.plan_run or observed.plan_run
     )
+
+
+def _first_failed(known: FailedPart | None, observed: FailedPart | None) -> FailedPart | None:
+    """Choose the part that failed first; of one part, what shows more of it."""
+    if known is None or observed is None:
+        return known or observed
+    if known.key == observed.key:
+        return FailedPart(
+            key=known.key,
+            name=known.name or observed.name,
+            error=known.error or observed.error,
+            failed_at=_earliest(known.failed_at, observed.failed_at),
+        )
+    return min(known, observed, key=lambda part: (part.failed_at or _NEVER, part.key))
 
 
 def _error(known: RunState, observation: Observation) -> str | None:

@@ -290,12 +290,17 @@ class Observer:
                     forgotten_before=observation.observed_at
                     - timedelta(seconds=self._settings.forget_seconds)
                     + _HORIZON_MARGIN,
+                    clock_skew_seconds=self._clock_skew_seconds(observation.key.workspace),
                 ),
             )
             if transition.state is not None:
                 states[observation.key] = transition.state
             transitions.append(transition)
         return _Advanced(states=states, transitions=transitions)
+
+    def _clock_skew_seconds(self, workspace: str) -> float:
+        status = self._live_state.workspaces.get(workspace)
+        return (status.clock_skew_seconds if status is not None else None) or 0.0
 
     def _change(
         self,

@@ -8,13 +8,14 @@ from datetime import datetime
 import msgspec
 
 from monitor.bus.contract import EventBus, StateEntry, decode_entries
+from monitor.model.ends import run_end
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.tracking.kept_ends import with_end_of_run, without_end_of_run
 from monitor.tracking.live_state import HealthId, LiveState
 
 HEALTH = "pipeline_health"  # topic of its state entries
 
-_FAILURES_KEPT = 50
 _DECODER = msgspec.json.Decoder(PipelineHealth)
 
 
@@ -115,12 +116,26 @@ class PipelineHealthTracker:
         for run in runs:
             if run.pipeline is None or run == before.get(run.key):
                 continue
-            identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)
-            known = changed.get(identity) or self._live_state.pipeline_health.get(identity)
-            after = fold(known, run, before.get(run.key))
+            former = before.get(run.key)
+            if former is not None and is_known_end(former, run) and not _is_counted(former, run):
+                # Its recipe has become known: the end leaves what was kept of no recipe.
+                elsewhere = self._health(changed, former)
+                if elsewhere is not None:
+                    left = without_end_of_run(elsewhere, run.key.id)
+                    changed[_identity(left)] = left
+            known = self._health(changed, run)
+            after = fold(known, run, former)
             if after is not None and after != known:
-                changed[identity] = after
+                changed[_identity(after)] = after
         return changed
+
+    def _health(
+        self, changed: Mapping[HealthId, PipelineHealth], run: RunState
+    ) -> PipelineHealth | None:
+        if run.pipeline is None:
+            return None
+        identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)
+        return changed.get(identity) or self._live_state.pipeline_health.get(identity)
 
 
 def fold(
@@ -128,8 +143,8 @@ def fold(
 ) -> PipelineHealth | None:
     """Return the health after one run became what it is now; None where nothing is known yet.
 
-    ``before`` is the same run as it was known until now. A run that ended before the one that
-    ended last changes only what it can: a late success or failure still counts.
+    ``before`` is the same run as it was known until now. An end that only a callback reported
+    changes nothing.
     """
     if run.pipeline is None or (known is None and _is_counted(before, run)):
         return known  # of what was forgotten a late detail brings nothing back
@@ -144,9 +159,13 @@ def fold(
     if begun_at is not None and run.status is not Status.PENDING:
         newest = max(begun_at, health.last_started_at or begun_at)
         health = msgspec.structs.replace(health, last_started_at=newest)
-    if not run.status.is_terminal:
+    end = run_end(run)
+    if end is None or run.unconfirmed_end is not None:
         return health
-    return _after_an_end(health, run, before if _is_counted(before, run) else None)
+    is_counted = _is_counted(before, run)
+    after = with_end_of_run(health, end, is_counted=is_counted)
+    is_last = after.last_run_id == run.key.id
+    return msgspec.structs.replace(after, pipeline=run.pipeline) if is_last else after
 
 
 def is_known_end(before: RunState | None, run: RunState) -> bool:
@@ -154,6 +173,7 @@ def is_known_end(before: RunState | None, run: RunState) -> bool:
     return (
         before is not None
         and before.status.is_terminal
+        and before.unconfirmed_end is None
         and before.pipeline is not None
         and run.pipeline is not None
         and before.pipeline.id == run.pipeline.id
@@ -165,61 +185,6 @@ def _is_counted(before: RunState | None, run: RunState) -> bool:
     if before is None or not is_known_end(before, run):
         return False
     return _recipe_id(before) == _recipe_id(run)
-
-
-def _after_an_end(
-    health: PipelineHealth, run: RunState, counted: RunState | None
-) -> PipelineHealth:
-    """``counted`` is the same end as it was observed before, None where it is new."""
-    ended_at = _ended_at(run)
-    is_newest = health.last_finished_at is None or ended_at >= health.last_finished_at
-    is_refined = counted is not None and health.last_run_id == run.key.id
-    if run.status is Status.SUCCEEDED:
-        health = _with_success(health, ended_at, is_refined=is_refined)
-    elif run.status is Status.FAILED:
-        health = _with_failure(health, ended_at, _ended_at(counted) if counted else None)
-    if not is_newest and not is_refined:
-        return health
-    return msgspec.structs.replace(
-        health,
-        pipeline=run.pipeline,
-        last_finished_at=ended_at,
-        last_status=run.status,
-        last_duration_seconds=run.duration_seconds,
-        last_run_id=run.key.id,
-    )
-
-
-def _ended_at(run: RunState) -> datetime:
-    return run.finished_at or run.updated_at or run.confirmed_at
-
-
-def _with_success(
-    health: PipelineHealth, ended_at: datetime, *, is_refined: bool
-) -> PipelineHealth:
-    last = health.last_success_at
-    if last is not None and ended_at <= last and not is_refined:
-        return health
-    later = tuple(at for at in health.failed_at if at > ended_at)
-    return msgspec.structs.replace(
-        health, last_success_at=ended_at, consecutive_failures=len(later), failed_at=later
-    )
-
-
-def _with_failure(
-    health: PipelineHealth, ended_at: datetime, counted_at: datetime | None
-) -> PipelineHealth:
-    failures, ends = health.consecutive_failures, list(health.failed_at)
-    if counted_at is not None:
-        if counted_at not in ends:
-            return health
-        ends.remove(counted_at)
-        failures -= 1
-    if health.last_success_at is None or ended_at > health.last_success_at:
-        ends.append(ended_at)
-        failures += 1
-    kept = tuple(sorted(ends)[-_FAILURES_KEPT:])
-    return msgspec.structs.replace(health, consecutive_failures=failures, failed_at=kept)
 
 
 def _moved_since(health: PipelineHealth, instant: datetime) -> bool:

@@ -9,8 +9,8 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
 4. A run first observed at its end is *historical* if that end lies before the boundary: it becomes
    state and emits no event. Where only the job records can decide, they are needed.
 5. The first end stands. Another end reported later is remembered as a contradiction, once.
-6. A time that was not reported stays None. The end of a job group is approximated by its last
-   write, and marked so, until its job records are read.
+6. A time that was not reported stays None. An end that the run itself does not report is derived
+   from its parts, else approximated by its last write, and marked so.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.model.ends import run_end
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKind, RunState, Source, Status, status_of
+from monitor.model.runs import EndBasis, RunKind, RunState, Source, Status, status_of
+from monitor.tracking.end_bounds import with_bounds
 from monitor.tracking.merging import merge
 
 _PATH = (Status.PENDING, Status.RUNNING)
 # What moves while a run is active without anything having happened; never worth a commit.
-_VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs")
+_VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs", "unfinished_at")
+# What may become known of a run after its end, besides its job records.
+_DETAILS = ("error", "failed_part", "finished_at", "finished_by", "implausible")
 
 
 class Boundary(Struct, frozen=True, kw_only=True):
@@ -35,10 +39,12 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
     horizon behind which a finished run may have been published and forgotten.
+    ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours.
     """
 
     followed_since: datetime | None = None
     forgotten_before: datetime | None = None
+    clock_skew_seconds: float = 0.0
 
     @property
     def instant(self) -> datetime | None:
@@ -65,7 +71,13 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
             ObservationOutcome.UNCHANGED if observation.is_gone else ObservationOutcome.UNCONFIRMED
         )
         return RunTransition(outcome=outcome, state=None)
-    state = _with_status(known, merge(known, observation), observation)
+    state = with_bounds(
+        known,
+        _with_status(known, merge(known, observation), observation),
+        observation,
+        clock_skew_seconds=boundary.clock_skew_seconds,
+    )
+    state = _with_unsent_details(known, state)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)
         if is_old is None:
@@ -76,6 +88,8 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
 
 def _transition(known: RunState | None, state: RunState, observation: Observation) -> RunTransition:
     events = () if state.historical else _events(known, state, observation)
+    if any(event.type is EventType.RUN_DETAILED for event in events):
+        state = msgspec.structs.replace(state, has_unsent_details=False)
     if known is not None and state.contradiction != known.contradiction:
         outcome = ObservationOutcome.CONTRADICTED
     elif events:
@@ -146,7 +160,7 @@ def _is_historical(state: RunState, observation: Observation, boundary: Boundary
     limit = boundary.instant
     if limit is None:
         return False
-    if state.finished_at is not None and "finished_at" not in state.approximate:
+    if state.finished_at is not None and state.finished_by is not EndBasis.LAST_WRITE:
         return state.finished_at < limit
     # The end lies between the creation and the last write.
     if state.updated_at is not None and state.updated_at < limit:
@@ -174,8 +188,7 @@ def _events(
         _event(state, STATUS_EVENTS[step], step, before=before, observation=observation)
         for step in steps
     ]
-    was_detailed = known is not None and known.detailed
-    if state.detailed and not was_detailed and state.jobs is not None:
+    if _brings_details(known, state):
         events.append(
             _event(
                 state,
@@ -186,6 +199,27 @@ def _events(
             )
         )
     return tuple(events)
+
+
+def _brings_details(known: RunState | None, state: RunState) -> bool:
+    """True where the last read of an ended run shows what no event of it has carried."""
+    if not state.detailed or (known is not None and known.detailed):
+        return False
+    return state.jobs is not None or state.has_unsent_details
+
+
+def _with_unsent_details(known: RunState | None, state: RunState) -> RunState:
+    if known is None or not known.status.is_terminal or state.has_unsent_details:
+        return state  # the event of its end carries all that is known
+    is_more = any(getattr(known, name) != getattr(state, name) for name in _DETAILS)
+    return msgspec.structs.replace(
+        state, has_unsent_details=is_more or _order(known) != _order(state)
+    )
+
+
+def _order(run: RunState) -> tuple[datetime, bool, str] | None:
+    end = run_end(run)
+    return None if end is None else end.order
 
 
 def _steps(before: Status | None, after: Status) -> tuple[Status, ...]:
@@ -231,7 +265,11 @@ def _as_of(state: RunState, status: Status) -> tuple[RunState, datetime | None]:
         approximate=tuple(
             name for name in state.approximate if is_running and name == "started_at"
         ),
+        finished_by=None,
+        unfinished_at=None,
+        end_seen_at=None,
         error=None,
+        failed_part=None,
         jobs=None,
         detailed=False,
         ended_by=None,

@@ -152,7 +152,8 @@ def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     )
 
 
-def _rank(health: PipelineHealth) -> tuple[int, int]:
-    """Return a sort key: the worst health first."""
+def _rank(health: PipelineHealth) -> tuple[int, int, float]:
+    """Return a sort key: the worst health first, of equal ones that which ended last."""
     rank = _WORST_FIRST.get(health.last_status, 4) if health.last_status else 4
-    return rank, -health.consecutive_failures
+    finished = health.last_finished_at
+    return rank, -health.consecutive_failures, 0.0 if finished is None else -finished.timestamp()

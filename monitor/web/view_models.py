@@ -133,6 +133,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     muted_by: tuple[str, ...]
     flapping: bool
     preexisting: bool
+    over_when_seen: bool
     evidence: tuple[str, ...]  # ids of events, the newest ones
     evidence_count: int
 
@@ -175,6 +176,7 @@ def alert_view(alert: Alert) -> AlertView:
         muted_by=alert.muted_by,
         flapping=alert.is_flapping,
         preexisting=alert.preexisting,
+        over_when_seen=alert.over_when_seen,
         evidence=alert.evidence,
         evidence_count=alert.evidence_count,
     )

@@ -35,7 +35,8 @@ _ROUNDING = 1e-9
 _RESERVED = {
     Priority.CHANGES: 0.0,
     Priority.ENDS: 0.05,
-    Priority.FAILED_DETAILS: 0.1,
+    Priority.LINKS: 0.1,
+    Priority.FAILED_DETAILS: 0.15,
     Priority.DETAILS: 0.2,
     Priority.RECONCILIATION: 0.3,
     Priority.NAMES: 0.4,

@@ -10,8 +10,9 @@ class Priority(IntEnum):
 
     CHANGES = 0  # the list of changes: everything else follows from it
     ENDS = 1  # how flow runs and plan runs ended
-    FAILED_DETAILS = 2  # the job records of failures
-    DETAILS = 3  # other job records
-    RECONCILIATION = 4  # what is active, and what may have been missed
-    NAMES = 5  # names of flows and plans
-    INVENTORY = 6  # schedules, webhook tasks, everything that can wait
+    LINKS = 2  # which runs a plan run has started
+    FAILED_DETAILS = 3  # the job records of failures
+    DETAILS = 4  # other job records
+    RECONCILIATION = 5  # what is active, and what may have been missed
+    NAMES = 6  # names of flows and plans
+    INVENTORY = 7  # schedules, webhook tasks, everything that can wait

@@ -12,10 +12,11 @@ from monitor.alerting.alerts.lifecycle import (
     end,
     firing,
     not_firing,
+    over_when_seen,
     pass_time,
 )
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 
@@ -121,7 +122,22 @@ class Story:
         assert isinstance(self.held, AlertInstance)
         return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
 
-    def _judge(self, result: EvaluationResult, *, is_event: bool = False) -> str:
+    def late(self, *, since: datetime, lasted: float) -> list[str]:
+        """Let a failure be seen that was over; return the words of what becomes of it."""
+        self.number += 1
+        late = OverWhenSeen(
+            since=since,
+            until=since + timedelta(seconds=lasted),
+            evidence=(f"event-{self.number}",),
+        )
+        fresh = alert(late.since, evidence=late.evidence)
+        moment = self._moment(as_of=self.now, is_event=True)
+        return [
+            self._took(outcome)
+            for outcome in over_when_seen(self.held, late, fresh, self.rule, moment)
+        ]
+
+    def _judge(self, result: Firing | Ok | Unknown, *, is_event: bool = False) -> str:
         if not isinstance(result, Firing):
             return self._took(not_firing(self.held, result, now=self.now))
         fresh = alert(result.since, evidence=result.evidence)

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 import msgspec
 
 from monitor.bus.contract import Change
-from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
+    FailedPart,
     Parents,
     Pipeline,
     PipelineKind,
@@ -79,6 +80,20 @@ class Family:
 
     async def plan_ends(self, status: Status = Status.FAILED) -> None:
         self.plan_run = await self._ends(self.plan_run, status)
+
+    async def reason_of_plan(self, error: str, *, part: str) -> None:
+        """Let it become known why the plan run failed."""
+        failed_part = FailedPart(key=self.flow_run.key, name=part, error=error)
+        self.plan_run = msgspec.structs.replace(
+            self.plan_run, error=error, failed_part=failed_part, detailed=True
+        )
+        event = self._run_of(self.plan_run)
+        event = msgspec.structs.replace(
+            event,
+            id=run_event_id(self.plan_run.key, EventType.RUN_DETAILED),
+            type=EventType.RUN_DETAILED,
+        )
+        await self._keep(Change(runs=(self.plan_run,), events=(event,)))
 
     async def link(self) -> None:
         """Let it become known that the flow run was a part of the plan run; no event says so."""

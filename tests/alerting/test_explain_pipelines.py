@@ -106,7 +106,7 @@ async def test_a_pipeline_names_an_alert_that_ended_while_pending(alerting: Aler
 async def test_a_pipeline_whose_failure_is_evidence_elsewhere_is_not_healthy(
     alerting: Alerting,
 ) -> None:
-    """A plan whose flow fired before the plan failed names the alert that has its failure."""
+    """A plan whose flow fired before the plan failed names the alert that it waits behind."""
     flow_run = failed(1, kind=RunKind.FLOW_RUN)
     plan = Pipeline(kind=PipelineKind.PLAN, id="52", name="close")
     linked = msgspec.structs.replace(flow_run, parents=Parents(plan_run="5"))
@@ -118,12 +118,13 @@ async def test_a_pipeline_whose_failure_is_evidence_elsewhere_is_not_healthy(
     explanation = await alerting.explainer.pipeline("acme", plan.kind, plan.id)
     assert explanation is not None
     assert (explanation.reason, [alert.kind for alert in explanation.alerts]) == (
-        StepOutcome.DEDUPLICATED,
-        [RunKind.FLOW_RUN],
+        StepOutcome.INHIBITED,
+        [RunKind.PLAN_RUN],
     )
-    assert "more evidence of it (2 in all)" in explanation.answer
+    assert "inhibited by alert" in explanation.answer
     success = state(2, Status.SUCCEEDED, kind=RunKind.FLOW_RUN, finished_at=END + HOUR)
     await alerting.happen(success)
+    await alerting.engine.evaluate()  # the plan still fails, so now its own alert fires
     last = await alerting.explainer.pipeline("acme", plan.kind, plan.id)
     assert last is not None
     assert (last.reason, last.alerts[0].fingerprint) == (

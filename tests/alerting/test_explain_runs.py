@@ -195,10 +195,10 @@ async def test_a_run_that_is_part_of_another_fires_as_that_one(alerting: Alertin
     assert (alert.kind, explanation.reason) == (RunKind.PLAN_RUN, StepOutcome.WAITING)
 
 
-async def test_a_parent_that_became_known_later_is_evidence_of_the_alert(
+async def test_a_parent_that_became_known_later_waits_behind_the_alert(
     alerting: Alerting,
 ) -> None:
-    """The flow run fired; its plan's failure is evidence of that alert, and both say so."""
+    """The flow run fired; its plan's alert waits behind that one, and both say so."""
     begun = END - timedelta(minutes=5)
     flow_run = failed(1, kind=RunKind.FLOW_RUN, created_at=begun)
     await alerting.happen(flow_run)
@@ -213,7 +213,7 @@ async def test_a_parent_that_became_known_later_is_evidence_of_the_alert(
     plan_run = failed(5, kind=RunKind.PLAN_RUN, created_at=begun - timedelta(seconds=5))
     await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
     await alerting.happen(plan_run)
-    for run, reason in ((linked, StepOutcome.WAITING), (plan_run, StepOutcome.DEDUPLICATED)):
+    for run, reason in ((linked, StepOutcome.WAITING), (plan_run, StepOutcome.INHIBITED)):
         explanation = await alerting.explain(run)
         assert (explanation.reason, len(explanation.alerts)) == (reason, 1), explanation.answer
 

@@ -174,11 +174,6 @@ BLOCKED = [
         StepOutcome.CONDITION_NOT_MET,
         "state evaluated at 2026-11-21",
     ),
-    (
-        finding(event_evaluation=evaluation(StepWord.POSTPONED, "for its plan")),
-        StepOutcome.PENDING,
-        "for its plan",
-    ),
 ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
+from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory
+from monitor.alerting.alerts.outcome import StepWord
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import NOON, SILENCED, Story
 
@@ -174,7 +175,9 @@ def test_what_is_over_is_shown_for_an_hour() -> None:
     story.passes(3_599)
     assert story.state is AlertState.RESOLVED
     story.passes(1)
-    assert story.held == FingerprintHistory(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
+    assert story.held == FingerprintHistory(
+        spans=(AlertSpan(starts_at=NOON, ends_at=NOON + timedelta(seconds=60)),), starts=(NOON,)
+    )
 
 
 def test_two_alerts_never_have_one_id() -> None:
@@ -230,3 +233,77 @@ def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
     assert pending.passes(1, as_of=NOON + timedelta(seconds=300)) == "fired"
     over.passes(3_600)
     assert isinstance(over.held, FingerprintHistory)
+
+
+def test_what_was_over_when_seen_fires_and_resolves_at_once() -> None:
+    """Both carry its own start and the mark; it lasts no longer, and it is no flapping."""
+    story = Story()
+    for hour in range(4):
+        since = NOON - timedelta(hours=10 - hour)
+        assert story.late(since=since, lasted=60) == ["fired", "resolved"]
+    fired, resolved = story.told.tellings[-2:]
+    assert fired.alert.over_when_seen
+    assert resolved.alert.over_when_seen
+    assert fired.alert.starts_at == NOON - timedelta(hours=7)
+    assert resolved.alert.ends_at == NOON - timedelta(hours=7) + timedelta(seconds=60)
+
+
+def test_what_was_over_inside_an_ended_alert_is_evidence_of_it() -> None:
+    """Nobody is notified of the same trouble twice, however long ago it ended."""
+    story = Story()
+    story.wrong()
+    story.right(after=600)
+    assert story.late(since=NOON + timedelta(seconds=60), lasted=60) == ["deduplicated"]
+    assert isinstance(story.held, AlertInstance)
+    assert story.held.alert.evidence == ("event-1", "event-2")
+    story.passes(3_601)
+    assert story.late(since=NOON + timedelta(seconds=90), lasted=60) == ["deduplicated"]
+    assert story.told.words == ["fired", "resolved"]
+
+
+def test_what_was_over_while_another_alert_is_open_is_evidence_of_that() -> None:
+    """The open alert keeps its start."""
+    story = Story()
+    story.wrong()
+    assert story.late(since=NOON - timedelta(hours=1), lasted=60) == ["deduplicated"]
+    assert story.told.words == ["fired"]
+    assert isinstance(story.held, AlertInstance)
+    assert story.held.alert.starts_at == NOON
+
+
+def test_what_was_over_sooner_than_the_rule_waits_notifies_nobody() -> None:
+    """It would have ended while it was pending."""
+    story = Story(for_seconds=300)
+    assert story.late(since=NOON - timedelta(hours=1), lasted=299) == [StepWord.TOO_SHORT]
+    assert story.late(since=NOON - timedelta(hours=1), lasted=300) == ["fired", "resolved"]
+
+
+def test_what_was_over_when_seen_is_silenced_as_well() -> None:
+    """A silence keeps it back for good: it is over."""
+    story = Story()
+    story.muted_by = SILENCED
+    story.late(since=NOON - timedelta(hours=1), lasted=60)
+    story.muted_by = ()
+    story.passes(60)
+    assert story.told.words == ["silenced"]
+
+
+def test_reopening_under_the_same_start_is_numbered() -> None:
+    """A better time shows that the failure is open after all: the same start, other ids."""
+    story = Story()
+    story.wrong()
+    story.right(after=60)
+    story.wrong(after=60, since=NOON)
+    story.right(after=60)
+    assert story.told.words == ["fired", "resolved", "fired", "resolved"]
+    assert [telling.number for telling in story.told.tellings] == [0, 0, 2, 2]
+    assert {telling.alert.starts_at for telling in story.told.tellings} == {NOON}
+
+
+def test_a_start_is_never_moved_behind_an_earlier_end() -> None:
+    """A failure inside the span of an ended alert begins at its own time, not at that end."""
+    story = Story()
+    story.wrong()
+    story.right(after=600)
+    story.wrong(since=NOON + timedelta(seconds=300))
+    assert story.told.tellings[-1].alert.starts_at == NOON + timedelta(seconds=300)

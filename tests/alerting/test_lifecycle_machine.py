@@ -40,6 +40,11 @@ class AnyStory(RuleBasedStateMachine):
     def nobody_knows(self, after: float) -> None:
         self.story.unclear(after=after)
 
+    @rule(before=_SECONDS, lasted=_SECONDS)
+    def was_over_when_seen(self, before: float, lasted: float) -> None:
+        since = self.story.now - timedelta(seconds=before + lasted)
+        self.story.late(since=since, lasted=lasted)
+
     @rule(seconds=_SECONDS)
     def time_passes(self, seconds: float) -> None:
         self.story.passes(seconds)

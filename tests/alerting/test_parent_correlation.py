@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertState
-from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status, Trigger
+from monitor.model.runs import RunKind, Status, Trigger
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
 from tests.alerting.related_runs import Family
 
@@ -30,12 +30,13 @@ async def show(family: Family, step: str) -> None:
 
 
 async def evidence(engine_scene: EngineScene) -> list[set[str]]:
-    """Return what each alert that fires is held up by."""
+    """Return the evidence of each alert that somebody was notified of and that still fires."""
     await engine_scene.round()
-    alerts = [
-        alert for alert in engine_scene.engine.snapshot().alerts if alert.state is AlertState.FIRING
+    return [
+        set(alert.evidence)
+        for alert in engine_scene.engine.snapshot().alerts
+        if alert.name == "run_failed" and alert.state is AlertState.FIRING and alert.is_notified
     ]
-    return [set(alert.evidence) for alert in alerts if alert.name == "run_failed"]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(_STEPS)), ids="-".join)
@@ -45,7 +46,7 @@ async def test_both_failures_are_one_alert(
     order: tuple[str, ...],
     is_heard_at_once: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """In any order, in two batches or in one: one `fired`, with both as evidence."""
+    """In any order, in two batches or in one: one `fired`; the other alert waits behind it."""
     async with engine_scene(tmp_path) as scene:
         family = Family(scene)
         for step in order:
@@ -53,10 +54,70 @@ async def test_both_failures_are_one_alert(
             if is_heard_at_once:
                 await scene.round()
 
-        assert await evidence(scene) == [
-            {"marketing:flow_run:f1:failed", "marketing:plan_run:p1:failed"}
-        ]
+        (first,) = await evidence(scene)
+        assert first <= {"marketing:flow_run:f1:failed", "marketing:plan_run:p1:failed"}
         assert await scene.words() == ["fired"]
+
+
+async def test_the_plan_fires_when_it_still_fails_after_its_part_recovered(tmp_path: Path) -> None:
+    """The flow's next success ends the flow's alert; then the plan's begins, at the plan's end."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        await family.child_ends()
+        await scene.round(60)
+        await family.plan_ends()
+        ended_at = scene.clock.now()
+        await family.link()
+        await scene.round()
+        assert await scene.words() == ["fired"]
+        alone = Family(scene, number=2)
+        await alone.child_ends(Status.SUCCEEDED)
+        await scene.round()
+
+        assert await scene.words() == ["fired", "resolved", "fired"]
+        (plan,) = [alert for alert in scene.engine.snapshot().alerts if alert.ends_at is None]
+        assert plan.labels["pipeline"] == "nightly"
+        assert plan.starts_at == ended_at
+
+
+async def test_the_success_of_the_plan_ends_the_alert_of_its_part(tmp_path: Path) -> None:
+    """The newest success of either ends it, also where the next flow run is not known as a part."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        await family.child_ends()
+        await scene.round()
+        await family.plan_ends()
+        await family.link()
+        await scene.round()
+        again = Family(scene, number=2)
+        await again.plan_ends(Status.SUCCEEDED)
+        await scene.round()
+
+        assert await scene.words() == ["fired", "resolved"]
+        assert await evidence(scene) == []
+
+
+async def test_a_failure_counts_for_its_plan_where_the_link_is_known_in_time(
+    tmp_path: Path,
+) -> None:
+    """It begins the plan's alert when the part fails; the flow has none, its success ends none."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        await family.link()
+        await family.child_ends(error="no such table")
+        failed_at = scene.clock.now()
+        await scene.round(60)
+        alone = Family(scene, number=2)
+        await alone.child_ends(Status.SUCCEEDED)
+        await family.plan_ends()
+        await scene.round()
+
+        assert await scene.words() == ["fired"]
+        (plan,) = [alert for alert in scene.engine.snapshot().alerts if alert.ends_at is None]
+        assert (plan.labels["pipeline"], plan.starts_at) == ("nightly", failed_at)
+        assert plan.facts["error"] == "no such table"
+        assert plan.facts["part"] == "orders"
 
 
 async def test_a_link_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
@@ -158,7 +219,7 @@ async def test_the_next_night_is_the_same_trouble(tmp_path: Path) -> None:
 async def test_a_failure_in_a_plan_that_has_an_alert_is_its_evidence(
     tmp_path: Path,
 ) -> None:
-    """The plan failed last night and runs again: what fails in it now is evidence, at once."""
+    """The plan failed last night and runs again: what fails in it now notifies nobody again."""
     async with engine_scene(tmp_path) as scene:
         await Family(scene).plan_ends()
         await scene.round(3_600)
@@ -169,13 +230,7 @@ async def test_a_failure_in_a_plan_that_has_an_alert_is_its_evidence(
         await tonight.child_ends()
         await scene.round()
 
-        assert await evidence(scene) == [
-            {
-                "marketing:plan_run:p1:failed",
-                "marketing:job_group:j-f2:failed",
-                "marketing:flow_run:f2:failed",
-            }
-        ]
+        assert await evidence(scene) == [{"marketing:plan_run:p1:failed"}]
         assert await scene.words() == ["fired"]
 
 
@@ -197,25 +252,19 @@ async def test_a_part_that_fails_after_its_plan_waits_as_well(tmp_path: Path) ->
         assert len(await evidence(scene)) == 1
 
 
-async def test_an_alert_takes_the_error_of_what_failed_inside(tmp_path: Path) -> None:
-    """The plan run reports none: the message of its flow run is shown instead, in any order."""
-    for order in (("plan", "child"), ("child", "plan")):
-        folder = tmp_path / order[0]
-        folder.mkdir()
-        async with engine_scene(folder) as scene:
-            family = Family(scene)
-            for step in order:
-                if step == "plan":
-                    await family.plan_ends()
-                else:
-                    await family.child_ends(error="no such table")
-                await scene.round()
-            await family.link()
-            await scene.round()
+async def test_a_reason_that_comes_later_is_added(tmp_path: Path) -> None:
+    """The plan run reports none at first: its alert shows it as soon as its part's is known."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        await family.plan_ends()
+        await scene.round()
+        await family.reason_of_plan("no such table", part="orders")
+        await scene.round()
 
-            (alert,) = scene.engine.snapshot().alerts
-            assert alert.facts["error"] == "no such table"
-            assert "no such table" in alert.annotations["description"]
+        (alert,) = scene.engine.snapshot().alerts
+        assert (alert.facts["error"], alert.facts["part"]) == ("no such table", "orders")
+        assert "no such table" in alert.annotations["description"]
+        assert await scene.words() == ["fired"]
 
 
 async def test_an_alert_of_a_part_goes_on_once_its_plan_is_known(tmp_path: Path) -> None:
@@ -236,7 +285,6 @@ async def test_an_alert_of_a_part_goes_on_once_its_plan_is_known(tmp_path: Path)
             {
                 "marketing:job_group:j-f1:failed",
                 "marketing:flow_run:f1:failed",
-                "marketing:plan_run:p1:failed",
             }
         ]
 
@@ -259,50 +307,6 @@ async def test_an_old_alert_of_a_flow_hides_no_plan(tmp_path: Path) -> None:
 
         assert (await scene.words()).count("fired") == 2
         assert {a.labels["pipeline_id"] for a in scene.engine.snapshot().alerts} == {"7", "70"}
-
-
-async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -> None:
-    """Thirty plans fail and say nothing; minutes later the link of any one still brings why."""
-    settings = AlertingSettings(parents_wait_seconds=0)
-    async with engine_scene(tmp_path, settings) as scene:
-        families = [Family(scene, number=number) for number in range(30)]
-        for number, family in enumerate(families):
-            plan = Pipeline(kind=PipelineKind.PLAN, id=str(1_000 + number))
-            family.plan_run = msgspec.structs.replace(family.plan_run, pipeline=plan)
-            await family.plan_ends()
-        for _ in range(61):
-            await scene.round()
-        alerts = [alert for alert in scene.engine.snapshot().alerts if alert.name == "run_failed"]
-        assert len(alerts) == 30
-        last = max(alerts, key=lambda alert: alert.fingerprint)
-        family = next(
-            other_family for other_family in families if last.run == other_family.plan_run.key
-        )
-        family.flow_run = msgspec.structs.replace(family.flow_run, error="no such table")
-        await family.link()
-        for _ in range(2):
-            await scene.round()
-
-        told = {a.fingerprint: a.facts["error"] for a in scene.engine.snapshot().alerts}
-        assert told[last.fingerprint] == "no such table"
-
-
-async def test_a_late_link_brings_the_error_to_a_rule_about_plans_only(tmp_path: Path) -> None:
-    """The flow matches no rule; its error is shown with the plan's failure all the same."""
-    rule = msgspec.structs.replace(
-        default_rule(RuleKind.RUN_FAILED), match=Match(pipeline=("nightly",))
-    )
-    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
-        family = Family(scene)
-        await family.child_ends(error="no such table")
-        await family.plan_ends()
-        await scene.round()
-        await family.link()
-        await scene.round()
-
-        (alert,) = scene.engine.snapshot().alerts
-        assert "no such table" in alert.annotations["description"]
-        assert await scene.words() == ["fired"]
 
 
 async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from monitor.alerting.alerts.instance import FingerprintHistory
+from monitor.alerting.alerts.instance import AlertSpan, FingerprintHistory
 from monitor.alerting.alerts.pending_step import (
     FIRST,
     MEMORY,
@@ -20,6 +20,11 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def ended(at: datetime) -> FingerprintHistory:
+    """Return what is left of an alert that ended then."""
+    return FingerprintHistory(spans=(AlertSpan(starts_at=at - timedelta(minutes=1), ends_at=at),))
 
 
 def named(name: str, kind: RuleKind) -> RuleSettings:
@@ -58,7 +63,7 @@ def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other alert may have the same one."""
     pending = PendingStep(empty_tables(), wall_now=NOW)
     for days in (29, 31):
-        pending.put(PAST, f"{days}", FingerprintHistory(last_end=NOW - timedelta(days=days)))
+        pending.put(PAST, f"{days}", ended(NOW - timedelta(days=days)))
 
     sweep(pending, now=NOW)
 
@@ -69,10 +74,7 @@ def test_of_too_much_the_oldest_goes() -> None:
     """Above the bound as many go as there are too many, whatever the order they came in."""
     tables = empty_tables()
     seconds = [number * 7 % 100_003 for number in range(100_003)]
-    tables[PAST] = {
-        f"{second}": FingerprintHistory(last_end=NOW - timedelta(seconds=second))
-        for second in seconds
-    }
+    tables[PAST] = {f"{second}": ended(NOW - timedelta(seconds=second)) for second in seconds}
     pending = PendingStep(tables, wall_now=NOW)
 
     sweep(pending, now=NOW)
@@ -94,7 +96,7 @@ def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
 
     at = Counted(2026, 11, 21, 9, tzinfo=UTC)
     tables = empty_tables()
-    tables[PAST] = {f"{number}": FingerprintHistory(last_end=at) for number in range(1_000)}
+    tables[PAST] = {f"{number}": ended(at) for number in range(1_000)}
 
     sweep(PendingStep(tables, wall_now=NOW), now=NOW)
 

@@ -26,6 +26,7 @@ HEALTH = PipelineHealth(
     run_kind=RunKind.FLOW_RUN,
     pipeline=FLOW,
     last_started_at=NOON,
+    last_run_started_at=NOON,
     last_finished_at=NOON + timedelta(seconds=60),
     last_success_at=NOON + timedelta(seconds=60),
     last_status=Status.SUCCEEDED,

@@ -7,10 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.model.observations import Observation
-from monitor.model.runs import JobCount, RunKind, Source, Status, Trigger, status_of
+from monitor.model.runs import EndBasis, JobCount, RunKind, Source, Status, Trigger, status_of
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.runs.run_observations import flow_run_begun, job_group_observation, job_summary
-from monitor.workspace.payloads import JobGroupRow, JobRow
+from monitor.polling.runs.run_observations import (
+    flow_run_begun,
+    job_group_observation,
+    job_summary,
+    plan_run_observation,
+)
+from monitor.workspace.payloads import JobGroupRow, JobRow, PlanRunRow
 from tests.polling.conftest import Scene
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -31,8 +36,8 @@ def observation(row: JobGroupRow) -> Observation:
     )
 
 
-def test_reported_times_are_exact() -> None:
-    """Start and end come from the first and the last job that report them."""
+def test_the_end_is_derived_from_the_jobs() -> None:
+    """Start and end come from the first and the last job; no job reports the end of the group."""
     summary = job_summary(
         [
             job(started_at=at(5), finished_at=at(9), created_at=at(1)),
@@ -41,7 +46,8 @@ def test_reported_times_are_exact() -> None:
         read_at=at(30),
     )
 
-    assert (summary.started_at, summary.finished_at, summary.approximate) == (at(5), at(20), ())
+    assert (summary.started_at, summary.finished_at) == (at(5), at(20))
+    assert (summary.finished_by, summary.approximate) == (EndBasis.DERIVED, ("finished_at",))
 
 
 def test_other_stamps_are_approximations() -> None:
@@ -50,13 +56,14 @@ def test_other_stamps_are_approximations() -> None:
 
     assert (summary.started_at, summary.finished_at) == (at(1), at(9))
     assert summary.approximate == ("started_at", "finished_at")
+    assert summary.finished_by is EndBasis.LAST_WRITE
 
 
-def test_one_job_without_its_end_makes_the_end_approximate() -> None:
-    """The end is exact only where every job reports its own."""
+def test_one_job_without_its_end_leaves_the_last_write() -> None:
+    """The end is derived only where every job reports its own."""
     summary = job_summary([job(finished_at=at(9)), job(updated_at=at(12))], read_at=None)
 
-    assert (summary.finished_at, summary.approximate) == (at(12), ("finished_at",))
+    assert (summary.finished_at, summary.finished_by) == (at(12), EndBasis.LAST_WRITE)
 
 
 def test_no_records_invent_nothing() -> None:
@@ -64,6 +71,7 @@ def test_no_records_invent_nothing() -> None:
     summary = job_summary([], read_at=None)
 
     assert (summary.started_at, summary.finished_at, summary.error) == (None, None, None)
+    assert summary.finished_by is None
     assert (summary.approximate, summary.jobs.counts, summary.jobs.percent_complete) == (
         (),
         (),
@@ -101,6 +109,17 @@ def test_jobs_are_counted_by_our_words_and_theirs() -> None:
         JobCount(job_type="wrangle", status="canceled", count=2),
     )
     assert not summary.are_over
+
+
+@pytest.mark.parametrize(("finished_at", "finished_by"), [(at(9), EndBasis.REPORTED), (None, None)])
+def test_a_plan_run_reports_its_own_end(
+    finished_at: datetime | None, finished_by: EndBasis | None
+) -> None:
+    """What the very run reports is exact; without it nothing stands in."""
+    row = PlanRunRow(id="7", native_status="Failed", finished_at=finished_at, updated_at=at(11))
+    end = plan_run_observation(row, workspace="w", source=Source.POLL, observed_at=START, plan=None)
+
+    assert (end.finished_at, end.finished_by, end.approximate) == (finished_at, finished_by, ())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.ends import newest_success, open_failures, run_end
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import (
     Pipeline,
@@ -19,8 +20,11 @@ from monitor.model.runs import (
     Source,
     Status,
 )
-from monitor.tracking.pipeline_health import fold
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.pipeline_health import PipelineHealthTracker, fold
 from tests.tracking.histories import START
+
+ENDS = (Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST)
 
 
 def ended(number: int, status: Status, *, minute: int) -> RunState:
@@ -139,3 +143,133 @@ def test_a_recipe_that_is_known_late_counts_its_failure() -> None:
 
     assert health is not None
     assert (health.recipe_id, health.consecutive_failures) == ("7", 1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(list(ENDS)), st.integers(0, 3), st.integers(0, 3)),
+        min_size=1,
+        max_size=7,
+    ),
+    st.data(),
+)
+def test_health_follows_the_order_of_ends_however_they_are_seen(
+    drawn: list[tuple[Status, int, int]], data: st.DataObject
+) -> None:
+    """Ends seen in any order, each first with a late time and then with the true one."""
+    firsts = [
+        ended(number, status, minute=minute + late)
+        for number, (status, minute, late) in enumerate(drawn)
+    ]
+    betters = [
+        ended(number, status, minute=minute) for number, (status, minute, _) in enumerate(drawn)
+    ]
+    health: PipelineHealth | None = None
+    seen: set[int] = set()
+    numbers = list(range(len(drawn)))
+    for number in data.draw(st.permutations(numbers * 2)):
+        run = betters[number] if number in seen else firsts[number]
+        health = fold(health, run, firsts[number] if number in seen else None)
+        seen.add(number)
+
+    ends = sorted((end for run in betters if (end := run_end(run))), key=lambda end: end.order)
+    assert health is not None
+    assert (health.last_run_id, health.last_status) == (ends[-1].run_id, ends[-1].status)
+    assert health.last_finished_at == ends[-1].at
+    assert health.consecutive_failures == len(open_failures(ends))
+    assert health.failed_at == tuple(end.at for end in open_failures(ends))
+    success = newest_success(ends)
+    assert health.last_success_at == (None if success is None else success.at)
+
+
+def test_two_ends_of_one_second_do_not_swap_when_details_arrive() -> None:
+    """A failure and a success of one second: the failure is last, whichever is refined last."""
+    failed, succeeded = ended(2, Status.FAILED, minute=3), ended(1, Status.SUCCEEDED, minute=3)
+    detailed = msgspec.structs.replace(succeeded, detailed=True, error="a warning")
+    health = fold(after(failed, succeeded), detailed, succeeded)
+
+    assert health is not None
+    assert (health.last_run_id, health.consecutive_failures) == ("2", 1)
+
+
+def test_the_last_run_is_found_again_when_it_turns_out_to_be_older() -> None:
+    """The end of the last run moves in front of another one: that one is the last then."""
+    late = ended(1, Status.FAILED, minute=9)
+    other = ended(2, Status.CANCELED, minute=5)
+    better = ended(1, Status.FAILED, minute=3)
+    health = fold(after(late, other), better, late)
+
+    assert health is not None
+    assert (health.last_run_id, health.last_status) == ("2", Status.CANCELED)
+    assert health.last_finished_at == START + timedelta(minutes=5)
+
+
+def test_a_success_that_turns_out_to_be_older_gives_its_failures_back() -> None:
+    """A failure between the true end of a success and the one first assumed still counts."""
+    success = ended(1, Status.SUCCEEDED, minute=9)
+    failed = ended(2, Status.FAILED, minute=5)
+    better = ended(1, Status.SUCCEEDED, minute=3)
+    health = fold(after(success, failed), better, success)
+
+    assert health is not None
+    assert health.consecutive_failures == 1
+    assert health.last_success_at == START + timedelta(minutes=3)
+    assert health.last_run_id == "2"
+
+
+def test_what_is_kept_of_a_weekend_of_failures_is_bounded_and_knows_the_last_success() -> None:
+    """The newest success is kept behind any number of later ends."""
+    success = ended(0, Status.SUCCEEDED, minute=0)
+    runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
+    health = after(success, *runs)
+
+    assert len(health.ends) <= 50
+    assert (health.last_success_at, health.consecutive_failures) == (START, 199)
+
+
+def test_a_late_success_behind_all_that_is_kept_clears_nothing() -> None:
+    """What is counted and no longer kept may lie behind it."""
+    runs = [ended(number, Status.FAILED, minute=number) for number in range(1, 200)]
+    health = after(*runs, ended(0, Status.SUCCEEDED, minute=0))
+
+    assert (health.last_success_at, health.consecutive_failures) == (START, 199)
+
+
+def test_health_that_was_stored_without_ends_is_kept_up() -> None:
+    """Results stored before ends were kept count until newer ones replace them."""
+    stored = PipelineHealth(
+        workspace="acme",
+        run_kind=RunKind.FLOW_RUN,
+        pipeline=Pipeline(kind=PipelineKind.FLOW, id="11"),
+        last_finished_at=START + timedelta(minutes=5),
+        last_status=Status.FAILED,
+        last_run_id="5",
+        last_success_at=START,
+        consecutive_failures=2,
+        failed_at=(START + timedelta(minutes=3), START + timedelta(minutes=5)),
+    )
+    canceled = fold(stored, ended(6, Status.CANCELED, minute=6), None)
+    assert canceled is not None
+    assert (canceled.last_run_id, canceled.consecutive_failures) == ("6", 2)
+    assert canceled.last_success_at == START
+    cleared = fold(canceled, ended(7, Status.SUCCEEDED, minute=7), None)
+    assert cleared is not None
+    assert cleared.consecutive_failures == 0
+
+
+def test_a_job_group_whose_recipe_is_known_late_counts_once() -> None:
+    """Its end leaves what was kept where no recipe was known."""
+    live_state = LiveState(["acme"])
+    tracker = PipelineHealthTracker(live_state)
+    without = msgspec.structs.replace(
+        ended(1, Status.FAILED, minute=3), key=RunKey("acme", RunKind.JOB_GROUP, "1")
+    )
+    tracker.learn([without], {})
+    with_recipe = msgspec.structs.replace(without, recipe=Recipe(id="7"))
+    tracker.learn([with_recipe], {without.key: without})
+
+    counted = {
+        health.recipe_id: health.consecutive_failures
+        for health in live_state.view.pipeline_health()
+    }
+    assert counted == {None: 0, "7": 1}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from itertools import permutations
 
 import msgspec
+import pytest
 
+from monitor.model.ends import run_end
 from monitor.model.events import EventType
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKey, RunKind, Source, Status
+from monitor.model.runs import (
+    EndBasis,
+    FailedPart,
+    JobDetails,
+    RunKey,
+    RunKind,
+    Source,
+    Status,
+)
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import START, World
 
@@ -21,6 +33,11 @@ def observation_of(
     """Return an observation of the run that shows ``word``."""
     observation = Observation(key=KEY, source=source, observed_at=START, native_status=word)
     return msgspec.structs.replace(observation, **details)
+
+
+def end_of(details: Mapping[str, object]) -> Observation:
+    """Return the observation that the run failed, with these details."""
+    return msgspec.structs.replace(observation_of("Failed"), **details)
 
 
 def types(world: World) -> list[EventType]:
@@ -46,7 +63,7 @@ def test_a_run_first_observed_finished_emits_its_whole_way() -> None:
 
 
 def test_job_records_replace_the_approximate_end() -> None:
-    """A reported end wins over the last write, and the mark goes away."""
+    """A reported end wins over the last write, the mark goes away, and consumers learn of it."""
     world = World()
     world.observe(
         observation_of("Complete", created_at=START, updated_at=START + timedelta(minutes=9))
@@ -56,8 +73,10 @@ def test_job_records_replace_the_approximate_end() -> None:
         observation_of("Complete", Source.DETAIL, finished_at=exact, is_detail_final=True)
     )
 
-    assert outcome is ObservationOutcome.ENRICHED
-    assert world.states[KEY].finished_at == exact
+    assert outcome is ObservationOutcome.CHANGED
+    assert types(world)[-1] is EventType.RUN_DETAILED
+    assert world.log[-1].run.finished_at == exact
+    assert world.states[KEY].finished_by is EndBasis.REPORTED
     assert world.states[KEY].approximate == ()
 
 
@@ -168,3 +187,186 @@ def test_a_heartbeat_alone_is_not_worth_a_commit() -> None:
     later = observation_of("InProgress", updated_at=START + timedelta(seconds=5))
     assert world.observe(later) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].updated_at == START + timedelta(seconds=5)
+
+
+LAST_WRITE, DERIVED, REPORTED = (
+    {"updated_at": START + timedelta(minutes=2)},
+    {
+        "finished_at": START + timedelta(minutes=4),
+        "finished_by": EndBasis.DERIVED,
+        "approximate": ("finished_at",),
+    },
+    {"finished_at": START + timedelta(minutes=6), "finished_by": EndBasis.REPORTED},
+)
+
+
+@pytest.mark.parametrize("order", list(permutations((LAST_WRITE, DERIVED, REPORTED))))
+def test_the_best_basis_of_an_end_wins_in_any_order(order: tuple[dict[str, object], ...]) -> None:
+    """A reported end before a derived one before the last write, however late it comes."""
+    world = World()
+    for details in order:
+        world.observe(end_of(details))
+
+    state = world.states[KEY]
+    assert (state.finished_at, state.finished_by) == (
+        REPORTED["finished_at"],
+        EndBasis.REPORTED,
+    )
+    assert state.approximate == ()
+
+
+def test_of_two_ends_of_one_basis_the_earlier_stands() -> None:
+    """An edit after the end moves the last write, and the end stays where it was first seen."""
+    world = World()
+    for minutes in (3, 2, 9):
+        world.observe(observation_of("Failed", updated_at=START + timedelta(minutes=minutes)))
+
+    state = world.states[KEY]
+    assert state.finished_at == START + timedelta(minutes=2)
+    assert state.finished_by is EndBasis.LAST_WRITE
+    assert state.approximate == ("finished_at",)
+
+
+def test_job_records_derive_the_end_of_their_group() -> None:
+    """What only the jobs show of the end of a job group is marked approximate."""
+    world = World()
+    end = START + timedelta(minutes=4)
+    world.observe(
+        observation_of("Failed", finished_at=end, jobs=JobDetails(), is_detail_final=True)
+    )
+
+    state = world.states[KEY]
+    assert (state.finished_by, state.approximate) == (EndBasis.DERIVED, ("finished_at",))
+
+
+def seen(minutes: int, word: str | None, **details: object) -> Observation:
+    """Return an observation that was made so many minutes after the start, by our clock."""
+    at = START + timedelta(minutes=minutes)
+    return msgspec.structs.replace(observation_of(word), observed_at=at, **details)
+
+
+def test_an_end_without_a_time_lies_between_two_reads() -> None:
+    """The last read before the end and the first after it bound it, in workspace time."""
+    world = World(boundary=Boundary(clock_skew_seconds=-30.0))
+    world.observe(seen(1, "InProgress"))
+    world.observe(seen(3, "InProgress"))
+    world.observe(seen(5, "Complete"))
+    world.observe(seen(7, "Complete"))
+
+    state = world.states[KEY]
+    assert state.unfinished_at == START + timedelta(minutes=3, seconds=-30)
+    assert state.end_seen_at == START + timedelta(minutes=5, seconds=-30)
+    assert (world.log[-1].run.unfinished_at, world.log[-1].run.end_seen_at) == (
+        state.unfinished_at,
+        state.end_seen_at,
+    )
+    end = run_end(state)
+    assert end is not None
+    assert (end.earliest, end.latest) == (state.unfinished_at, state.end_seen_at)
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        seen(3, "InProgress", source=Source.CALLBACK),
+        seen(3, "InProgress", may_have_ended=True),
+        seen(3, "Created"),
+        seen(3, None, source=Source.DETAIL, jobs=JobDetails()),
+    ],
+)
+def test_only_a_read_of_the_run_shows_that_it_goes_on(observation: Observation) -> None:
+    """No callback, no conclusion from its parts, no read that lags, no job records alone."""
+    world = World()
+    world.observe(seen(1, "InProgress"))
+    world.observe(observation)
+
+    assert world.states[KEY].unfinished_at == START + timedelta(minutes=1)
+
+
+def test_steps_before_the_end_say_nothing_of_it() -> None:
+    """The filled-in events of a run carry nothing that became known only at its end."""
+    world = World()
+    part = FailedPart(key=RunKey("acme", RunKind.JOB_GROUP, "1"))
+    world.observe(seen(1, "Failed", failed_part=part, updated_at=START))
+
+    for event in world.log[:-1]:
+        assert event.run.end_seen_at is None
+        assert event.run.finished_by is None
+        assert event.run.failed_part is None
+    assert world.log[-1].run.failed_part == part
+
+
+PLAN_RUN = RunKey("acme", RunKind.PLAN_RUN, "3")
+
+
+def part_of(number: int, minute: int | None = None, error: str | None = None) -> FailedPart:
+    return FailedPart(
+        key=RunKey("acme", RunKind.FLOW_RUN, str(number)),
+        error=error,
+        failed_at=None if minute is None else START + timedelta(minutes=minute),
+    )
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"error": "no such column"},
+        {"failed_part": part_of(1, 2)},
+        {"finished_at": START + timedelta(minutes=2)},
+    ],
+)
+@pytest.mark.parametrize("is_in_two_reads", [False, True])
+def test_what_becomes_known_of_a_plan_run_after_its_end_is_emitted_once(
+    details: dict[str, object],
+    is_in_two_reads: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """A reason, or a better time, comes as one `run.detailed`, when nothing more can come."""
+    world = World()
+    world.observe(seen(2, "Failed", key=PLAN_RUN, updated_at=START + timedelta(minutes=9)))
+    end = types(world)
+    final = seen(4, "Failed", key=PLAN_RUN, is_detail_final=True)
+    if is_in_two_reads:
+        world.observe(seen(3, "Failed", key=PLAN_RUN, **details))
+        assert types(world) == end
+    else:
+        final = msgspec.structs.replace(final, **details)
+    world.observe(final)
+    world.observe(final)
+
+    assert types(world) == [*end, EventType.RUN_DETAILED]
+    assert all(getattr(world.log[-1].run, name) == value for name, value in details.items())
+
+
+def test_a_last_read_that_shows_nothing_new_is_silent() -> None:
+    """Where the end has carried everything, no second event follows."""
+    world = World()
+    world.observe(seen(2, "Failed", key=PLAN_RUN, finished_at=START, error="no"))
+    number = len(world.log)
+    world.observe(seen(3, None, key=PLAN_RUN, source=Source.DETAIL, is_detail_final=True))
+
+    assert world.states[PLAN_RUN].detailed
+    assert len(world.log) == number
+
+
+def test_a_bounded_success_that_cannot_improve_is_emitted() -> None:
+    """It sorts at its latest instant from then on, so consumers must learn of it."""
+    world = World()
+    world.observe(seen(1, "InProgress"))
+    world.observe(seen(5, "Complete"))
+    world.observe(seen(6, "Complete", is_detail_final=True))
+
+    assert types(world)[-1] is EventType.RUN_DETAILED
+    assert world.log[-1].run.detailed
+
+
+@pytest.mark.parametrize(
+    "parts",
+    list(permutations((part_of(1), part_of(2, 5), part_of(3, 4), part_of(3, 4, error="no")))),
+)
+def test_the_part_that_failed_first_is_the_reason(parts: tuple[FailedPart, ...]) -> None:
+    """Whatever the order in which failed parts become known, and with all that is known of it."""
+    world = World()
+    for part in parts:
+        world.observe(seen(2, "Failed", key=PLAN_RUN, failed_part=part))
+
+    assert world.states[PLAN_RUN].failed_part == part_of(3, 4, error="no")

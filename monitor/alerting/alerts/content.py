@@ -10,6 +10,7 @@ from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.results import Firing
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
+from monitor.model.runs import RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
 
 _TEXT_KEPT = 4_000  # characters of one fact
@@ -60,20 +61,24 @@ def new_alert(
     result: Firing,
     *,
     fingerprint: str,
-    url: str | None,
+    run: RunState | None,
+    plan: str | None = None,
     known: Collection[str] = (),
 ) -> Alert:
-    """Return the alert as it would begin now; ``known`` is the evidence that it already has."""
+    """Return the alert as it would begin now; ``known`` is the evidence that it already has.
+
+    ``run`` is the run that the result is about, ``plan`` the name of the plan around it.
+    """
     settings = rule.settings
     labels = labels_of(view, settings, subject)
+    facts = {**result.facts, **_place_facts(view, subject, run, plan)}
     values = {
-        **result.facts,
+        **facts,
         **{name: labels.get(name) for name in ("workspace", "kind", "pipeline", "pipeline_id")},
         "rule": settings.name,
         "severity": settings.severity,
         "starts_at": result.since,
         "evidence_count": float(len({*result.evidence, *known})),
-        "url": url,
     }
     return Alert(
         fingerprint=fingerprint,
@@ -92,9 +97,24 @@ def new_alert(
         run=result.run,
         evidence=result.evidence,
         evidence_count=len(result.evidence),
-        facts=bounded(result.facts if url is None else {**result.facts, "url": url}),
+        facts=bounded(facts),
         preexisting=result.preexisting,
     )
+
+
+def _place_facts(
+    view: LiveStateView, subject: Subject, run: RunState | None, plan: str | None
+) -> dict[str, str]:
+    """Return what is known of where, by whom and how it ran; without what is not known."""
+    folder = owner = None
+    if subject.pipeline is not None:
+        folder, owner = view.place(subject.workspace, subject.pipeline)
+    if plan is None and subject.kind is RunKind.PLAN_RUN and subject.pipeline is not None:
+        plan = view.label(subject.workspace, subject.pipeline)
+    facts = {"folder": folder, "owner": owner, "plan": plan}
+    if run is not None:
+        facts |= {"owner": run.owner or owner, "trigger": str(run.trigger), "url": run.url}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def bounded(facts: Mapping[str, str | float | None]) -> dict[str, str | float | None]:

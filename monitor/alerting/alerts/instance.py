@@ -10,11 +10,49 @@ from monitor.model.alerts import Alert, AlertState
 from monitor.model.runs import RunKey
 
 
-class FingerprintHistory(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stays of a fingerprint between its alerts; kept as long as the log keeps event ids."""
+class AlertSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An ended alert: from when until when, and how far its numbered transitions went."""
 
-    last_end: datetime | None = None
-    starts: tuple[datetime, ...] = ()  # of the newest alerts that fired; they decide on flapping
+    starts_at: datetime
+    ends_at: datetime
+    openings: int = 1  # how often an alert began with this start
+    reminders: int = 0
+    silenced: int = 0
+
+
+class FingerprintHistory(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What stays of a fingerprint between its alerts; kept as long as the log keeps event ids.
+
+    ``spans`` are the newest ended alerts, oldest first. ``starts`` are those of the newest alerts
+    that fired; they decide on flapping.
+    """
+
+    spans: tuple[AlertSpan, ...] = ()
+    starts: tuple[datetime, ...] = ()
+
+    @property
+    def last_end(self) -> datetime | None:
+        """Return when the last of its alerts ended."""
+        return max((span.ends_at for span in self.spans), default=None)
+
+    def span_from(self, starts_at: datetime) -> AlertSpan | None:
+        """Return the ended alert with this start."""
+        return next((span for span in self.spans if span.starts_at == starts_at), None)
+
+    def span_around(self, at: datetime) -> AlertSpan | None:
+        """Return the ended alert that an instant lies inside of."""
+        around = (span for span in self.spans if span.starts_at <= at <= span.ends_at)
+        return next(around, None)
+
+
+class Inhibitor(Struct, frozen=True, kw_only=True, gc=False):
+    """Another open alert that this one waits behind, since both are about one failure.
+
+    ``until`` (ours): the link between their runs is only likely, and is waited for so long.
+    """
+
+    fingerprint: str
+    until: datetime | None = None
 
 
 class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,7 +65,9 @@ class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clear_since: datetime | None = None  # of a flapping alert: by the clock of its subject
     quiet_since: datetime | None = None  # the same by our clock
     silenced: int = 0  # how often a silence began for it
+    opening: int = 1  # counts the alerts of the fingerprint that began with the same start
     newest_run: RunKey | None = None  # root run of the newest evidence; None: the alert's own
+    inhibited_by: tuple[Inhibitor, ...] = ()
 
     @property
     def root_run(self) -> RunKey | None:

@@ -7,13 +7,19 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.instance import (
+    AlertInstance,
+    AlertSpan,
+    FingerprintHistory,
+    FingerprintState,
+)
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.rules.results import Firing, Ok, Unknown
+from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 
 _EVIDENCE_KEPT = 50
+_SPANS_KEPT = 20
 _SILENCE = "silence:"
 
 
@@ -53,6 +59,7 @@ def firing(
         instance = _pending(state, fresh, moment.now)
     elif state.is_open:
         instance = with_evidence(state, result, fresh, is_news=moment.is_event)
+        instance = _with_start(instance, fresh.starts_at)
     else:
         instance = _pending(state.past, fresh, moment.now)
     if instance.alert.state is AlertState.FIRING:
@@ -77,6 +84,41 @@ def not_firing(state: FingerprintState, result: Ok | Unknown, *, now: datetime) 
     if state.clear_since is None:
         state = msgspec.structs.replace(state, clear_since=result.at, quiet_since=now, is_met=False)
     return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
+
+
+def over_when_seen(
+    state: FingerprintState,
+    result: OverWhenSeen,
+    fresh: Alert,
+    rule: RuleSettings,
+    moment: EvaluationTime,
+) -> tuple[LifecycleOutcome, ...]:
+    """Fire and resolve in one step what was over before it was observed; it never flaps.
+
+    Inside an alert, open or ended, it is evidence of that one.
+    """
+    past = state.past if isinstance(state, AlertInstance) else state
+    if isinstance(state, AlertInstance):
+        ends_at = state.alert.ends_at
+        is_inside = ends_at is not None and state.alert.starts_at <= result.since <= ends_at
+        if state.is_open or is_inside:
+            after = with_late_evidence(state, result.evidence)
+            return (LifecycleOutcome(state=after, step=StepWord.DEDUPLICATED),)
+    if past.span_around(result.since) is not None:
+        return (LifecycleOutcome(state=state, step=StepWord.DEDUPLICATED),)
+    if (result.until - result.since).total_seconds() < rule.for_seconds:
+        return (LifecycleOutcome(state=state, step=StepWord.TOO_SHORT),)
+    alert = msgspec.structs.replace(
+        fresh,
+        state=AlertState.FIRING,
+        evidence=fresh.evidence[-_EVIDENCE_KEPT:],
+        over_when_seen=True,
+    )
+    begun = _numbered(AlertInstance(alert=alert, since=moment.now, past=past, is_met=False))
+    first = _muted(begun, moment) if moment.muted_by else _notified(begun, moment)
+    if not isinstance(first.state, AlertInstance):
+        raise TypeError("an alert that began is an instance")
+    return first, end(first.state, result.until, now=moment.now)
 
 
 def pass_time(
@@ -135,7 +177,7 @@ def end(
     alert = msgspec.structs.replace(
         alert, state=AlertState.RESOLVED, ends_at=max(at, alert.starts_at), facts=facts
     )
-    past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
+    past = _with_span(instance, alert)
     if not alert.is_notified:
         return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
     return LifecycleOutcome(
@@ -143,6 +185,7 @@ def end(
         step=StepWord.RESOLVED,
         is_published=True,
         occurred_at=alert.ends_at,
+        number=_opening_number(instance),
     )
 
 
@@ -177,6 +220,20 @@ def with_evidence(
     )
 
 
+def with_late_evidence(instance: AlertInstance, evidence: tuple[str, ...]) -> AlertInstance:
+    """Return the alert with evidence of what was over; it lasts no longer because of it."""
+    known = instance.alert.evidence
+    new = tuple(event_id for event_id in evidence if event_id not in known)
+    if not new:
+        return instance
+    alert = msgspec.structs.replace(
+        instance.alert,
+        evidence=(*known, *new)[-_EVIDENCE_KEPT:],
+        evidence_count=instance.alert.evidence_count + len(new),
+    )
+    return msgspec.structs.replace(instance, alert=alert)
+
+
 def with_facts(
     instance: AlertInstance, facts: dict[str, str | float | None], fresh: Alert
 ) -> AlertInstance:
@@ -190,17 +247,49 @@ def is_silenced(muted_by: tuple[str, ...]) -> bool:
 
 
 def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:
-    """Return a pending alert. Two alerts never share a start: their event ids would be equal."""
-    starts_at = fresh.starts_at
-    if past.last_end is not None:
-        starts_at = max(starts_at, past.last_end + timedelta(microseconds=1))
     alert = msgspec.structs.replace(
-        fresh,
-        state=AlertState.PENDING,
-        starts_at=starts_at,
-        evidence=fresh.evidence[-_EVIDENCE_KEPT:],
+        fresh, state=AlertState.PENDING, evidence=fresh.evidence[-_EVIDENCE_KEPT:]
     )
     return AlertInstance(alert=alert, since=now, past=past)
+
+
+def _with_start(instance: AlertInstance, starts_at: datetime) -> AlertInstance:
+    """Return the alert with a better start, as long as no event has gone out under the former."""
+    alert = instance.alert
+    is_open_to_change = not alert.is_notified and not instance.silenced
+    if not is_open_to_change or starts_at == alert.starts_at:
+        return instance
+    alert = msgspec.structs.replace(alert, starts_at=starts_at)
+    return msgspec.structs.replace(instance, alert=alert)
+
+
+def _numbered(instance: AlertInstance) -> AlertInstance:
+    """Return an alert that begins, its transitions numbered behind those of the same start."""
+    former = instance.past.span_from(instance.alert.starts_at)
+    if former is None:
+        return instance
+    return msgspec.structs.replace(
+        instance,
+        alert=msgspec.structs.replace(instance.alert, reminders=former.reminders),
+        silenced=former.silenced,
+        opening=former.openings + 1,
+    )
+
+
+def _opening_number(instance: AlertInstance) -> int:
+    return instance.opening if instance.opening > 1 else 0
+
+
+def _with_span(instance: AlertInstance, ended: Alert) -> FingerprintHistory:
+    span = AlertSpan(
+        starts_at=ended.starts_at,
+        ends_at=ended.ends_at or ended.starts_at,
+        openings=instance.opening,
+        reminders=ended.reminders,
+        silenced=instance.silenced,
+    )
+    others = (other for other in instance.past.spans if other.starts_at != span.starts_at)
+    return FingerprintHistory(spans=(*others, span)[-_SPANS_KEPT:], starts=instance.past.starts)
 
 
 def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime) -> bool:
@@ -223,7 +312,7 @@ def _fire(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
         instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= moment.limits.flap_count
     )
     past = msgspec.structs.replace(instance.past, starts=starts[-moment.limits.flap_count :])
-    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=moment.now)
+    firing = _numbered(msgspec.structs.replace(instance, alert=alert, past=past, since=moment.now))
     if moment.muted_by:
         return _muted(firing, moment)
     return _notified(firing, moment)
@@ -277,6 +366,7 @@ def _notified(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutco
         step=word,
         is_published=True,
         occurred_at=alert.starts_at,
+        number=_opening_number(instance),
     )
 
 

@@ -22,19 +22,19 @@ class StepWord(StrEnum):
     MUTED = "muted"
     PENDING = "pending"
     DEDUPLICATED = "deduplicated"
-    POSTPONED = "postponed"  # the event waits for the runs that may contain its run
     OK = "ok"
     UNKNOWN = "unknown"
     NO_RESULT = "no result"
     RULE_FAILED = "rule failed"
     ENDED_PENDING = "it ended while it was pending"
+    TOO_SHORT = "it was over before it had lasted long enough"
     ENDED_UNNOTIFIED = "it ended before anybody was notified"
 
 
 class LifecycleOutcome(Struct, frozen=True, kw_only=True):
     """The state after one step. ``state`` is the very object that went in where nothing changed.
 
-    ``number`` counts published steps that may recur within an alert.
+    ``number`` counts published steps that may recur under one start.
     """
 
     state: FingerprintState

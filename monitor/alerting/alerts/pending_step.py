@@ -50,16 +50,8 @@ class StoredRule(Struct, frozen=True, kw_only=True, gc=False):
     considers_past: bool = False
 
 
-class PostponedEvent(Struct, frozen=True, kw_only=True, gc=False):
-    """An event that waits until ``due_at`` (ours) for the runs that may contain its run."""
-
-    event_id: str
-    rule: str
-    due_at: datetime
-
-
 ALERT, PAST, MEMORY, LEARNED = "e", "p", "m", "b"
-SILENCE, ENDED, FIRST, TRANSITIONS, POSTPONED, RULE = "s", "h", "f", "t", "w", "r"
+SILENCE, ENDED, FIRST, TRANSITIONS, RULE = "s", "h", "f", "t", "r"
 
 # Kept as they are stored, and decoded only when they are used.
 _ENCODED = frozenset({MEMORY, LEARNED})
@@ -70,7 +62,6 @@ _SHAPES: Mapping[str, Any] = {
     ENDED: EndedAlert,
     FIRST: FirstEvaluated,
     TRANSITIONS: TransitionCount,
-    POSTPONED: PostponedEvent,
     RULE: StoredRule,
 }
 _DECODERS = {table: msgspec.json.Decoder(shape) for table, shape in _SHAPES.items()}
@@ -79,6 +70,11 @@ _NO_HISTORY = FingerprintHistory()
 
 Row = Any  # of the shape of its table; bytes where it is kept encoded
 Tables = dict[str, dict[str, Row]]  # table -> key -> row
+
+
+def ended_key(fingerprint: str, starts_at: datetime) -> str:
+    """Return the key of an ended alert."""
+    return f"{fingerprint}:{starts_at.isoformat()}"
 
 
 def empty_tables() -> Tables:
@@ -158,7 +154,7 @@ class PendingStep:
                 ended = after.alert if isinstance(after, AlertInstance) else before.alert
                 if ended.ends_at is not None or not isinstance(after, AlertInstance):
                     row = EndedAlert(alert=ended, word=word, at=self._wall_now)
-                    self.put(ENDED, f"{fingerprint}:{ended.starts_at.isoformat()}", row)
+                    self.put(ENDED, ended_key(fingerprint, ended.starts_at), row)
         if not outcome.is_published or not isinstance(after, AlertInstance):
             return
         alert = after.alert

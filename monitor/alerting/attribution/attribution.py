@@ -1,41 +1,42 @@
 """Attributes each event once: own subject, root run and its subject, traits, related runs.
 
-Routing, parent correlation and the rules read the answer and ask nothing again.
+Routing, inhibitors and the rules read the answer and ask nothing again. A failure counts for its
+root run as known now: links become known late, and what was decided before them stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.attribution.lineage import (
+    SIZES,
     Lineage,
     RootRun,
     are_likely_related,
     is_of_a_plan,
-    parts_of,
 )
 from monitor.alerting.attribution.subjects import of_run, traits_of
 from monitor.alerting.rules.compiled import Rule, Traits
 from monitor.alerting.rules.contract import Subject
 from monitor.alerting.store import Store
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import Parents, RunKey, RunKind, RunState
+from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
 
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
+_ENDS = (*BAD_ENDS, EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED)
 
 
 class RelatedRuns(Struct, frozen=True, kw_only=True):
-    """The runs that a failed root run contains, or may belong to."""
+    """Which runs with an open alert are about the same trouble as the root run of an event."""
 
-    inside: frozenset[RunKey] = frozenset()  # known to be inside it
-    likely: frozenset[RunKey] = frozenset()  # not linked, but likely to be
-    plans: tuple[Subject, ...] = ()  # plans of which one active run must contain it
+    inside: frozenset[RunKey] = frozenset()  # inside a run of the same pipeline
+    likely: frozenset[RunKey] = frozenset()  # not linked, but likely inside it or around it
+    plans: tuple[Subject, ...] = ()  # plans of which an active run must contain it
 
 
 class Attribution(Struct, frozen=True, kw_only=True):
@@ -47,15 +48,20 @@ class Attribution(Struct, frozen=True, kw_only=True):
     root: Subject  # the root run's pipeline; the same object where it is the run itself
     root_run: RunKey
     traits: Traits  # of the root run
-    related: RelatedRuns | None = None  # only for failures
+    related: RelatedRuns | None = None  # only for ends
 
-
-class Correlation(Struct, frozen=True, kw_only=True):
-    """The alert that a failure is evidence of; None: it is postponed until ``due_at`` (ours)."""
-
-    evidence_of: str | None = None
-    newest_run: RunKey | None = None
-    due_at: datetime | None = None
+    @property
+    def plan(self) -> str | None:
+        """The name of the plan that the run is of, or inside of, as far as it is known."""
+        pipelines = (run.pipeline for run in reversed(self.line))
+        return next(
+            (
+                pipeline.name or pipeline.id
+                for pipeline in pipelines
+                if pipeline is not None and pipeline.kind is PipelineKind.PLAN
+            ),
+            None,
+        )
 
 
 class RuleTarget(Struct, frozen=True, kw_only=True):
@@ -66,7 +72,7 @@ class RuleTarget(Struct, frozen=True, kw_only=True):
     event: RunEvent | None = None
     root_run: RunKey | None = None
     preexisting: bool = False  # it ended before the rule was first evaluated
-    correlation: Correlation | None = None  # the rule is not evaluated: the event is not its own
+    attribution: Attribution | None = None  # of the event, where it was routed
 
 
 class Attributor:
@@ -90,12 +96,14 @@ class Attributor:
             return []
         await self._lineage.prepare(event.run for event in events)
         lines = [self._lineage.line(event.run) for event in events]
-        failed = {
-            line[-1].key: line[-1].run or _by_id_alone(event, line[-1])
-            for event, line in zip(events, lines, strict=True)
-            if event.type in BAD_ENDS
-        }
-        related = await self._related(failed) if failed else {}
+        ended: dict[RunKey, RunState] = {}
+        failed: set[RunKey] = set()
+        for event, line in zip(events, lines, strict=True):
+            if event.type in _ENDS:
+                ended[line[-1].key] = line[-1].run or _by_id_alone(event, line[-1])
+                if event.type in BAD_ENDS:
+                    failed.add(line[-1].key)
+        related = await self._related(ended, failed) if ended else {}
         attributions: list[Attribution] = []
         for event, line in zip(events, lines, strict=True):
             run, root_run = event.run, line[-1]
@@ -110,31 +118,36 @@ class Attributor:
                     root=root,
                     root_run=root_run.key,
                     traits=traits_of(self._view, root, root_run.run or run),
-                    related=related.get(root_run.key) if event.type in BAD_ENDS else None,
+                    related=related.get(root_run.key) if event.type in _ENDS else None,
                 )
             )
         return attributions
 
-    async def _related(self, failed: dict[RunKey, RunState]) -> dict[RunKey, RelatedRuns]:
-        """Return the related runs of failed root runs; those without any are left out."""
-        batch = FiringRuns(failed.values()) if len(failed) > 1 else None
+    async def _related(
+        self, ended: Mapping[RunKey, RunState], failed: set[RunKey]
+    ) -> dict[RunKey, RelatedRuns]:
+        """Return the related runs of ended root runs; those without any are left out."""
+        batch = FiringRuns(ended[key] for key in failed) if len(failed) > 1 else None
         candidates = {
             key: [*(batch.candidates(run) if batch else ()), *self._firing.candidates(run)]
-            for key, run in failed.items()
+            for key, run in ended.items()
         }
-        stored = {key for keys in candidates.values() for key in keys} - failed.keys()
-        states = failed | (await self._bus.runs(stored) if stored else {})
+        stored = {key for keys in candidates.values() for key in keys}
+        plans = {key: self._plans_around(ended[key]) for key in failed}
+        if not stored and not any(plans.values()):
+            return {}
+        states = {**await self._bus.runs(stored - ended.keys()), **ended}
+        await self._lineage.prepare(states[key] for key in stored if key in states)
         found: dict[RunKey, RelatedRuns] = {}
-        for key, run in failed.items():
+        for key, run in ended.items():
             others = [states[other] for other in candidates[key] if other in states]
-            plans = self._plans_around(run)
-            if not others and not plans:
-                continue
-            related = RelatedRuns(
-                inside=frozenset(part.key for part in await parts_of(key, self._bus)),
-                likely=frozenset(other.key for other in others if are_likely_related(run, other)),
-                plans=plans,
+            inside = frozenset(other.key for other in others if self.is_inside(other, run))
+            likely = frozenset(
+                other.key
+                for other in others
+                if key in failed and other.key not in inside and are_likely_related(run, other)
             )
+            related = RelatedRuns(inside=inside, likely=likely, plans=plans.get(key, ()))
             if related != RelatedRuns():  # else every alert would be compared with it in vain
                 found[key] = related
         return found
@@ -151,26 +164,33 @@ class Attributor:
             and active.run.created_at <= run.created_at
         )
 
+    def is_inside(self, part: RunState, whole: RunState) -> bool:
+        """True where a run is inside any run of the other one's pipeline, as far as it is known.
+
+        The parents of ``part`` must have been prepared.
+        """
+        kind, pipeline = whole.key.kind, whole.pipeline
+        if SIZES[part.key.kind] >= SIZES[kind] or pipeline is None:
+            return False
+        return any(
+            run.key.kind is kind
+            and (run.key == whole.key or (run.pipeline and run.pipeline.id == pipeline.id))
+            for run in self._lineage.line(part)[1:]
+        )
+
+    async def states(self, keys: Iterable[RunKey]) -> dict[RunKey, RunState]:
+        """Return runs as the store has them, with their parents prepared.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        runs = await self._bus.runs(set(keys))
+        await self._lineage.prepare(runs.values())
+        return runs
+
 
 def _by_id_alone(event: RunEvent, root: RootRun) -> RunState:
     """Return the root run of a failure of which only id and pipeline are known."""
     return msgspec.structs.replace(
         event.run, key=root.key, pipeline=root.pipeline, parents=Parents()
     )
-
-
-async def reread(ids: Iterable[str], bus: Store) -> list[RunEvent]:
-    """Return the events that the log still holds, with the parents of their runs as known now.
-
-    Raises:
-        BusUnavailableError: the store does not answer.
-    """
-    recorded = (await bus.events_by_id(set(ids))).values()
-    events = [entry.event for entry in recorded if isinstance(entry.event, RunEvent)]
-    runs = await bus.runs({event.run.key for event in events})
-    fresh: list[RunEvent] = []
-    for event in events:
-        parents = runs.get(event.run.key, event.run).parents
-        run = msgspec.structs.replace(event.run, parents=parents)
-        fresh.append(msgspec.structs.replace(event, run=run))
-    return fresh

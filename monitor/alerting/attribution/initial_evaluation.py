@@ -15,7 +15,6 @@ from monitor.alerting.alerts.pending_step import (
     ALERT,
     FIRST,
     MEMORY,
-    POSTPONED,
     FirstEvaluated,
     PendingStep,
 )
@@ -207,14 +206,12 @@ class EarlierFailures:
 
 
 def _handled_events(pending: PendingStep) -> frozenset[tuple[str, str]]:
-    """Return names of rules with ids of events that they have handled or postponed."""
-    postponed = ((row.rule, row.event_id) for _, row in pending.rows(POSTPONED))
-    evidence = (
+    """Return names of rules with ids of events that are evidence of their alerts."""
+    return frozenset(
         (instance.alert.name, event_id)
         for _, instance in pending.rows(ALERT)
         for event_id in instance.alert.evidence
     )
-    return frozenset((*postponed, *evidence))
 
 
 def _preexisting_before(

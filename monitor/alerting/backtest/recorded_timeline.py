@@ -55,10 +55,10 @@ class RecordedTimeline(Timeline):
     def committed(self, pending: PendingStep) -> None:
         self._alert_timers.update(pending.changed[ALERT].items())
 
-    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
+    def next_evaluation(self) -> NextEvaluation:
         if self._is_new or self.touched:
             return NextEvaluation(ours=NOW)
-        ours = [self._alert_timers.next_at(), *postponed]
+        ours = [self._alert_timers.next_at()]
         theirs: list[datetime | None] = []
         for (_, run_kind), timers in self._timers.items():
             (theirs if run_kind else ours).append(timers.next_at())

@@ -1,41 +1,48 @@
-"""The third step, advance: answers, correlation and time change alerts within a pending step."""
+"""The third step, advance: answers and time change alerts within a pending step."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 import msgspec
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintState
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintState, Inhibitor
 from monitor.alerting.alerts.lifecycle import EvaluationTime
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.alerts.pending_step import MEMORY
-from monitor.alerting.attribution.attribution import Correlation, RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
+from monitor.alerting.alerts.pending_step import ENDED, MEMORY, EndedAlert, ended_key
+from monitor.alerting.attribution.attribution import RuleTarget
+from monitor.alerting.attribution.subjects import keys_of
 from monitor.alerting.engine.context import OURS, EvaluationContext
 from monitor.alerting.engine.evaluation import Answer, RuleFailure
 from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.results import EvaluationResult, Firing, Unknown
+from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, OverWhenSeen, Unknown
 from monitor.model.alerts import Alert, AlertState
-from monitor.model.runs import RunKey
 from monitor.tracking.live_state import LiveStateView
 
 
 class Advancer:
     """Advances alerts within a pending step, and records why in the history."""
 
-    def __init__(self, rules: RuleSet, *, view: LiveStateView, history: EvaluationHistory) -> None:
+    def __init__(
+        self,
+        rules: RuleSet,
+        *,
+        view: LiveStateView,
+        history: EvaluationHistory,
+        inhibitors: Inhibitors,
+    ) -> None:
         self._rules = rules
+        self._inhibitors = inhibitors
         self._view = view
         self._history = history
 
     def advance(self, context: EvaluationContext, target: RuleTarget, answer: Answer) -> None:
         """Let the answer to a target become of its alert."""
-        if target.correlation is not None:
-            self._correlate(context, target, target.correlation)
-            return
         if answer is None:
             return
         name, subject = target.rule.settings.name, target.subject
@@ -48,10 +55,10 @@ class Advancer:
             memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
             context.pending.put(MEMORY, keys.memory, memory)
             if answer.result is not None:
-                before = context.pending.state_of(key)
-                outcome = self._outcome(context, target, answer.result, key, before)
-                context.pending.advance(key, before, outcome)
-                word = outcome.step
+                for outcome in self._outcomes(context, target, answer.result, key):
+                    context.pending.advance(key, context.pending.state_of(key), outcome)
+                    # Of what was over when it was seen the first word says what happened.
+                    word = word if word is not StepWord.NO_RESULT else outcome.step
             if isinstance(answer.result, Unknown):
                 detail = answer.result.why
         event_id = None if target.event is None else target.event.id
@@ -64,106 +71,130 @@ class Advancer:
         target = RuleTarget(rule=rule, subject=subject_of(rule, instance.alert))
         muted_by: tuple[str, ...] = ()
         if instance.is_open:
-            muted_by = context.suppression.reasons(instance.alert, rule.mute, at=context.wall_now)
+            muted_by = (
+                *self._inhibitors.reasons(context.pending, instance.inhibited_by, context.now),
+                *context.suppression.reasons(instance.alert, rule.mute, at=context.wall_now),
+            )
         moment = self._evaluation_time(context, target, muted_by)
         outcome = lifecycle.pass_time(instance, rule.settings, moment)
         context.pending.advance(key, instance, outcome)
         if outcome.step:
             self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
 
-    def add_error(self, context: EvaluationContext, key: str, error: str) -> None:
-        """Add the error of a run inside to an alert that has none; publishes nothing."""
-        instance = context.pending.state_of(key)
-        if not isinstance(instance, AlertInstance):
-            return
-        alert = instance.alert
-        rule = self._rules.by_name.get(alert.name)
-        if rule is None:
-            return
-        facts = {**alert.facts, **bounded({"error": error})}
-        result = Firing(since=alert.starts_at, as_of=alert.starts_at, facts=facts)
-        url = facts.get("url")
-        fresh = self._refreshed(rule, alert, result, url if isinstance(url, str) else None)
-        after = lifecycle.with_facts(instance, facts, fresh)
-        context.pending.advance(key, instance, LifecycleOutcome(state=after))
-
-    def _correlate(
-        self, context: EvaluationContext, target: RuleTarget, correlation: Correlation
+    def apply_link(
+        self,
+        context: EvaluationContext,
+        key: str,
+        instance: AlertInstance,
+        outcome: LifecycleOutcome,
     ) -> None:
-        """Record a postponed event, or add it as evidence to the alert that it belongs to."""
-        key, event = correlation.evidence_of, target.event
-        if event is None:
-            return
-        if key is None:
-            word = StepWord.POSTPONED
-            detail = f"at most until {correlation.due_at:%H:%M:%S} UTC, for a run that contains it"
-        else:
-            word, detail = StepWord.DEDUPLICATED, f"evidence of {key}"
-            instance = context.pending.state_of(key)
-            if not isinstance(instance, AlertInstance):
-                return
-            at, facts = instance.alert.starts_at, instance.alert.facts
-            if event.run.error is not None and facts.get("error") is None:
-                facts = {**facts, **bounded({"error": event.run.error})}
-            run = correlation.newest_run
-            result = Firing(since=at, as_of=at, evidence=(event.id,), run=run, facts=facts)
-            fresh = self._refreshed(target.rule, instance.alert, result, event.run.url)
-            after = lifecycle.with_evidence(instance, result, fresh, is_news=False)
-            context.pending.advance(key, instance, LifecycleOutcome(state=after, step=word))
-        name = target.rule.settings.name
-        own_key = fingerprint_of(name, target.subject)
-        self._history.add(event.id, name, own_key, word, at=context.wall_now, detail=detail)
+        """Let a link that is known now change an alert that waited for it."""
+        if outcome.state is not instance:
+            context.pending.advance(key, instance, outcome)
 
-    def _refreshed(self, rule: Rule, alert: Alert, result: Firing, url: str | None) -> Alert:
-        """Return an open alert with the content that the result gives it."""
-        return new_alert(
-            self._view,
-            rule,
-            subject_of(rule, alert),
-            result,
-            fingerprint=alert.fingerprint,
-            url=url,
-            known=alert.evidence,
-        )
+    def _outcomes(
+        self, context: EvaluationContext, target: RuleTarget, result: EvaluationResult, key: str
+    ) -> tuple[LifecycleOutcome, ...]:
+        state = context.pending.state_of(key)
+        if isinstance(result, Ok | Unknown):
+            return (lifecycle.not_firing(state, result, now=context.now),)
+        if isinstance(result, OverWhenSeen):
+            return self._over_when_seen(context, target, result, key, state)
+        return (self._firing(context, target, result, key, state),)
 
-    def _outcome(
+    def _over_when_seen(
         self,
         context: EvaluationContext,
         target: RuleTarget,
-        result: EvaluationResult,
+        result: OverWhenSeen,
+        key: str,
+        state: FingerprintState,
+    ) -> tuple[LifecycleOutcome, ...]:
+        past = state.past if isinstance(state, AlertInstance) else state
+        span = past.span_around(result.since)
+        if span is not None:
+            self._add_to_ended(context, key, span.starts_at, result.evidence)
+        begun = Firing(
+            since=result.since,
+            as_of=result.until,
+            evidence=result.evidence,
+            run=result.run,
+            facts=result.facts,
+            preexisting=target.preexisting,
+        )
+        fresh = self._fresh(target, begun, key)
+        muted_by = context.suppression.reasons(fresh, target.rule.mute, at=context.wall_now)
+        moment = self._evaluation_time(context, target, muted_by)
+        return lifecycle.over_when_seen(state, result, fresh, target.rule.settings, moment)
+
+    def _add_to_ended(
+        self, context: EvaluationContext, key: str, starts_at: datetime, evidence: tuple[str, ...]
+    ) -> None:
+        """Add evidence to an alert that has ended, for whoever asks about its runs."""
+        name = ended_key(key, starts_at)
+        row: EndedAlert | None = context.pending.get(ENDED, name)
+        if row is not None:
+            instance = AlertInstance(alert=row.alert, since=row.at)
+            alert = lifecycle.with_late_evidence(instance, evidence).alert
+            context.pending.put(ENDED, name, msgspec.structs.replace(row, alert=alert))
+
+    def _firing(
+        self,
+        context: EvaluationContext,
+        target: RuleTarget,
+        result: Firing,
         key: str,
         state: FingerprintState,
     ) -> LifecycleOutcome:
         rule, event = target.rule, target.event
-        if not isinstance(result, Firing):
-            return lifecycle.not_firing(state, result, now=context.now)
         is_first = event is None and context.first_evaluated_at(rule, target.subject) is None
         if target.preexisting or is_first:
             result = msgspec.structs.replace(result, preexisting=True)
         known: tuple[str, ...] = ()
+        inhibitors: tuple[Inhibitor, ...] = ()
         if isinstance(state, AlertInstance) and state.is_open:
-            known = state.alert.evidence
+            known, inhibitors = state.alert.evidence, state.inhibited_by
             # Facts that a later failure lacks do not take back those of an earlier one.
             facts = {name: fact for name, fact in bounded(result.facts).items() if fact is not None}
             result = msgspec.structs.replace(result, facts={**state.alert.facts, **facts})
-        fresh = new_alert(
+        elif target.attribution is not None and target.attribution.related is not None:
+            inhibitors = self._inhibitors.of_new_alert(
+                context.pending, rule, key, target.attribution.related, context.now
+            )
+        fresh = self._fresh(target, result, key, known=known)
+        muted_by: tuple[str, ...] = ()
+        if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
+            muted_by = (
+                *self._inhibitors.reasons(context.pending, inhibitors, context.now),
+                *context.suppression.reasons(fresh, rule.mute, at=context.wall_now),
+            )
+        moment = self._evaluation_time(context, target, muted_by)
+        outcome = lifecycle.firing(state, result, fresh, rule.settings, moment)
+        if inhibitors and isinstance(outcome.state, AlertInstance):
+            after = msgspec.structs.replace(outcome.state, inhibited_by=inhibitors)
+            outcome = msgspec.structs.replace(outcome, state=after)
+        return outcome
+
+    def _fresh(
+        self, target: RuleTarget, result: Firing, key: str, *, known: tuple[str, ...] = ()
+    ) -> Alert:
+        """Return the alert as it would begin now."""
+        event, attribution = target.event, target.attribution
+        run = None if event is None else event.run
+        if run is None and result.run is not None:
+            active = self._view.active_run(result.run)
+            run = None if active is None else active.run
+        plan = None if attribution is None else attribution.plan
+        return new_alert(
             self._view,
-            rule,
+            target.rule,
             target.subject,
             result,
             fingerprint=key,
-            url=event.run.url if event is not None else self._url_of(result.run),
+            run=run,
+            plan=plan,
             known=known,
         )
-        muted_by: tuple[str, ...] = ()
-        if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
-            muted_by = context.suppression.reasons(fresh, rule.mute, at=context.wall_now)
-        moment = self._evaluation_time(context, target, muted_by)
-        return lifecycle.firing(state, result, fresh, rule.settings, moment)
-
-    def _url_of(self, run: RunKey | None) -> str | None:
-        active = self._view.active_run(run) if run is not None else None
-        return active.run.url if active is not None else None
 
     def _evaluation_time(
         self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...]

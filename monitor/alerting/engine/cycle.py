@@ -11,15 +11,13 @@ from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, FIRST, MEMORY, FirstEvaluated
 from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
-from monitor.alerting.attribution.late_errors import LateErrors
 from monitor.alerting.attribution.lineage import Lineage
-from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, traits_of
 from monitor.alerting.attribution.unidentified_runs import ended_unidentified
 from monitor.alerting.engine.advancement import Advancer, end
 from monitor.alerting.engine.context import EvaluationContext, domain_of
 from monitor.alerting.engine.evaluation import Answer, Evaluator
-from monitor.alerting.engine.routing import EventRouter
+from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.rule_removal import end_removed
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import VITAL_KINDS, Timeline
@@ -50,18 +48,15 @@ class EvaluationCycle:
         self,
         rules: RuleSet,
         *,
-        correlation: ParentCorrelation,
-        router: EventRouter,
+        inhibitors: Inhibitors,
         evaluator: Evaluator,
         advancer: Advancer,
     ) -> None:
         """Evaluate by these rules from now on, everything in the next cycle."""
         self._rules = rules
-        self._correlation = correlation
-        self._router = router
+        self._inhibitors = inhibitors
         self._advancer = advancer
         self._evaluator = evaluator
-        self._late_errors = LateErrors(bus=self._bus)
         self.restart()
 
     def restart(self) -> None:
@@ -91,15 +86,14 @@ class EvaluationCycle:
         _store_first(context, self._rules, subjects)
 
     async def _correlate(self, context: EvaluationContext) -> None:
-        """Handle what became known late: links, errors and pipelines of failed runs."""
+        """Handle what became known late: links and pipelines of failed runs."""
         pending = context.pending
-        await self._correlation.attribute(pending, ())
-        errors = await self._late_errors.find(pending)
+        linked = await self._inhibitors.resolve_links(pending, self._rules.by_name, context.now)
+        for key, waiting, outcome in linked:
+            self._advancer.apply_link(context, key, waiting, outcome)
         ended = await ended_unidentified(
             pending, self._rules.by_name, view=self._view, bus=self._bus
         )
-        for key, error in errors.items():
-            self._advancer.add_error(context, key, error)
         for key, reason in ended.items():
             instance = pending.state_of(key)
             if isinstance(instance, AlertInstance):
@@ -107,8 +101,6 @@ class EvaluationCycle:
                 end(context, key, instance, reason)
                 subject = subject_of(rule, instance.alert)
                 pending.put(MEMORY, keys_of(rule.name, subject).memory, None)
-        for target in self._router.postponed(context):
-            self._process(context, target)
 
     async def _evaluate_past(self, context: EvaluationContext) -> None:
         """Let rules that are evaluated for the first time handle earlier failures."""

@@ -30,14 +30,12 @@ import structlog
 
 from monitor.alerting.alerts.pending_step import (
     ENDED,
-    POSTPONED,
     SILENCE,
     EndedAlert,
     PendingStep,
 )
 from monitor.alerting.attribution.attribution import Attributor
 from monitor.alerting.attribution.lineage import Lineage
-from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
@@ -45,6 +43,7 @@ from monitor.alerting.engine.context import Complete, EvaluationContext, Schedul
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
 from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.retention import MemoryRetention
 from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
@@ -56,8 +55,9 @@ from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.clock import Clock
+from monitor.model.ends import run_end
 from monitor.model.errors import BusUnavailableError, ConfigurationError
-from monitor.model.events import RunEvent
+from monitor.model.events import EventType, RunEvent
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
@@ -136,9 +136,7 @@ class Engine:
 
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
-        return self._timeline.next_evaluation(
-            row.due_at for row in self._state.tables[POSTPONED].values()
-        )
+        return self._timeline.next_evaluation()
 
     async def run(self) -> None:
         """Evaluate until cancelled. May be called again: it continues from the store."""
@@ -233,20 +231,17 @@ class Engine:
     def _use(self, settings: AlertingSettings) -> None:
         self._rules = RuleSet.of(settings)
         self._evaluator.reset()
-        self._advancer = Advancer(self._rules, view=self._view, history=self.history)
-        attributor = Attributor(
+        self._attributor = Attributor(
             lineage=self.lineage, firing=self._state.firing, view=self._view, bus=self._bus
         )
-        self._correlation = ParentCorrelation(
-            bus=self._bus, attributor=attributor, wait_seconds=settings.parents_wait_seconds
+        inhibitors = Inhibitors(self._attributor, wait_seconds=settings.parents_wait_seconds)
+        self._advancer = Advancer(
+            self._rules, view=self._view, history=self.history, inhibitors=inhibitors
         )
-        self._router = EventRouter(
-            self._rules, correlation=self._correlation, timeline=self._timeline, view=self._view
-        )
+        self._router = EventRouter(self._rules, timeline=self._timeline, view=self._view)
         self._cycle.reset(
             self._rules,
-            correlation=self._correlation,
-            router=self._router,
+            inhibitors=inhibitors,
             evaluator=self._evaluator,
             advancer=self._advancer,
         )
@@ -300,7 +295,7 @@ class Engine:
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
             retention.forget_awaited(pending, self._rules.awaiting)
-        attributions = await self._correlation.attribute(pending, events)
+        attributions = await self._attributor.attribute(_late_failures_in_order(events))
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
@@ -346,3 +341,21 @@ class Engine:
     def _now(self) -> datetime:
         wall, monotonic = self._began
         return wall + timedelta(seconds=self._clock.monotonic() - monotonic)
+
+
+def _late_failures_in_order(events: list[RunEvent]) -> list[RunEvent]:
+    """Return the events of a batch with their failures by when they happened.
+
+    Failures that were over when they were seen then make one alert, from the first of them.
+    """
+    places = [at for at, event in enumerate(events) if event.type is EventType.RUN_FAILED]
+    failures = sorted((events[place] for place in places), key=_ended_order)
+    ordered = list(events)
+    for place, event in zip(places, failures, strict=True):
+        ordered[place] = event
+    return ordered
+
+
+def _ended_order(event: RunEvent) -> datetime:
+    end = run_end(event.run)
+    return event.recorded_at if end is None else end.at

@@ -54,9 +54,7 @@ class Evaluator:
         self._failing: dict[str, dict[str, tuple[str, datetime]]] = {}
 
     def evaluate(self, context: EvaluationContext, target: RuleTarget) -> Answer:
-        """Return the rule's answer; None where its subject does not exist, or it is not asked."""
-        if target.correlation is not None:
-            return None
+        """Return the rule's answer; None where its subject does not exist."""
         name = target.rule.settings.name
         reasons: list[str] = []
         answer: RuleAnswer[Any] | None = self._guard(

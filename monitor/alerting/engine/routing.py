@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 
+from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import LEARNED, PendingStep
-from monitor.alerting.attribution.attribution import Attribution, RuleTarget
-from monitor.alerting.attribution.parent_correlation import LinkWait, ParentCorrelation
-from monitor.alerting.attribution.subjects import fingerprint_of, key_of, of_pipeline, traits_of
+from monitor.alerting.alerts.pending_step import ALERT, LEARNED, PendingStep
+from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
+from monitor.alerting.attribution.subjects import (
+    fingerprint_of,
+    key_of,
+    of_pipeline,
+    of_run,
+    traits_of,
+)
 from monitor.alerting.engine.context import EvaluationContext, read_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.baselines import learn
 from monitor.alerting.rules.compiled import Compiled, Rule
 from monitor.alerting.rules.contract import Subject
-from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunState
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKey, Status
 from monitor.tracking.live_state import LiveStateView
+
+_SUCCESSES = (EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED)
+_AFTER_END = (EventType.RUN_DETAILED, EventType.RUN_CONFIRMED)
 
 
 class EventRouter:
@@ -34,12 +43,10 @@ class EventRouter:
         self,
         rules: RuleSet,
         *,
-        correlation: ParentCorrelation,
         timeline: Timeline,
         view: LiveStateView,
     ) -> None:
         self._rules = rules
-        self._correlation = correlation
         self._timeline = timeline
         self._view = view
         self._own_types = _event_types(rules.of_own_runs)
@@ -51,21 +58,23 @@ class EventRouter:
         run, rules, touched = event.run, self._rules, self._timeline.touched
         if self._view.workspace(run.key.workspace) is None:
             return  # its alerts end because it was removed
-        is_success = event.type is EventType.RUN_SUCCEEDED
-        if is_success:
+        if _is_success(attribution):
             _learn(context.pending, event, own)
-            yield from self.postponed(context, before=run)
         touched[root] = None
-        matching = rules.of_root_runs.rules_for_event(event.type, attribution.traits)
-        yield from self._of_root_run(context, attribution, matching)
+        for rule in rules.of_root_runs.rules_for_event(event.type, attribution.traits):
+            if _is_unidentified(context, rule, event):
+                # Its alert began before its pipeline was known, and there is no second one.
+                yield _target(rule, of_run(run.key, None), attribution, run.key)
+            else:
+                yield _target(rule, root, attribution, attribution.root_run)
         if own is not root:
             touched[own] = None
-            if is_success:
-                yield from self._of_early_alerts(context, attribution)
+            yield from self._of_early_alerts(context, attribution)
+        yield from self._of_parts(context, attribution)
         if event.type in self._own_types:
             traits = traits_of(self._view, own, run)
             for rule in rules.of_own_runs.rules_for_event(event.type, traits):
-                yield RuleTarget(rule=rule, subject=own, event=event, root_run=run.key)
+                yield _target(rule, own, attribution, run.key)
         if run.pipeline is None:
             return
         subject = of_pipeline(run.key.workspace, run.pipeline)
@@ -73,58 +82,66 @@ class EventRouter:
         if event.type in self._pipeline_types:
             yield from self._of_pipeline(attribution, subject)
 
-    def postponed(
-        self, context: EvaluationContext, *, before: RunState | None = None
-    ) -> Iterator[RuleTarget]:
-        """Yield the postponed events whose parents are known now, or that have waited enough.
-
-        ``before`` narrows it to those that the success of that run overtakes.
-        """
-        due = self._correlation.take_due(context.pending, context.now, before=before)
-        for name, attribution, wait in due:
-            rule = self._rules.by_name.get(name)
-            if rule is not None and self._view.workspace(attribution.root.workspace) is not None:
-                yield from self._of_root_run(context, attribution, (rule,), wait)
-
-    def _of_root_run(
-        self,
-        context: EvaluationContext,
-        attribution: Attribution,
-        rules: Iterable[Rule],
-        wait: LinkWait = LinkWait.ALLOWED,
-    ) -> Iterator[RuleTarget]:
-        may_belong_elsewhere = attribution.related is not None or len(attribution.line) > 1
-        for rule in rules:
-            correlation = None
-            if may_belong_elsewhere:
-                correlation = self._correlation.decide(
-                    context.pending, rule, attribution, wait=wait, now=context.now
-                )
-            yield RuleTarget(
-                rule=rule,
-                subject=attribution.root,
-                event=attribution.event,
-                root_run=attribution.root_run,
-                correlation=correlation,
-            )
-
     def _of_pipeline(self, attribution: Attribution, subject: Subject) -> Iterator[RuleTarget]:
         # Who started a run does not matter to the pipeline as such.
         traits = traits_of(self._view, subject)
-        event, root_run = attribution.event, attribution.root_run
-        for rule in self._rules.of_pipelines.rules_for_event(event.type, traits):
-            yield RuleTarget(rule=rule, subject=subject, event=event, root_run=root_run)
+        event_type = attribution.event.type
+        for rule in self._rules.of_pipelines.rules_for_event(event_type, traits):
+            yield _target(rule, subject, attribution, attribution.root_run)
 
     def _of_early_alerts(
         self, context: EvaluationContext, attribution: Attribution
     ) -> Iterator[RuleTarget]:
-        """Yield the rules with an alert that began before the run inside another one was known."""
+        """Yield the rules with an alert that began before the run inside another one was known.
+
+        Later failures count for the run around them, save for the end of the alert's own run.
+        """
         event, own = attribution.event, attribution.own
         traits = traits_of(self._view, own, event.run)
         for rule in self._rules.of_root_runs.rules_for_event(event.type, traits):
             state = context.pending.state_of(fingerprint_of(rule.name, own))
-            if isinstance(state, AlertInstance) and state.is_open:
-                yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
+            if not isinstance(state, AlertInstance) or not state.is_open:
+                continue
+            if event.type not in BAD_ENDS or state.root_run == event.run.key:
+                yield _target(rule, own, attribution, event.run.key)
+
+    def _of_parts(
+        self, context: EvaluationContext, attribution: Attribution
+    ) -> Iterator[RuleTarget]:
+        """Yield the open alerts of parts, which the success of what contains them ends as well."""
+        related, run = attribution.related, attribution.event.run
+        if related is None or attribution.root_run != run.key or not _is_success(attribution):
+            return
+        names = {rule.name: rule for rule in self._rules.of_root_runs.rules}
+        for _, instance in list(context.pending.rows(ALERT)):
+            rule = names.get(instance.alert.name)
+            if rule is not None and instance.is_open and instance.root_run in related.inside:
+                yield _target(rule, subject_of(rule, instance.alert), attribution, run.key)
+
+
+def _is_success(attribution: Attribution) -> bool:
+    event = attribution.event
+    return event.type in _SUCCESSES and event.run.status is Status.SUCCEEDED
+
+
+def _is_unidentified(context: EvaluationContext, rule: Rule, event: RunEvent) -> bool:
+    """True where an open alert without a pipeline is about the failure of this run."""
+    if event.type not in _AFTER_END:
+        return False
+    unknown = of_run(event.run.key, None)
+    state = context.pending.state_of(fingerprint_of(rule.name, unknown))
+    failure = run_event_id(event.run.key, EventType.RUN_FAILED)
+    return isinstance(state, AlertInstance) and state.is_open and failure in state.alert.evidence
+
+
+def _target(rule: Rule, subject: Subject, attribution: Attribution, root_run: RunKey) -> RuleTarget:
+    return RuleTarget(
+        rule=rule,
+        subject=subject,
+        event=attribution.event,
+        root_run=root_run,
+        attribution=attribution,
+    )
 
 
 def _event_types(rules: Compiled) -> frozenset[EventType]:

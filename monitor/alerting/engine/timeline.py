@@ -123,8 +123,8 @@ class Timeline:
         self._cycle += 1
         self._evaluated_at = now
 
-    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:  # noqa: ARG002
-        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
+    def next_evaluation(self) -> NextEvaluation:
+        """Return when a cycle is due."""
         if self._evaluated_at is None:
             return NextEvaluation(ours=NOW)
         interval = timedelta(seconds=self._rules.settings.evaluation_interval_seconds)

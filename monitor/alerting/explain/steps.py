@@ -34,7 +34,6 @@ _OF_STATE = {
 }
 _OF_EVENT = {
     **_OF_STATE,
-    StepWord.POSTPONED: StepOutcome.PENDING,
     StepWord.PENDING: StepOutcome.PENDING,
     StepWord.MUTED: StepOutcome.MUTED,
     StepWord.SILENCED: StepOutcome.SILENCED,

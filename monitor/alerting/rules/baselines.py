@@ -15,7 +15,7 @@ from fastdigest import TDigest
 from msgspec import Meta, Struct
 
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import Parents, RunState, Trigger
+from monitor.model.runs import Parents, RunState, Status, Trigger
 
 MINIMUM_RUNS = 10
 
@@ -75,7 +75,7 @@ class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def learn(before: Learned | None, event: RunEvent) -> Learned | None:
     """Return what is learned after one event; the same object where it adds nothing."""
     run = event.run
-    if event.type is not EventType.RUN_SUCCEEDED or run.finished_at is None:
+    if run.finished_at is None or not _is_success(event):
         return before
     learned = before or Learned()
     durations = learned.durations
@@ -89,6 +89,13 @@ def learn(before: Learned | None, event: RunEvent) -> Learned | None:
     # What runs inside another run has no rhythm of its own.
     is_inside = run.parents != Parents() or run.trigger is Trigger.PLAN
     return learned if is_inside else _with_gap(learned, run, run.finished_at)
+
+
+def _is_success(event: RunEvent) -> bool:
+    """True once for each success: when the workspace reports it, not only a callback."""
+    if event.type is EventType.RUN_CONFIRMED:
+        return event.run.status is Status.SUCCEEDED
+    return event.type is EventType.RUN_SUCCEEDED and event.run.unconfirmed_end is None
 
 
 def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:

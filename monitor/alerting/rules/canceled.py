@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
 from monitor.alerting.rules.definition import RuleDefinition
-from monitor.alerting.rules.failed_parts import FailedParts, firing, recovered, with_failed
+from monitor.alerting.rules.part_ends import SubjectEnds, answer, with_end_of
 from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
@@ -13,21 +13,19 @@ from monitor.model.runs import Status
 
 
 def on_event(
-    event_input: EventInput, memory: FailedParts | None, _: RuleSettings
-) -> RuleAnswer[FailedParts]:
+    event_input: EventInput, memory: SubjectEnds | None, _: RuleSettings
+) -> RuleAnswer[SubjectEnds]:
     if not event_input.is_own:
         return RuleAnswer(None, memory)
-    run, before = event_input.event.run, memory or FailedParts()
-    if run.status is not Status.CANCELED:
-        return recovered(event_input, before)
-    canceled = FailedParts(parts=with_failed(event_input, before.parts))
-    return firing(event_input, {"run": run.key.id, "owner": run.owner}, canceled)
+    run, before = event_input.event.run, memory or SubjectEnds()
+    after = with_end_of(event_input, before, bad=Status.CANCELED)
+    return answer(event_input, before, after, {"run": run.key.id}, bad=Status.CANCELED)
 
 
-DEFINITION: RuleDefinition[FailedParts, None] = RuleDefinition(
+DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
     rule=RuleKind.CANCELED,
     subject_kind=SubjectKind.PIPELINE,
-    memory=FailedParts,
+    memory=SubjectEnds,
     event_types=(EventType.RUN_CANCELED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED),
     on_event=on_event,
     about="A run was canceled; over when one of the same pipeline ends otherwise.",
@@ -35,6 +33,6 @@ DEFINITION: RuleDefinition[FailedParts, None] = RuleDefinition(
     severity=Severity.INFO,
     summary="{pipeline} was canceled in {workspace}",
     description="Run {run} of {owner} was canceled.",
-    template_fields=("run", "owner"),
+    template_fields=("run",),
     reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),
 )

@@ -7,151 +7,148 @@ is over at half of it, so that one more failure does not begin it again. Cancels
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
 from monitor.alerting.rules.definition import Quantity, RuleDefinition
-from monitor.alerting.rules.failed_parts import (
-    RunError,
-    error_of,
-    newest_error,
+from monitor.alerting.rules.part_ends import (
+    RootRunEnd,
+    SubjectEnds,
+    error_facts,
+    failing_parts,
     part_of,
+    pruned,
+    with_end_of,
+    with_error,
 )
-from monitor.alerting.rules.results import Firing, Ok, RuleAnswer
+from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.events import EventType, run_event_id
+from monitor.model.events import EventType
 from monitor.model.runs import RunKey, Status
 
 _ENDS_KEPT = 20  # no threshold asks for more
-_PARTS_KEPT = 50
 _OVER_AT = 0.5  # of the ratio at which it began
 
 
-class End(NamedTuple):
-    at: datetime
-    is_failure: bool
-    run_id: str
+class RepeatedFailures(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The newest ends of a subject, and since when parts of it have reached the threshold."""
 
-
-class PartEnds(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The newest ends, oldest first, and since when they have reached the threshold."""
-
-    ends: tuple[End, ...] = ()
-    since: datetime | None = None
-
-
-class SubjectEnds(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Those of one subject, by part."""
-
-    parts: dict[str, PartEnds] = {}
-    error: RunError | None = None
+    ends: SubjectEnds = SubjectEnds()
+    since: dict[str, datetime] = {}  # by part
 
 
 def on_event(
-    event_input: EventInput, memory: SubjectEnds | None, rule: RuleSettings
-) -> RuleAnswer[SubjectEnds]:
-    event, before = event_input.event, memory or SubjectEnds()
-    error = newest_error(event_input, before.error)
-    if event.type is EventType.RUN_DETAILED or not event_input.is_own:
-        return _late_error(event_input, SubjectEnds(parts=before.parts, error=error))
-    was_firing = any(part.since for part in before.parts.values())
-    name = part_of(event_input)
-    part = _with_end(before.parts.get(name) or PartEnds(), event_input, rule)
-    parts = sorted({**before.parts, name: part}.items(), key=lambda named: named[1].ends[-1])
-    ends = SubjectEnds(parts=dict(parts[-_PARTS_KEPT:]), error=error)
-    if part.since is not None and event.run.status is Status.FAILED:
-        return RuleAnswer(_firing(event.run.key, part, ends), ends)
-    if was_firing and all(part.since is None for part in ends.parts.values()):
-        return RuleAnswer(Ok(at=event_input.at, evidence=(event.id,)), ends)
-    return RuleAnswer(None, ends)
+    event_input: EventInput, memory: RepeatedFailures | None, rule: RuleSettings
+) -> RuleAnswer[RepeatedFailures]:
+    before, event = memory or RepeatedFailures(), event_input.event
+    ends = before.ends
+    if event_input.is_own:
+        ends = with_end_of(event_input, ends)
+    ends = with_error(event_input, ends)
+    since = _since(event_input, ends, before.since, rule)
+    is_ratio = rule.threshold < 1
+    kept = pruned(ends, kept=_ENDS_KEPT if is_ratio else 0)
+    after = RepeatedFailures(ends=ends, since=since)
+    result: EvaluationResult | None = None
+    if since:
+        is_failure = event.type is EventType.RUN_FAILED and event_input.is_own
+        is_newest = ends.error != before.ends.error and _is_newest(event_input.root_run, after)
+        begins = bool(since.keys() - before.since.keys())
+        if begins or is_newest or (is_failure and part_of(event_input) in since):
+            result = _firing(event_input, after)
+    elif before.since:
+        result = Ok(at=event_input.at, evidence=(event.id,))
+    if kept is None:
+        return RuleAnswer(result)
+    return RuleAnswer(result, RepeatedFailures(ends=kept, since=since))
 
 
-def _late_error(event_input: EventInput, ends: SubjectEnds) -> RuleAnswer[SubjectEnds]:
-    """Add the error that something inside the run, or its job records, report later."""
-    memory = None if ends == SubjectEnds() else ends
-    if not event_input.event.run.error:
-        return RuleAnswer(None, memory)
-    root = event_input.root_run
-    firing = (part for part in ends.parts.values() if part.since is not None)
-    part = next((part for part in firing if part.ends[-1].run_id == root.id), None)
-    return RuleAnswer(None if part is None else _firing(root, part, ends), memory)
-
-
-def _with_end(part: PartEnds, event_input: EventInput, rule: RuleSettings) -> PartEnds:
-    """Insert one end by its time, and evaluate the part anew."""
-    run = event_input.event.run
-    end = End(event_input.at, run.status is Status.FAILED, run.key.id)
-    ends = [known for known in part.ends if known.run_id != end.run_id]
-    insort(ends, end)
+def _since(
+    event_input: EventInput, ends: SubjectEnds, before: dict[str, datetime], rule: RuleSettings
+) -> dict[str, datetime]:
+    """Return since when each part has reached the threshold; a start that was found stays."""
     if rule.threshold < 1:
-        ends = ends[-_ENDS_KEPT:]
-        since = _since_by_ratio(ends, part.since, rule, newest=end)
-        return PartEnds(ends=tuple(ends), since=since)
+        return _since_by_ratio(event_input, ends, before, rule)
     count = int(rule.threshold)
-    row = _row(ends)
-    # Behind the newest success nothing matters; that one does, should an older end come late.
-    kept = ends[len(ends) - len(row) - 1 :] if len(row) < len(ends) else ends
-    row_since = (part.since or row[count - 1].at) if len(row) >= count else None
-    return PartEnds(ends=tuple(kept[-_ENDS_KEPT:]), since=row_since)
-
-
-def _row(ends: Sequence[End]) -> Sequence[End]:
-    """Return the failures since the newest success."""
-    newest = max((index for index, end in enumerate(ends) if not end.is_failure), default=-1)
-    return ends[newest + 1 :]
+    return {
+        part: before.get(part) or failures[count - 1].at
+        for part, failures in failing_parts(ends).items()
+        if len(failures) >= count
+    }
 
 
 def _since_by_ratio(
-    ends: Sequence[End], since: datetime | None, rule: RuleSettings, *, newest: End
-) -> datetime | None:
-    """``newest`` is the end reported last, which need not be the last one of ``ends``."""
-    ratio = _ratio(ends)
-    if since is not None:
-        return since if ratio > _OVER_AT * rule.threshold else None
+    event_input: EventInput, ends: SubjectEnds, before: dict[str, datetime], rule: RuleSettings
+) -> dict[str, datetime]:
+    """Return the parts whose ratio is reached; only the part of a new end can begin."""
+    part, since = part_of(event_input), dict(before)
+    newest = ends.parts.get(part, ())[-_ENDS_KEPT:]
+    if not event_input.is_own or not newest:
+        return since
+    ratio = _ratio(newest)
+    if part in since:
+        if ratio <= _OVER_AT * rule.threshold:
+            del since[part]
+        return since
     # A success begins nothing, although with it there may be enough ends to evaluate.
-    is_enough = newest.is_failure and len(ends) >= rule.minimum
-    return newest.at if is_enough and ratio >= rule.threshold else None
+    is_failure = event_input.event.run.status is Status.FAILED
+    if is_failure and len(newest) >= rule.minimum and ratio >= rule.threshold:
+        since[part] = event_input.at
+    return since
 
 
-def _ratio(ends: Sequence[End]) -> float:
-    return sum(end.is_failure for end in ends) / len(ends)
+def _ratio(ends: Sequence[RootRunEnd]) -> float:
+    return sum(end.status is Status.FAILED for end in ends) / len(ends)
 
 
-def _firing(run: RunKey, part: PartEnds, ends: SubjectEnds) -> Firing:
-    keys = [msgspec.structs.replace(run, id=end.run_id) for end in part.ends if end.is_failure]
+def _is_newest(run: RunKey, failures: RepeatedFailures) -> bool:
+    """True where the run is the newest end of a part that has reached the threshold."""
+    return any(failures.ends.parts[part][-1].run_id == run.id for part in failures.since)
+
+
+def _firing(event_input: EventInput, failures: RepeatedFailures) -> Firing:
+    part = part_of(event_input)
+    if part not in failures.since:
+        part = max(failures.since, key=lambda name: failures.ends.parts[name][-1].order)
+    ends = failures.ends.parts[part][-_ENDS_KEPT:]
+    failed = [end for end in ends if end.status is Status.FAILED]
+    row = failing_parts(failures.ends).get(part, ())
     return Firing(
-        since=min(part.since for part in ends.parts.values() if part.since is not None),
-        as_of=part.ends[-1].at,
-        evidence=tuple(run_event_id(key, EventType.RUN_FAILED) for key in keys),
-        run=run,
+        since=min(failures.since.values()),
+        as_of=ends[-1].at,
+        evidence=tuple(end.event_id for end in failed if end.event_id),
+        run=event_input.root_run,
         facts={
-            "failures": len(_row(part.ends)),
-            "ends": len(part.ends),
-            "ratio": _ratio(part.ends),
-            "error": error_of(run, ends.error),
-            "run": run.id,
+            "failures": len(row),
+            "ends": len(ends),
+            "ratio": _ratio(ends),
+            **error_facts(event_input.root_run, failures.ends.error),
+            "run": event_input.root_run.id,
         },
     )
 
 
-DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
+DEFINITION: RuleDefinition[RepeatedFailures, None] = RuleDefinition(
     rule=RuleKind.FAILING_REPEATEDLY,
     subject_kind=SubjectKind.PIPELINE,
-    memory=SubjectEnds,
-    event_types=(EventType.RUN_FAILED, EventType.RUN_SUCCEEDED, EventType.RUN_DETAILED),
+    memory=RepeatedFailures,
+    event_types=(
+        EventType.RUN_FAILED,
+        EventType.RUN_SUCCEEDED,
+        EventType.RUN_CANCELED,
+        EventType.RUN_DETAILED,
+        EventType.RUN_CONFIRMED,
+    ),
     on_event=on_event,
     about="A pipeline failed so often in a row, or so large a part of its last runs.",
     severity=Severity.CRITICAL,
     summary="{pipeline} keeps failing in {workspace}",
     description="{failures} of the last {ends} runs failed, the last with: {error}",
-    template_fields=("failures", "ends", "ratio", "error", "run"),
+    template_fields=("failures", "ends", "ratio", "error", "part", "run"),
     threshold=Quantity(
         about="1 and more: failures in a row; below 1: the failed part of the last runs, over "
         "at half of it",

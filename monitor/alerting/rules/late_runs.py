@@ -154,9 +154,13 @@ def _evaluate(
 def on_end_event(
     event_input: EventInput, memory: LateRuns | None, _: RuleSettings
 ) -> RuleAnswer[LateRuns]:
-    """Remove a late run that the event reports as ended, or as started."""
-    ended = _name(event_input.event.run.key)
-    if memory is None or ended not in memory.since:
+    """Remove a late run that the event reports as ended, or as started.
+
+    An end that only a callback reported ends nothing: whoever knows the secret could hide a run.
+    """
+    run = event_input.event.run
+    ended = _name(run.key)
+    if memory is None or ended not in memory.since or run.unconfirmed_end is not None:
         return RuleAnswer(None, memory)
     after = LateRuns(
         since={name: since for name, since in memory.since.items() if name != ended},

@@ -25,6 +25,16 @@ class Firing(Struct, frozen=True, kw_only=True, gc=False):
     preexisting: bool = False
 
 
+class OverWhenSeen(Struct, frozen=True, kw_only=True, gc=False):
+    """Was true from ``since`` to ``until``, and over before it was observed."""
+
+    since: datetime
+    until: datetime
+    evidence: tuple[str, ...] = ()
+    run: RunKey | None = None
+    facts: Facts = {}
+
+
 class Ok(Struct, frozen=True, kw_only=True, gc=False):
     """False, or no longer true, since ``at``. With a ``reason`` it never will be again."""
 
@@ -39,7 +49,7 @@ class Unknown(Struct, frozen=True, gc=False):
     why: str
 
 
-EvaluationResult = Firing | Ok | Unknown
+EvaluationResult = Firing | OverWhenSeen | Ok | Unknown
 
 
 class RuleAnswer(Struct, Generic[M], frozen=True):

@@ -32,6 +32,10 @@ COMMON_FIELDS = (
     "starts_at",
     "evidence_count",
     "url",
+    "owner",
+    "trigger",
+    "folder",
+    "plan",
 )
 
 Value = str | float | datetime | None

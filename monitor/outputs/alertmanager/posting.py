@@ -59,6 +59,8 @@ def _annotations(alert: Alert) -> dict[str, str]:
         annotations.setdefault("flapping", "true")
     if alert.preexisting:
         annotations.setdefault("preexisting", "true")
+    if alert.over_when_seen:
+        annotations.setdefault("over_when_seen", "true")
     if alert.muted_by:
         # Ours only: mail stops where the silence is one of Alertmanager's.
         annotations.setdefault("silenced_by", ", ".join(alert.muted_by))

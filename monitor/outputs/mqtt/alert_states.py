@@ -30,6 +30,7 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     evidence_count: int
     facts: dict[str, str | float | None]
     preexisting: bool
+    over_when_seen: bool
     is_flapping: bool
     muted_by: tuple[str, ...]
     reminders: int
@@ -52,6 +53,7 @@ def status_of(alert: Alert) -> AlertStatus:
         evidence_count=alert.evidence_count,
         facts=alert.facts,
         preexisting=alert.preexisting,
+        over_when_seen=alert.over_when_seen,
         is_flapping=alert.is_flapping,
         muted_by=alert.muted_by,
         reminders=alert.reminders,

@@ -278,7 +278,7 @@ def _last_run(health: PipelineHealth) -> LastRunData:
     return LastRunData(
         id=health.last_run_id,
         status=health.last_status,
-        started=health.last_started_at,
+        started=health.last_run_started_at,
         finished=health.last_finished_at,
         duration_seconds=health.last_duration_seconds,
     )

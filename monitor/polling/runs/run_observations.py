@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from monitor.model.observations import Observation
 from monitor.model.runs import (
+    EndBasis,
     JobCount,
     JobDetails,
     Parents,
@@ -39,6 +40,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     jobs: JobDetails
     started_at: datetime | None
     finished_at: datetime | None
+    finished_by: EndBasis | None  # None without ``finished_at``
     approximate: tuple[str, ...]
     error: str | None
     are_over: bool  # no record can change any more
@@ -96,6 +98,7 @@ def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observati
         source=Source.POLL if first.source is Source.CALLBACK else first.source,
         observed_at=max(group.observed_at for group in groups),
         native_status=RUNNING_WORD if has_started else PENDING_WORD,
+        may_have_ended=all(has_ended(group.native_status) for group in groups),
         pipeline=pipelines[0] if pipelines else None,
         trigger=first.trigger,
         owner=owners[0] if owners else None,
@@ -136,6 +139,7 @@ def plan_run_observation(
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        finished_by=None if row.finished_at is None else EndBasis.REPORTED,
         updated_at=row.updated_at,
         pipeline=plan,
         trigger=Trigger.SCHEDULE if row.schedule_history_id else Trigger.UNKNOWN,
@@ -144,10 +148,13 @@ def plan_run_observation(
 
 
 def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSummary:
-    """Add up job records. A time that some records lack is approximated, and marked so."""
+    """Add up job records. A time that some records lack is approximated, and marked so.
+
+    The end is always approximate: the records show when the jobs ended, not when their group did.
+    """
     started_at, is_start_near = _start(rows)
-    finished_at, is_end_near = _end(rows)
-    near = (("started_at", is_start_near), ("finished_at", is_end_near))
+    finished_at, finished_by = _end(rows)
+    near = (("started_at", is_start_near), ("finished_at", finished_at is not None))
     return JobSummary(
         jobs=JobDetails(
             ids=tuple(row.id for row in rows[:_KEPT_JOB_IDS]),
@@ -158,6 +165,7 @@ def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSumma
         ),
         started_at=started_at,
         finished_at=finished_at,
+        finished_by=finished_by,
         approximate=tuple(name for name, is_near in near if is_near),
         error=_first_error(rows),
         are_over=all(has_ended(row.native_status) for row in rows),
@@ -170,6 +178,7 @@ def with_jobs(observation: Observation, summary: JobSummary, *, is_final: bool) 
         observation,
         started_at=summary.started_at,
         finished_at=summary.finished_at,
+        finished_by=summary.finished_by,
         approximate=summary.approximate,
         error=summary.error or observation.error,
         jobs=summary.jobs,
@@ -185,13 +194,13 @@ def _start(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
     return (min(created), True) if created else (None, False)
 
 
-def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
-    reported = [row.finished_at for row in rows if row.finished_at is not None]
+def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, EndBasis | None]:
     nearest = [row.finished_at or row.updated_at for row in rows]
     known = [at for at in nearest if at is not None]
     if not known:
-        return None, False
-    return max(known), len(reported) < len(rows)
+        return None, None
+    is_derived = all(row.finished_at is not None for row in rows)
+    return max(known), EndBasis.DERIVED if is_derived else EndBasis.LAST_WRITE
 
 
 def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:

@@ -1,0 +1,156 @@
+"""Notifies of a failure inside another run once, also where the link becomes known late.
+
+A part may fail before it is known what contains it; then its alert is the first and keeps its
+fingerprint. The alert of the run around it has a condition of its own and waits behind the first:
+it is open and nobody is notified. If it still fails when the first has ended, it fires. Where a
+link is only likely, the later alert waits for it, for a bounded time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.alerting.alerts import lifecycle
+from monitor.alerting.alerts.content import subject_of
+from monitor.alerting.alerts.instance import AlertInstance, Inhibitor
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
+from monitor.alerting.alerts.pending_step import ALERT, MEMORY, PendingStep
+from monitor.alerting.attribution.attribution import Attributor, RelatedRuns
+from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
+from monitor.alerting.rules.compiled import Rule
+from monitor.model.runs import RunKey, RunState
+
+PREFIX = "inhibited:"
+
+
+class Inhibitors:
+    """Finds what a new alert waits behind, and settles it as links become known."""
+
+    def __init__(self, attributor: Attributor, *, wait_seconds: float) -> None:
+        self._attributor = attributor
+        self._wait = timedelta(seconds=wait_seconds)
+
+    def of_new_alert(
+        self,
+        pending: PendingStep,
+        rule: Rule,
+        fingerprint: str,
+        related: RelatedRuns,
+        now: datetime,
+    ) -> tuple[Inhibitor, ...]:
+        """Return the open alerts of the rule that an alert waits behind when it opens."""
+        plans = {fingerprint_of(rule.name, plan) for plan in related.plans}
+        if plans and all(_is_open(pending, plan) for plan in plans):
+            # Whichever plan contains it, each has an alert.
+            return (Inhibitor(fingerprint=min(plans)),)
+        found: list[Inhibitor] = []
+        for key, instance in pending.rows(ALERT):
+            # What waits itself is nobody's first alert.
+            is_first = instance.is_open and not instance.inhibited_by and key != fingerprint
+            if instance.alert.name != rule.name or not is_first:
+                continue
+            if instance.root_run in related.inside:
+                found.append(Inhibitor(fingerprint=key))
+            elif instance.root_run in related.likely and self._wait:
+                found.append(Inhibitor(fingerprint=key, until=now + self._wait))
+        return tuple(found)
+
+    def reasons(
+        self, pending: PendingStep, inhibitors: tuple[Inhibitor, ...], now: datetime
+    ) -> tuple[str, ...]:
+        """Return what keeps an alert back now, as ``muted_by`` says it."""
+        return tuple(
+            f"{PREFIX}{inhibitor.fingerprint}"
+            for inhibitor in inhibitors
+            if self._lasts(inhibitor, now) and _is_open(pending, inhibitor.fingerprint)
+        )
+
+    async def resolve_links(
+        self, pending: PendingStep, rules: Mapping[str, Rule], now: datetime
+    ) -> list[tuple[str, AlertInstance, LifecycleOutcome]]:
+        """Return what links that are known now make of the alerts that wait for one.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        waiting = [
+            (key, instance)
+            for key, instance in pending.rows(ALERT)
+            if instance.is_open and any(inhibitor.until for inhibitor in instance.inhibited_by)
+        ]
+        if not waiting:
+            return []
+        runs = await self._attributor.states(
+            run for _, instance in waiting for run in _runs_of(pending, instance)
+        )
+        return [
+            (key, instance, self._with_links(pending, rules, instance, runs=runs, now=now))
+            for key, instance in waiting
+        ]
+
+    def _with_links(
+        self,
+        pending: PendingStep,
+        rules: Mapping[str, Rule],
+        instance: AlertInstance,
+        *,
+        runs: dict[RunKey, RunState],
+        now: datetime,
+    ) -> LifecycleOutcome:
+        own = runs.get(instance.root_run) if instance.root_run is not None else None
+        kept: list[Inhibitor] = []
+        for inhibitor in instance.inhibited_by:
+            other = pending.state_of(inhibitor.fingerprint)
+            if not isinstance(other, AlertInstance) or not other.is_open:
+                continue
+            around = runs.get(other.root_run) if other.root_run is not None else None
+            if own is not None and around is not None and inhibitor.until is not None:
+                if self._attributor.is_inside(around, own):
+                    kept.append(Inhibitor(fingerprint=inhibitor.fingerprint))
+                    continue
+                if self._attributor.is_inside(own, around):
+                    self._merge(pending, rules, instance, inhibitor.fingerprint, other)
+                    return LifecycleOutcome(state=instance.past, step=StepWord.DEDUPLICATED)
+            if self._lasts(inhibitor, now):
+                kept.append(inhibitor)
+        if tuple(kept) == instance.inhibited_by:
+            return LifecycleOutcome(state=instance)
+        return LifecycleOutcome(state=msgspec.structs.replace(instance, inhibited_by=tuple(kept)))
+
+    def _merge(
+        self,
+        pending: PendingStep,
+        rules: Mapping[str, Rule],
+        instance: AlertInstance,
+        fingerprint: str,
+        other: AlertInstance,
+    ) -> None:
+        """Let an alert that nobody was notified of become evidence of the one around it."""
+        after = lifecycle.with_late_evidence(other, instance.alert.evidence)
+        pending.advance(fingerprint, other, LifecycleOutcome(state=after))
+        rule = rules.get(instance.alert.name)
+        if rule is not None:
+            memory = keys_of(rule.name, subject_of(rule, instance.alert)).memory
+            pending.put(MEMORY, memory, None)
+
+    def _lasts(self, inhibitor: Inhibitor, now: datetime) -> bool:
+        # Where our clock was set back over a restart, nothing waits longer than allowed.
+        return inhibitor.until is None or timedelta(0) < inhibitor.until - now <= self._wait
+
+
+def _is_open(pending: PendingStep, fingerprint: str) -> bool:
+    state = pending.state_of(fingerprint)
+    return isinstance(state, AlertInstance) and state.is_open
+
+
+def _runs_of(pending: PendingStep, instance: AlertInstance) -> Iterator[RunKey]:
+    """Yield the root runs of an alert and of those that it waits behind."""
+    for state in (
+        instance,
+        *(pending.state_of(each.fingerprint) for each in instance.inhibited_by),
+    ):
+        if isinstance(state, AlertInstance) and state.root_run is not None:
+            yield state.root_run

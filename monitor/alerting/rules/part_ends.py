@@ -1,0 +1,315 @@
+"""What rules about ends of runs share: which ends of a subject are known, and what they show. Pure.
+
+An alert is about a pipeline and a kind of run, not about one run. The recipes of job groups that
+run by themselves are *parts* of their flow; every other run is of the whole. A part fails while its
+newest failure sorts after its newest success, by when they happened. So whatever the order in which
+ends are observed, and however often a better time is, the same ends give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.rules.contract import EventInput
+from monitor.alerting.rules.results import (
+    EvaluationResult,
+    Facts,
+    Firing,
+    Ok,
+    OverWhenSeen,
+    RuleAnswer,
+)
+from monitor.model.ends import RunEnd, newest_success, open_failures, run_end, with_end
+from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
+from monitor.model.runs import RunKey, Status
+
+_ERROR_KEPT = 1_000  # characters
+_PARTS_KEPT = 100
+_ENDS_KEPT = 50  # of one part, newest, besides its newest success
+_BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
+_WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
+
+
+class RootRunEnd(RunEnd, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The end of a root run, or a failure inside it before it has ended itself."""
+
+    event_id: str = ""  # of the first failure; empty where it made no event
+    failed_at: datetime | None = None  # of the first failure inside, where that came before its end
+    is_inner: bool = False  # the run itself has not ended yet
+
+
+class RunError(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The newest error inside a root run. The run itself mostly has none."""
+
+    run: str
+    error: str | None = None
+    part: str | None = None  # name of what failed
+
+
+class SubjectEnds(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The ends of one subject that still matter, by part and in order."""
+
+    parts: dict[str, tuple[RootRunEnd, ...]] = {}
+    error: RunError | None = None
+
+
+def part_of(event_input: EventInput) -> str:
+    """Return the recipe of a job group that runs by itself."""
+    recipe = event_input.event.run.recipe
+    return recipe.id if event_input.is_own and recipe is not None else _WHOLE
+
+
+def with_end_of(
+    event_input: EventInput, before: SubjectEnds, *, bad: Status = Status.FAILED
+) -> SubjectEnds:
+    """Return the ends with what the event shows; ``before`` itself where it shows nothing new."""
+    known = next((end for end in all_ends(before) if end.run_id == event_input.root_run.id), None)
+    end = _end_of(event_input, known)
+    if end is None:
+        return before
+    counts = end.status in (bad, Status.SUCCEEDED, Status.FAILED)
+    if known is None and not counts:
+        return before
+    if bad is not Status.FAILED and end.status is Status.FAILED:
+        # To the others a failure is an end like any: it clears.
+        end = msgspec.structs.replace(end, status=Status.SUCCEEDED)
+    # Which part a run is of may become known after its end.
+    parts = {
+        name: tuple(other for other in ends if other.run_id != end.run_id)
+        for name, ends in before.parts.items()
+    }
+    if counts:
+        part = part_of(event_input)
+        parts[part] = with_end(parts.get(part, ()), end)
+    after = {name: ends for name, ends in parts.items() if ends}
+    return before if after == before.parts else SubjectEnds(parts=after, error=before.error)
+
+
+def pruned(ends: SubjectEnds, *, kept: int = 0) -> SubjectEnds | None:
+    """Return what still matters; None for nothing.
+
+    Far behind a success with a settled time nothing does, save for the newest ``kept`` ends.
+    """
+    parts = {name: _pruned(part, kept) for name, part in ends.parts.items()}
+    if len(parts) > _PARTS_KEPT:
+        newest = sorted(parts.items(), key=lambda named: named[1][-1].order)
+        parts = dict(newest[-_PARTS_KEPT:])
+    return SubjectEnds(parts=parts, error=ends.error) if parts else None
+
+
+def all_ends(ends: SubjectEnds) -> Iterable[RootRunEnd]:
+    return (end for part in ends.parts.values() for end in part)
+
+
+def failing_parts(
+    ends: SubjectEnds, *, bad: Status = Status.FAILED
+) -> dict[str, tuple[RootRunEnd, ...]]:
+    """Return the open failures of each part that fails, oldest first."""
+    found = {part: open_failures(_relevant(ends, part, bad), bad=bad) for part in ends.parts}
+    return {part: failures for part, failures in found.items() if failures}
+
+
+def failing_since(ends: SubjectEnds, failing: dict[str, tuple[RootRunEnd, ...]]) -> datetime:
+    """Return when the oldest open failure happened."""
+    return min(_begin(ends, part, end) for part, failures in failing.items() for end in failures)
+
+
+def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
+    """Return the ends with the reason that the event shows, where that of its run is not better."""
+    run, known, root = event_input.event.run, ends.error, event_input.root_run.id
+    if run.status is not Status.FAILED:
+        return ends
+    part = run.failed_part
+    name = part.name if part is not None else run.recipe.name if run.recipe else None
+    error = run.error[:_ERROR_KEPT] if run.error else None
+    if name is None and run.pipeline is not None and not event_input.is_own:
+        name = run.pipeline.name
+    if error is None and name is None:
+        return ends
+    if known is not None and known.run == root:
+        # The root run repeats the reason of its part; what has a reason is not replaced by nothing.
+        error, name = error or known.error, name or known.part
+    newest = RunError(run=root, error=error, part=name)
+    return ends if newest == known else SubjectEnds(parts=ends.parts, error=newest)
+
+
+def error_facts(run: RunKey, newest: RunError | None) -> Facts:
+    """Return the reason of this run, where it is the newest one that is known."""
+    is_known = newest is not None and newest.run == run.id
+    return {
+        "error": newest.error if newest is not None and is_known else None,
+        "part": newest.part if newest is not None and is_known else None,
+    }
+
+
+def answer(
+    event_input: EventInput,
+    before: SubjectEnds,
+    after: SubjectEnds,
+    facts: Facts,
+    *,
+    bad: Status = Status.FAILED,
+) -> RuleAnswer[SubjectEnds]:
+    """Return what the ends show, now that the event is among them."""
+    event = event_input.event
+    failing, failed = failing_parts(after, bad=bad), failing_parts(before, bad=bad)
+    is_failure = event.type is STATUS_EVENTS[bad]
+    result: EvaluationResult | None = None
+    if failing:
+        if is_failure or not failed or after.error != before.error:
+            result = _firing(event_input, after, failing, facts, bad)
+    elif is_failure:
+        result = _over_when_seen(event_input, after, facts, bad)
+    elif failed:
+        result = Ok(at=_cleared_at(event_input, failed, after), evidence=(event.id,))
+    elif event.type is EventType.RUN_SUCCEEDED and event_input.is_own:
+        result = Ok(at=event_input.at, evidence=(event.id,))
+    return RuleAnswer(result, pruned(after))
+
+
+def _firing(
+    event_input: EventInput,
+    ends: SubjectEnds,
+    failing: dict[str, tuple[RootRunEnd, ...]],
+    facts: Facts,
+    bad: Status,
+) -> Firing:
+    event, root = event_input.event, event_input.root_run
+    evidence, run = event.id, root
+    if event.type is not STATUS_EVENTS[bad]:
+        # A better time or a correction shows that an earlier failure is open.
+        newest = max((end for part in failing.values() for end in part), key=lambda end: end.order)
+        evidence, run = newest.event_id, msgspec.structs.replace(root, id=newest.run_id)
+    return Firing(
+        since=failing_since(ends, failing),
+        as_of=event_input.at,
+        # What ended before we followed made no event that could be shown.
+        evidence=(evidence,) if evidence and not event.run.historical else (),
+        run=run,
+        facts=facts,
+    )
+
+
+def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
+    """Return what the event shows of the end of its root run; None where it shows none."""
+    run = event_input.event.run
+    end = run_end(run)
+    if end is None or (run.unconfirmed_end is not None and run.status is Status.SUCCEEDED):
+        return None  # whoever knows the secret must not hide a failure
+    is_failure = run.status is Status.FAILED
+    event_id = _event_id(event_input) if is_failure and not run.historical else ""
+    if event_input.is_own:
+        return RootRunEnd(
+            run_id=end.run_id,
+            status=end.status,
+            earliest=end.earliest,
+            latest=end.latest,
+            may_improve=end.may_improve,
+            event_id=(known.event_id if known and is_failure else "") or event_id,
+            failed_at=known.failed_at if known is not None and is_failure else None,
+        )
+    if not is_failure or (known is not None and not known.is_inner):
+        if is_failure and known is not None and known.status is Status.FAILED:
+            first = min(known.failed_at or known.latest, end.latest)
+            return msgspec.structs.replace(known, failed_at=first)
+        return None
+    return RootRunEnd(
+        run_id=event_input.root_run.id,
+        status=Status.FAILED,
+        earliest=end.earliest,
+        latest=max(end.latest, known.latest) if known is not None else end.latest,
+        may_improve=True,
+        event_id=known.event_id if known is not None else _event_id(event_input),
+        failed_at=min(end.latest, known.failed_at or end.latest)
+        if known is not None
+        else end.latest,
+        is_inner=True,
+    )
+
+
+def _event_id(event_input: EventInput) -> str:
+    run = event_input.event.run
+    return run_event_id(run.key, STATUS_EVENTS[run.status])
+
+
+def _pruned(ends: Sequence[RootRunEnd], kept: int) -> tuple[RootRunEnd, ...]:
+    """Drop what no later event can bring back: what lies far behind a success that is settled."""
+    settled = [end for end in ends if not end.may_improve]
+    success = newest_success(settled)
+    first = max(ends.index(success) - _BEHIND_KEPT, 0) if success is not None else 0
+    first = max(min(first, len(ends) - kept), 0)
+    recent = ends[max(first, len(ends) - max(_ENDS_KEPT, kept)) :]
+    return tuple(recent) if success is None or success in recent else (success, *recent)
+
+
+def _relevant(ends: SubjectEnds, part: str, bad: Status) -> list[RootRunEnd]:
+    """Return the failures of the part and every success that clears them.
+
+    A run without a recipe may have been of any part, so its success clears each, and a failure
+    without one is cleared by any.
+    """
+    own = [end for end in ends.parts.get(part, ()) if end.status is bad]
+    clearing = ends.parts if part == _WHOLE else (part, _WHOLE)
+    successes = (
+        end
+        for name in clearing
+        for end in ends.parts.get(name, ())
+        if end.status is Status.SUCCEEDED
+    )
+    return [*own, *successes]
+
+
+def _begin(ends: SubjectEnds, part: str, failure: RootRunEnd) -> datetime:
+    success = newest_success(_relevant(ends, part, failure.status))
+    first = failure.failed_at
+    if first is None or (success is not None and first < success.at):
+        return failure.at
+    return min(first, failure.at)
+
+
+def _over_when_seen(
+    event_input: EventInput, ends: SubjectEnds, facts: Facts, bad: Status
+) -> OverWhenSeen | None:
+    """Return a failure that was over before it was observed; None where its run ended well."""
+    run_id = event_input.root_run.id
+    for part, known in ends.parts.items():
+        failure = next((end for end in known if end.run_id == run_id and end.status is bad), None)
+        until = None if failure is None else _first_success_after(ends, part, failure)
+        if failure is not None and until is not None:
+            return OverWhenSeen(
+                since=min(failure.failed_at or failure.at, failure.at),
+                until=until.at,
+                evidence=() if event_input.event.run.historical else (event_input.event.id,),
+                run=event_input.root_run,
+                facts=facts,
+            )
+    return None
+
+
+def _first_success_after(ends: SubjectEnds, part: str, failure: RootRunEnd) -> RootRunEnd | None:
+    successes = (
+        end
+        for end in _relevant(ends, part, Status.SUCCEEDED)
+        if end.status is Status.SUCCEEDED and end.order > failure.order
+    )
+    return min(successes, key=lambda end: end.order, default=None)
+
+
+def _cleared_at(
+    event_input: EventInput, failed: dict[str, tuple[RootRunEnd, ...]], after: SubjectEnds
+) -> datetime:
+    """Return when the last part that failed had succeeded again."""
+    now_known = {end.run_id: end for end in all_ends(after)}
+    instants = [
+        success.at
+        for part, failures in failed.items()
+        for failure in failures
+        if (success := _first_success_after(after, part, now_known.get(failure.run_id, failure)))
+        is not None
+    ]
+    # Without a success the failure was none: the workspace corrected it.
+    return max(instants, default=event_input.at)

@@ -1,0 +1,51 @@
+"""Between which instants a run ended: the last read before its end and the first sight of it. Pure.
+
+Observations carry our clock; the bounds are workspace time, as every instant of a run is.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.model.observations import Observation
+from monitor.model.runs import RunState, Source, Status, status_of
+
+
+def with_bounds(
+    known: RunState | None,
+    state: RunState,
+    observation: Observation,
+    *,
+    clock_skew_seconds: float,
+) -> RunState:
+    """Return the state with what the observation shows of when the run ended.
+
+    ``known`` is the run before the observation, ``state`` after it.
+    """
+    observed_at = observation.observed_at + timedelta(seconds=clock_skew_seconds)
+    if known is not None and known.status.is_terminal:
+        return state
+    if state.status.is_terminal:
+        return msgspec.structs.replace(state, end_seen_at=observed_at)
+    if not _shows_that_it_goes_on(state, observation):
+        return state
+    return msgspec.structs.replace(state, unfinished_at=_later(state.unfinished_at, observed_at))
+
+
+def _shows_that_it_goes_on(state: RunState, observation: Observation) -> bool:
+    """True where the workspace itself showed a run that has not ended.
+
+    Not a callback, which may be forged or late; nor a read that lags behind what is known.
+    """
+    if observation.source is Source.CALLBACK or observation.may_have_ended:
+        return False
+    if observation.native_status is None:
+        return False
+    lags = status_of(observation.native_status) is Status.PENDING
+    return not lags or state.status is Status.PENDING
+
+
+def _later(first: datetime | None, other: datetime) -> datetime:
+    return other if first is None else max(first, other)

@@ -1,0 +1,192 @@
+"""Whoever shows the last run of a pipeline shows the same one, at each position of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.model.alerts import AlertingSnapshot
+from monitor.model.ends import RunEnd, newest_success, open_failures, run_end
+from monitor.model.observations import Observation
+from monitor.model.runs import (
+    EndBasis,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    Source,
+)
+from monitor.outputs.mqtt.states import StateSnapshot
+from monitor.outputs.mqtt.topics import Topics
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from monitor.web.overview import Overview
+from tests.outputs.metrics_daemon import Daemon, a_daemon
+from tests.outputs.metrics_examples import NOON
+
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+IDENTITY = ("one", RunKind.FLOW_RUN, "7")
+WORDS = ("Complete", "Failed", "Canceled")
+
+Shown = tuple[str | None, str | None, datetime | None, datetime | None, float | None, int]
+
+
+def observation(number: int, word: str, second: int, basis: EndBasis) -> Observation:
+    """Return the end of a flow run, seen by a poll."""
+    at = NOON + timedelta(seconds=second)
+    return Observation(
+        key=RunKey("one", RunKind.FLOW_RUN, str(number)),
+        source=Source.POLL,
+        observed_at=NOON + timedelta(minutes=10),
+        native_status=word,
+        created_at=NOON - timedelta(minutes=1),
+        finished_at=at,
+        finished_by=basis,
+        pipeline=FLOW,
+    )
+
+
+def true_health(ends: Sequence[RunEnd]) -> Shown:
+    """Return what must be shown of these ends, whatever the order in which they were seen."""
+    last = max(ends, key=lambda end: end.order)
+    success = newest_success(ends)
+    return (
+        last.run_id,
+        last.status,
+        last.at,
+        None if success is None else success.at,
+        last.duration_seconds,
+        len(open_failures(ends)),
+    )
+
+
+def by_pipeline_health(daemon: Daemon) -> Shown:
+    (health,) = daemon.live_state.view.pipeline_health()
+    return (
+        health.last_run_id,
+        health.last_status,
+        health.last_finished_at,
+        health.last_success_at,
+        health.last_duration_seconds,
+        health.consecutive_failures,
+    )
+
+
+def by_mqtt(daemon: Daemon) -> Shown:
+    snapshot = StateSnapshot(
+        daemon.live_state.view,
+        Topics(prefix="dataprep/v1", instance="monitor"),
+        lambda _workspace, _pipeline: None,
+        known_since=NOON,
+        seen_since=NOON,
+    )
+    retained = snapshot.pipeline(IDENTITY)
+    assert retained is not None
+    state, last = retained.state, retained.state.last_run
+    assert last is not None
+    assert last.started == NOON - timedelta(minutes=1)
+    return (
+        last.id,
+        last.status,
+        last.finished,
+        state.last_success,
+        last.duration_seconds,
+        state.consecutive_failures,
+    )
+
+
+def by_web(daemon: Daemon) -> Shown:
+    overview = Overview(
+        bus=daemon.bus,
+        view=daemon.live_state.view,
+        clock=daemon.clock,
+        stale_after_seconds=60,
+        alerting=AlertingSnapshot,
+    )
+    (view,) = overview.pipelines()
+    return (
+        view.last_run_id,
+        view.last_status,
+        view.last_finished_at,
+        view.last_success_at,
+        view.last_duration_seconds,
+        view.consecutive_failures,
+    )
+
+
+async def by_metrics(daemon: Daemon) -> Shown:
+    """Return the same of the exposition, which names no run."""
+    page = (await daemon.page()).decode()
+    values = {
+        (sample.name, sample.labels.get("result")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.labels.get("pipeline") == "orders"
+    }
+    success = values.get(("dataprep_last_run_success_timestamp_seconds", None))
+    (status,) = (
+        result
+        for (name, result), value in values.items()
+        if name == "dataprep_last_run_result" and value == 1
+    )
+    completed = values["dataprep_last_run_completed_timestamp_seconds", None]
+    return (
+        None,
+        status,
+        datetime.fromtimestamp(completed, tz=NOON.tzinfo),
+        None if success is None else datetime.fromtimestamp(success, tz=NOON.tzinfo),
+        values["dataprep_last_run_duration_seconds", None],
+        int(values["dataprep_consecutive_failures", None]),
+    )
+
+
+@settings(max_examples=20)
+@given(
+    seen=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(list(EndBasis))),
+        min_size=1,
+        max_size=6,
+    ),
+    words=st.lists(st.sampled_from(WORDS), min_size=4, max_size=4),
+)
+def test_health_retained_state_metrics_and_page_agree(
+    seen: list[tuple[int, int, EndBasis]], words: list[str]
+) -> None:
+    """Ends seen late, of one second and known better later: after each, all show the same."""
+    observations = [
+        observation(number, words[number], second, basis) for number, second, basis in seen
+    ]
+    with TemporaryDirectory() as folder:
+        asyncio.run(play(observations, Path(folder)))
+
+
+async def play(observations: list[Observation], folder: Path) -> None:
+    async with a_daemon(folder / "state.db") as daemon:
+        daemon.reachable()
+        observer = Observer(
+            bus=daemon.bus,
+            live_state=daemon.live_state,
+            clock=daemon.clock,
+            registry=CollectorRegistry(),
+            settings=TrackingSettings(),
+        )
+        for observed in observations:
+            await observer.observe([observed])
+            expected = true_health(await stored_ends(daemon))
+            assert by_pipeline_health(daemon) == expected
+            assert by_mqtt(daemon) == expected
+            assert by_web(daemon) == expected
+            assert await by_metrics(daemon) == (None, *expected[1:])
+
+
+async def stored_ends(daemon: Daemon) -> list[RunEnd]:
+    runs = await daemon.bus.recent_runs(workspace="one", limit=10)
+    return [end for run in runs if (end := run_end(run)) is not None]

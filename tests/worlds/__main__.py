@@ -1,7 +1,7 @@
 """Plays worlds by hand: ``python -m tests.worlds [--seed N] [--worlds N] [--speed N]``.
 
-``--only SEED`` plays a single world and prints all that happened in it. Exits 1 if anything
-disagrees with the truth.
+``--only SEED`` plays a single world and prints all that happened in it, ``--beside`` with the
+other worlds of its batch. Exits 1 if anything disagrees with the truth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
     options = _options()
     without = frozenset(Ingredient(word) for word in options.without)
     if options.only is not None:
-        return _play_single(options.only, speed=options.speed)
+        return _play_single(options.only, speed=options.speed, is_beside=options.beside)
     batches = [
         tuple(range(first, min(first + BATCH, options.seed + options.worlds)))
         for first in range(options.seed, options.seed + options.worlds, BATCH)
@@ -53,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--speed", type=float, default=SPEED, help="seconds of a world in one")
     parser.add_argument("--processes", type=int, default=2, help="batches at the same time")
     parser.add_argument("--only", type=int, help="a single seed, with its story")
+    parser.add_argument("--beside", action="store_true", help="with the batch of that seed")
     parser.add_argument("--without", nargs="*", default=(), help="ingredients to leave out")
     return parser.parse_args()
 
@@ -64,11 +65,13 @@ def _play_batch(seeds: tuple[int, ...], speed: float, without: frozenset[Ingredi
         return judge(worlds, asyncio.run(play(worlds, Path(folder), speed=speed)))
 
 
-def _play_single(seed: int, *, speed: float) -> int:
+def _play_single(seed: int, *, speed: float, is_beside: bool) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    alone = world(seed)
+    first = seed - seed % BATCH
+    worlds = [world(each) for each in (range(first, first + BATCH) if is_beside else (seed,))]
     with tempfile.TemporaryDirectory() as folder:
-        played = asyncio.run(play([alone], Path(folder), speed=speed))
+        played = asyncio.run(play(worlds, Path(folder), speed=speed))
+    alone = next(each for each in worlds if each.seed == seed)
     figures = judge([alone], played)
     for line in (*story(alone, played), *figures.lines(), figures.summary()):
         print(line)  # noqa: T201 - a command

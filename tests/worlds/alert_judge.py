@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.worlds.allowances import FOR_SECONDS
 from tests.worlds.expectations import Stretch, certain_failures, possible_failures, stretches
@@ -11,7 +14,7 @@ from tests.worlds.findings import Finding, Kind
 from tests.worlds.play import LASTING, Played
 from tests.worlds.received import AlertWord, Received
 from tests.worlds.script import RunKind, Span, World
-from tests.worlds.truth import Subject, TrueEnd
+from tests.worlds.truth import Run, Subject, TrueEnd
 
 RULE = "run_failed"
 _INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
@@ -80,36 +83,54 @@ def _false_greens(
     for_seconds: float,
 ) -> Iterator[Finding]:
     stops = [span for span in played.blind[world.name] if span not in world.outages]
-    for span, failure in failing_spans(expected):
-        wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
-        carriers = {subject, *failure.carriers}
+    wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
+    for failing in failing_spans(expected):
         active = [
             *stops,
             *(
                 span
-                for carrier in carriers
+                for carrier in {subject, *failing.carriers}
                 for span in active_spans(received.alerts[rule, carrier], played.until)
             ),
         ]
-        for gap in _gaps(Span(span.begin + wait, span.end), active):
+        for gap in _gaps(Span(failing.begin + wait, failing.end), active):
             yield Finding(
                 seed=world.seed,
                 kind=Kind.FALSE_GREEN,
-                text=f"{_named(subject)} fails since {failure.latest:.1f} "
-                f"({_run(failure)}), and {rule} is not active {_shown(gap)}",
+                text=f"{_named(subject)} fails since {failing.first.latest:.1f} "
+                f"({_run(failing.first)}), and {rule} is not active {_shown(gap)}",
             )
 
 
-def failing_spans(expected: Sequence[Stretch]) -> list[tuple[Span, TrueEnd]]:
-    """Return the spans in which something must be reported, with the first failure of each."""
-    spans: list[tuple[Span, TrueEnd]] = []
+class FailingSpan(Struct, frozen=True, kw_only=True):
+    """A span in which something must be reported: its first failure, and whose alert may do it."""
+
+    begin: float
+    end: float
+    first: TrueEnd
+    carriers: frozenset[Subject]
+
+
+def failing_spans(expected: Sequence[Stretch]) -> list[FailingSpan]:
+    """Return the spans in which something must be reported."""
+    spans: list[FailingSpan] = []
     for stretch in expected:
         if not stretch.must:
             continue
-        if spans and spans[-1][0].end == stretch.begin and spans[-1][1] in stretch.must:
-            spans[-1] = (Span(spans[-1][0].begin, stretch.end), spans[-1][1])
+        # An open alert about a part of any of the failures suppresses that of the whole.
+        carriers = frozenset(carrier for failure in stretch.may for carrier in failure.carriers)
+        last = spans[-1] if spans else None
+        if last and last.end == stretch.begin and last.first in stretch.must:
+            spans[-1] = replace(last, end=stretch.end, carriers=last.carriers | carriers)
         else:
-            spans.append((Span(stretch.begin, stretch.end), stretch.must[0]))
+            spans.append(
+                FailingSpan(
+                    begin=stretch.begin,
+                    end=stretch.end,
+                    first=stretch.must[0],
+                    carriers=carriers,
+                )
+            )
     return spans
 
 
@@ -145,7 +166,14 @@ def _wrong_starts(
             for failure in known
             if limit is None or failure.earliest <= limit
         )
-        if not fits:
+        if not known:
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.WRONG_SUBJECT,
+                text=f"{RULE} about {_named(subject)} fired at {word.at:.1f} by "
+                f"{_runs(word.evidence)}; nothing of it fails by itself",
+            )
+        elif not fits:
             start = (word.starts_at - played.zero).total_seconds()
             yield Finding(
                 seed=world.seed,
@@ -184,6 +212,10 @@ def _run(end: TrueEnd) -> str:
     if end.latest != end.earliest:
         span += f" to {end.latest:.1f}"
     return f"{kind} {run} {end.end} at {span}, shown from {end.known_at:.1f}"
+
+
+def _runs(runs: Iterable[Run]) -> str:
+    return ", ".join(f"{kind} {run}" for kind, run in sorted(runs))
 
 
 def _shown(span: Span) -> str:

@@ -30,7 +30,8 @@ REPORT_SECONDS = 45.0  # poll, details, a flow run's waits, wait for the plan of
 RELIST_SECONDS = POLL.relist_seconds * 1.1 + REPORT_SECONDS
 RECONCILE_SECONDS = POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 LOST_SECONDS = 3 * POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
-NAMES_SECONDS = POLL.names_seconds * 1.1 + REPORT_SECONDS
+# A flow is gone when two lists in a row omit it.
+DELETED_SECONDS = 3 * POLL.names_seconds * 1.1 + REPORT_SECONDS
 _RECOVERY_SECONDS = 20.0  # to connect again after an outage or a start
 # A change that is shown so much later than it was written may lie behind the overlap.
 BEHIND_OVERLAP_SECONDS = POLL.overlap_seconds - POLL.idle_seconds - 4

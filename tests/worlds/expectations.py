@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tests.worlds.allowances import NAMES_SECONDS, due
+from tests.worlds.allowances import DELETED_SECONDS, due
 from tests.worlds.script import NEVER, End, RunKind, Span, World
 from tests.worlds.truth import Subject, TrueEnd
 
@@ -65,7 +65,7 @@ def stretches(
 ) -> list[Stretch]:
     """Return what must and may be reported about a subject, from the beginning to ``until``."""
     deleted_at = deletion_of(world, subject)
-    gone_at = due(deleted_at, NAMES_SECONDS, blind)
+    gone_at = due(deleted_at, DELETED_SECONDS, blind)
     own = [end for end in ends if end.subject == subject or end.end is End.COMPLETE]
     changes = {0.0, until, deleted_at, gone_at}
     for end in own:

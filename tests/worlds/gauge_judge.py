@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from tests.worlds.expectations import deletion_of
+from tests.worlds.expected_runs import WORDS
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import Received
-from tests.worlds.run_judge import WORDS
 from tests.worlds.script import NEVER, End, World
 from tests.worlds.truth import Subject, TrueEnd
 
@@ -24,7 +24,7 @@ def gauge_findings(
     received: Received,
     faces: FinalFaces,
 ) -> Iterator[Finding]:
-    """Yield what is shown at the end and is not true."""
+    """Yield what is shown at the end and is not true. ``ends`` are those of each run itself."""
     for text in (*_counters(received, faces), *_last_ends(world, ends, received, faces)):
         yield Finding(seed=world.seed, kind=Kind.GAUGES, text=text)
 
@@ -51,8 +51,7 @@ def _last_ends(
         lambda: defaultdict(list)
     )
     for end in ends:
-        if end.until == NEVER:
-            parts[end.subject][end.part].append(end)
+        parts[end.subject][end.part].append(end)
     lost = {group.flow for group in world.job_groups if group.deleted_at < NEVER}
     for subject, by_part in parts.items():
         is_possible = any(end.is_only_possible for part in by_part.values() for end in part)

@@ -17,7 +17,8 @@ from tests.worlds.script import Ingredient, World
 from tests.worlds.surprises import add_surprises, stops_of_batch
 
 BATCH = 10  # worlds that a daemon follows at the same time
-_MOST_BY_CHANCE = 3
+_MOST_BY_CHANCE = 5
+_FLOW_RUNS_SHARE = 0.4  # of the worlds that have no need of flow runs
 # An ingredient that is nothing without another.
 _NEEDS = {Ingredient.LATE_CHILDREN: Ingredient.PLANS}
 _ALL = tuple(Ingredient)
@@ -56,5 +57,7 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
 def _chosen(random: Random, seed: int) -> frozenset[Ingredient]:
     by_chance = random.sample(_ALL, random.randint(0, _MOST_BY_CHANCE))
     chosen = {_ALL[seed % len(_ALL)], *by_chance}
+    if random.random() < _FLOW_RUNS_SHARE:
+        chosen.add(Ingredient.FLOW_RUNS)
     chosen |= {_NEEDS[ingredient] for ingredient in chosen if ingredient in _NEEDS}
     return frozenset(chosen) - {Ingredient.RESTARTS}  # the batch decides

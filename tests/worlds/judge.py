@@ -12,7 +12,7 @@ from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.run_judge import run_findings
 from tests.worlds.script import World
-from tests.worlds.truth import true_ends
+from tests.worlds.truth import own_ends, true_ends
 
 
 def judge(worlds: list[World], played: Played) -> Figures:
@@ -29,4 +29,4 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     yield from run_findings(world, received, delivered=delivered, blind=blind)
     yield from alert_findings(world, ends, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)
-    yield from gauge_findings(world, ends, received, faces)
+    yield from gauge_findings(world, own_ends(world, blind), received, faces)

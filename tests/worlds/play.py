@@ -31,12 +31,12 @@ from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.clocks import FastClock
 from tests.servers import Mosquitto, free_port
-from tests.worlds.allowances import FOR_SECONDS, POLL
+from tests.worlds.allowances import DELETED_SECONDS, FOR_SECONDS, POLL, due
+from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
 from tests.worlds.received import Arrival, WorldSubscriber
-from tests.worlds.script import Callback, Span, World
+from tests.worlds.script import NEVER, Callback, Span, World
 from tests.worlds.server import WorldServer
-from tests.worlds.truth import true_ends
 
 SPEED = 60.0  # worlds' seconds in a second of the machine
 LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
@@ -133,26 +133,28 @@ class _Stage:
         latest = 0.0
         for world in self._worlds:
             blind = [*world.outages, *self._stops]
-            ends = true_ends(world, self._delivered[world.name], blind)
-            latest = max([latest, *(end.due_at for end in ends if not end.is_only_possible)])
+            delivered = self._delivered[world.name]
+            gone = (due(flow.deleted_at, DELETED_SECONDS, blind) for flow in world.flows)
+            ended = (run.due_at for run in expected_runs(world, delivered, blind))
+            latest = max(latest, *(at for at in (*gone, *ended) if at < NEVER))
         return latest + FOR_SECONDS + _TAIL_SECONDS
 
     async def _deliver(self, session: aiohttp.ClientSession, *, until: float) -> None:
         """Let time pass to ``until`` and send the callbacks that are due by then."""
         begin = self._server.seconds()
-        due = sorted(
+        sent = sorted(
             (callback.at, world.name, callback.job_group, callback.status)
             for world in self._worlds
             for callback in world.callbacks
             if begin <= callback.at < until
         )
-        for at, name, job_group, status in due:
+        for at, name, job_group, status in sent:
             await self._sleep_until(at)
             body = {"job_id": str(job_group), "job_status": status.value}
             is_taken = await self._post(session, name, body)
             if is_taken:
-                sent = Callback(at=self._server.seconds(), job_group=job_group, status=status)
-                self._delivered[name].append(sent)
+                arrived = Callback(at=self._server.seconds(), job_group=job_group, status=status)
+                self._delivered[name].append(arrived)
         await self._sleep_until(until)
 
     async def _post(self, session: aiohttp.ClientSession, name: str, body: dict[str, str]) -> bool:

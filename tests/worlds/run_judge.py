@@ -2,72 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
-from tests.worlds.allowances import LOST_SECONDS, REPORT_SECONDS, due
+from tests.worlds.expected_runs import ExpectedRun, expected_runs
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import Received, RunWord
-from tests.worlds.script import NEVER, Callback, End, JobGroup, RunKind, Span, World
-from tests.worlds.truth import Run, group_allowance, true_ends
-
-WORDS = {End.COMPLETE: "succeeded", End.FAILED: "failed", End.CANCELED: "canceled"}
-_BEFORE = ["queued", "started"]
-
-
-class ExpectedRun(Struct, frozen=True, kw_only=True):
-    """Which rows of words are right for a run, and by when the last of them must be there."""
-
-    run: Run
-    rows: tuple[tuple[str, ...], ...]
-    due_at: float
-
-
-def expected_runs(
-    world: World, delivered: Sequence[Callback], blind: Sequence[Span]
-) -> Iterator[ExpectedRun]:
-    """Yield what must be received of every run."""
-    due_at = {end.run: end.due_at for end in true_ends(world, delivered, blind)}
-    for group in world.job_groups:
-        yield _expected_group(group, delivered, blind)
-    for flow_run in world.flow_runs:
-        key = (RunKind.FLOW_RUN, flow_run.id)
-        groups = [world.group(group) for group in flow_run.job_groups]
-        allowance = max(group_allowance(group) for group in groups)
-        flow_due = due(flow_run.end_shown_from, allowance, blind)
-        yield ExpectedRun(run=key, rows=(_row(flow_run.end),), due_at=flow_due)
-    for plan_run in world.plan_runs:
-        key = (RunKind.PLAN_RUN, plan_run.id)
-        yield ExpectedRun(run=key, rows=(_row(plan_run.end),), due_at=due_at[key])
-
-
-def _expected_group(
-    group: JobGroup, delivered: Iterable[Callback], blind: Sequence[Span]
-) -> ExpectedRun:
-    key = (RunKind.JOB_GROUP, group.id)
-    due_at = due(group.end_shown_from, group_allowance(group), blind)
-    rows = [_row(group.end)]
-    if group.deleted_at < group.end_shown_from:
-        rows = [("queued", "started", "lost"), ("queued", "lost"), ()]
-        due_at = due(group.deleted_at, LOST_SECONDS, blind)
-    elif due_at > group.deleted_at:
-        rows += [("queued", "started", "lost"), ("queued", "lost"), ()]
-        due_at = due(group.deleted_at, LOST_SECONDS, blind)
-    # What a callback has said before the workspace showed an end is corrected.
-    lies = {
-        callback.status
-        for callback in delivered
-        if callback.job_group == group.id
-        and callback.status is not group.end
-        and callback.at < due(group.end_shown_from, REPORT_SECONDS, blind)
-    }
-    rows += [(*_BEFORE, WORDS[lie], "corrected", WORDS[group.end]) for lie in lies]
-    return ExpectedRun(run=key, rows=tuple(rows), due_at=due_at)
-
-
-def _row(end: End) -> tuple[str, ...]:
-    return (*_BEFORE, WORDS[end])
+from tests.worlds.script import NEVER, Callback, Span, World
 
 
 def run_findings(

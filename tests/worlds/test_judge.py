@@ -162,9 +162,16 @@ def test_an_alert_that_stays_is_a_false_red() -> None:
 
 
 def test_an_alert_about_nothing_is_a_false_red() -> None:
-    """An alert before anything failed is a false red, and its start is wrong."""
+    """An alert before anything failed is a false red about something that does not fail."""
     early = [*_without(_RED, _STARTS[0]), _alert(5, "fired", start=4)]
     assert _kinds(_FAILING, early) == {Kind.FALSE_RED, Kind.WRONG_START}
+
+
+def test_an_alert_about_a_part_of_a_plan_run_is_found() -> None:
+    """A failure inside a plan run that names it belongs to the plan."""
+    group = msgspec.structs.replace(_FAILING.job_groups[0], flow_run=5, plan_run=6)
+    inside = msgspec.structs.replace(_FAILING, job_groups=(group,))
+    assert Kind.WRONG_SUBJECT in _kinds(inside, _RED)
 
 
 def test_an_older_failure_that_is_seen_late_must_not_stay_active() -> None:

@@ -89,6 +89,11 @@ def true_ends(world: World, callbacks: Sequence[Callback], blind: Sequence[Span]
     return _Ends(world, callbacks, blind).all()
 
 
+def own_ends(world: World, blind: Sequence[Span]) -> list[TrueEnd]:
+    """Return the end of every run for its own pipeline, whatever run it is part of."""
+    return _Ends(world, (), blind).own()
+
+
 class _Ends:
     def __init__(self, world: World, callbacks: Sequence[Callback], blind: Sequence[Span]) -> None:
         self._world = world
@@ -103,16 +108,23 @@ class _Ends:
             if group.flow_run is None and group.deleted_at > group.end_shown_from:
                 ends += self._of_lone_group(group)
         for flow_run in self._world.flow_runs:
-            ends += self._of_flow_run(flow_run)
+            ends += self._counted(flow_run)
         return ends + [self._of_plan_run(run) for run in self._world.plan_runs]
 
-    # --- job groups alone ---
+    def own(self) -> list[TrueEnd]:
+        return [
+            *(self._of_group(group) for group in self._world.job_groups),
+            *(self._of_flow_run(run)[0] for run in self._world.flow_runs),
+            *(self._of_plan_run(run) for run in self._world.plan_runs),
+        ]
 
-    def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
+    # --- job groups ---
+
+    def _of_group(self, group: JobGroup) -> TrueEnd:
         earliest, latest = self.span_of_group(group)
         known_at = group.end_shown_from
         due_at = due(known_at, group_allowance(group), self._blind)
-        truth = TrueEnd(
+        return TrueEnd(
             subject=Subject(RunKind.JOB_GROUP, group.flow),
             part=str(group.recipe),
             run=(RunKind.JOB_GROUP, group.id),
@@ -123,12 +135,15 @@ class _Ends:
             due_at=due_at,
             is_only_possible=due_at > group.deleted_at,
         )
+
+    def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
+        truth = self._of_group(group)
         failures = [
             callback
             for callback in self._callbacks
             if callback.job_group == group.id
             and callback.status is End.FAILED
-            and callback.at < due_at
+            and callback.at < truth.due_at
         ]
         return [truth, *(self._called_back(truth, group, callback) for callback in failures)]
 
@@ -170,6 +185,7 @@ class _Ends:
     # --- flow runs ---
 
     def _of_flow_run(self, run: FlowRun) -> list[TrueEnd]:
+        """Return the end of a flow run, and those of its failed parts behind it."""
         groups = [self._groups[group] for group in run.job_groups]
         spans = [self.span_of_group(group) for group in groups]
         subject = Subject(RunKind.FLOW_RUN, run.flow)
@@ -197,14 +213,14 @@ class _Ends:
             for group, (earliest, latest) in zip(groups, spans, strict=True)
             if group.end is End.FAILED
         ]
-        if run.plan_run is None:
-            return [whole, *parts]
-        return self._inside_plan_run(self._plan_runs[run.plan_run], run, [whole, *parts])
+        return [whole, *parts]
 
-    def _inside_plan_run(
-        self, plan_run: PlanRun, run: FlowRun, ends: list[TrueEnd]
-    ) -> list[TrueEnd]:
-        """Return what the ends of a flow run count for while it is part of a plan run."""
+    def _counted(self, run: FlowRun) -> list[TrueEnd]:
+        """Return what the ends of a flow run count for, also if it is part of a plan run."""
+        ends = self._of_flow_run(run)
+        if run.plan_run is None:
+            return ends
+        plan_run = self._plan_runs[run.plan_run]
         plan, flow = Subject(RunKind.PLAN_RUN, plan_run.plan), ends[0].subject
         counted: list[TrueEnd] = []
         for end in ends:

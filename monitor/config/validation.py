@@ -68,7 +68,10 @@ def parse_configuration(
 def _built(
     repeated: Mapping[str, list[ReadTable]], parts: Mapping[str, ReadTable]
 ) -> Configuration:
-    workspaces = tuple(_workspace(part) for part in repeated["workspaces"])
+    link_wait_seconds = parts["alerting"].get("parents_wait_seconds")
+    workspaces = tuple(
+        _workspace(part, link_wait_seconds=link_wait_seconds) for part in repeated["workspaces"]
+    )
     storage = parts["storage"]
     retention = storage.parts["retention"]
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
@@ -94,12 +97,16 @@ def _built(
     )
 
 
-def _workspace(part: ReadTable) -> WorkspaceConfiguration:
+def _workspace(part: ReadTable, *, link_wait_seconds: float) -> WorkspaceConfiguration:
     poll = part.parts["poll"]
     callbacks = part.parts.get("callbacks")
     return WorkspaceConfiguration(
         workspace=part.build(**poll.of(WorkspaceSettings)),
-        poll=poll.build(**(callbacks.of(PollSettings) if callbacks else {})),
+        # Alerts wait no longer for a link than polling looks for it.
+        poll=poll.build(
+            link_wait_seconds=link_wait_seconds,
+            **(callbacks.of(PollSettings) if callbacks else {}),
+        ),
         inventory=part.parts["inventory"].build(),
         callbacks=None if callbacks is None else callbacks.build(),
     )

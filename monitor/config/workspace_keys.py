@@ -132,6 +132,7 @@ POLL = Section(
         "connect_wait_cap_seconds",
         "flow_run_wait_cap_seconds",
         "jitter_share",
+        "link_wait_seconds",
         "remembered_recipes",
         "waiting_details",
         "wake_gap_seconds",

@@ -191,6 +191,11 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     confirmed_by: Source
 
     @property
+    def known_end(self) -> Status | None:
+        """The end that the workspace or, for now, only a callback has reported; None before."""
+        return self.status if self.status.is_terminal else self.unconfirmed_end
+
+    @property
     def duration_seconds(self) -> float | None:
         """Seconds from start to end; from creation where no start is known; None if unknown."""
         begun_at = self.started_at or self.created_at

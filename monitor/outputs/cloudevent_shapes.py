@@ -23,12 +23,14 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
     """One run as of this transition.
 
     A time that the workspace did not report is null; ``approximate`` names those that it reported
-    only indirectly. ``native_status`` is the workspace's own word.
+    only indirectly. ``native_status`` is the workspace's own word. ``unconfirmed``: only a callback
+    has reported this end so far.
     """
 
     id: str
     kind: RunKind
     status: Status
+    unconfirmed: bool
     native_status: str | None
     created: datetime | None
     started: datetime | None

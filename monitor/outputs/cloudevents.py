@@ -42,6 +42,7 @@ _SEVERITIES: dict[EventType, str] = {
     EventType.RUN_FAILED: "ERROR",
     EventType.RUN_CANCELED: "WARN",
     EventType.RUN_LOST: "WARN",
+    EventType.RUN_CORRECTED: "WARN",
 }
 _ALERT_SEVERITIES = {
     Severity.CRITICAL: "ERROR",
@@ -188,6 +189,7 @@ def _run_data(run: RunState) -> RunData:
         id=run.key.id,
         kind=run.key.kind,
         status=run.status,
+        unconfirmed=run.unconfirmed_end is not None,
         native_status=_clipped(run.native_status),
         created=run.created_at,
         started=run.started_at,

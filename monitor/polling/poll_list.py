@@ -27,9 +27,11 @@ from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_children import PlanChildren
+from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.progress import Progress
+from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.reconciliation import Reconciliation
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -51,6 +53,7 @@ class WorkspacePolls:
     changes: Changes
     plan_runs: PlanRuns
     plan_children: PlanChildren
+    reasons: Reasons
     by_id: ById
     pipeline_names: PipelineNames
 
@@ -64,6 +67,7 @@ class WorkspacePolls:
             self.plan_runs.watermark,
             self.pipeline_names,
             self.flow_runs,
+            self.reasons,
         ):
             await part.load()
 
@@ -77,7 +81,8 @@ def declared_polls(
     return (
         *polls.changes.declared(polls.change_interval),
         *polls.plan_runs.declared(polls.change_interval),
-        *polls.plan_children.declared(polls.change_interval),
+        *polls.plan_children.declared(),
+        *polls.reasons.declared(),
         *polls.by_id.declared(polls.change_interval),
         *Progress(context).declared(polls.change_interval),
         *polls.flow_runs.declared(polls.job_groups.handle),
@@ -108,7 +113,10 @@ def declared_polls(
 def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
     recipes, plans = RecipeNames(context), Plans(context)
-    details, flow_runs = Details(context), FlowRuns(context)
+    details, links = Details(context), PlanLinks()
+    plan_children = PlanChildren(context, plans=plans, links=links)
+    reasons = Reasons(context, details=details, plan_children=plan_children, links=links)
+    flow_runs = FlowRuns(context, links=links, reasons=reasons)
     refetch_queue = RefetchQueue(context)
     job_groups = JobGroups(
         context,
@@ -116,13 +124,15 @@ def build(context: PollContext) -> WorkspacePolls:
         enrichment=Enrichment(context, recipes),
         details=details,
         flow_runs=flow_runs,
+        plan_children=plan_children,
+        links=links,
         refetch_queue=refetch_queue,
     )
-    plan_children = PlanChildren(context)
     plan_runs = PlanRuns(
         context,
         plans=plans,
         plan_children=plan_children,
+        reasons=reasons,
         refetch_queue=refetch_queue,
     )
     return WorkspacePolls(
@@ -142,6 +152,7 @@ def build(context: PollContext) -> WorkspacePolls:
         ),
         plan_runs=plan_runs,
         plan_children=plan_children,
+        reasons=reasons,
         by_id=ById(context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs),
         pipeline_names=PipelineNames(context, plans=plans),
     )

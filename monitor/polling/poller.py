@@ -93,8 +93,8 @@ class WorkspacePoller:
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Add job records to observations of ended job groups; see `WorkspaceFollower`."""
-        return await self._polls.details.complete(observations)
+        """Add job records and plan runs to observations of ends; see `WorkspaceFollower`."""
+        return await self._polls.job_groups.complete(observations)
 
     async def run(self) -> None:
         """Follow the workspace until cancelled. A poll that fails never stops another."""

@@ -143,6 +143,9 @@ class WorldOptions(Struct, kw_only=True):
     forbidden_snapshots: Annotated[
         bool, _switch("the id that a plan run names answers 403 when it is read as a plan")
     ] = False
+    late_plan_results: Annotated[
+        bool, _switch("the record of a plan names what a run of it started only after that run")
+    ] = False
     # What happens in the workspace.
     clock_offset_seconds: Annotated[
         float,

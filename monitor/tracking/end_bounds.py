@@ -25,13 +25,21 @@ def with_bounds(
     ``known`` is the run before the observation, ``state`` after it.
     """
     observed_at = observation.observed_at + timedelta(seconds=clock_skew_seconds)
-    if known is not None and known.status.is_terminal:
-        return state
-    if state.status.is_terminal:
+    if state.known_end is not None and (known is None or known.known_end is None):
         return msgspec.structs.replace(state, end_seen_at=observed_at)
-    if not _shows_that_it_goes_on(state, observation):
+    if known is not None and known.unconfirmed_end is not None and state.unconfirmed_end is None:
+        is_refuted = state.status is not known.unconfirmed_end or _went_on(known)
+        return msgspec.structs.replace(state, end_seen_at=observed_at) if is_refuted else state
+    if state.status.is_terminal or not _shows_that_it_goes_on(state, observation):
         return state
     return msgspec.structs.replace(state, unfinished_at=_later(state.unfinished_at, observed_at))
+
+
+def _went_on(run: RunState) -> bool:
+    """True where a read has shown the run unfinished since a callback reported its end."""
+    if run.unfinished_at is None or run.end_seen_at is None:
+        return False
+    return run.unfinished_at > run.end_seen_at
 
 
 def _shows_that_it_goes_on(state: RunState, observation: Observation) -> bool:

@@ -50,7 +50,7 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
         ("started_at", started[1]),
         ("finished_at", finished_by not in (None, EndBasis.REPORTED)),
     )
-    is_newer = observation.observed_at >= known.confirmed_at
+    is_newer = observation.observed_at >= known.confirmed_at and not _claims_an_end(observation)
     return msgspec.structs.replace(
         known,
         created_at=_earliest(known.created_at, observation.created_at),
@@ -121,8 +121,17 @@ def _finish_order(finish: Finish) -> tuple[int, datetime]:
 
 
 def _shows_the_end(observation: Observation) -> bool:
+    return _names_an_end(observation) and observation.source is not Source.CALLBACK
+
+
+def _claims_an_end(observation: Observation) -> bool:
+    """True for what the workspace itself must still confirm."""
+    return _names_an_end(observation) and observation.source is Source.CALLBACK
+
+
+def _names_an_end(observation: Observation) -> bool:
     status = status_of(observation.native_status)
-    return status is not None and status.is_terminal and observation.source is not Source.CALLBACK
+    return status is not None and status.is_terminal
 
 
 def _better(first: Instant, other: Instant) -> Instant:
@@ -180,7 +189,8 @@ def _jobs(known: RunState, observation: Observation) -> JobDetails | None:
     observed, before = observation.jobs, known.jobs
     if observed is None or before is None:
         return observed or before
-    if known.detailed or observation.key.kind is not RunKind.JOB_GROUP:
+    is_last = known.detailed and known.status.is_terminal
+    if is_last or observation.key.kind is not RunKind.JOB_GROUP:
         return before
     is_older = (
         before.read_at is not None

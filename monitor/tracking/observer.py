@@ -21,9 +21,8 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-import structlog
 from msgspec import Meta, Struct
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 from monitor.model.clock import Clock
@@ -32,12 +31,11 @@ from monitor.model.live_state import ActiveRun
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.tracking.live_state import LiveState
+from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.workspace_changes import WorkspaceChanges
-
-log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -86,18 +84,7 @@ class Observer:
         )
         self._failure: BaseException | None = None
         self._has_failed = asyncio.Event()
-        self._observations = Counter(
-            "dataprep_monitor_observations",
-            "Observations of runs, by source and outcome.",
-            ["source", "outcome"],
-            registry=registry,
-        )
-        self._contradictions = Counter(
-            "dataprep_monitor_contradictions",
-            "Runs for which another end was reported after the first.",
-            ["workspace"],
-            registry=registry,
-        )
+        self._counts = ObservationCounts(registry)
 
     async def watch(self) -> None:
         """Wait for a failure of the observer itself and raise it.
@@ -119,7 +106,7 @@ class Observer:
                 self._live_state.active[run.key] = _active(run)
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
-            self._contradictions.labels(workspace)
+            self._counts.add_workspace(workspace)
             stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if stored is not None:
                 since = decode_entry(stored, _SINCE, what=f"{workspace}'s start of following")
@@ -181,7 +168,8 @@ class Observer:
             for workspace in sorted({observation.key.workspace for observation in observations}):
                 await turns.enter_async_context(self._turns[workspace])
             transitions = await self._uncancelled(self._apply(observations, state_entries))
-        self._count(observations, transitions)
+        for observation, transition in zip(observations, transitions, strict=True):
+            self._counts.count(observation, transition)
         return [transition.outcome for transition in transitions]
 
     async def _apply(
@@ -223,13 +211,11 @@ class Observer:
 
     def give_up(self, count: int) -> None:
         """Count callbacks that left the inbox without their runs ever having been confirmed."""
-        if count:
-            self._observations.labels(Source.CALLBACK, ObservationOutcome.UNCONFIRMED).inc(count)
-            log.warning("unconfirmed callbacks dropped", count=count)
+        self._counts.give_up(count)
 
     def ignore(self, source: Source, *, count: int = 1) -> None:
         """Count observations of what is never followed, such as samples."""
-        self._observations.labels(source, "ignored").inc(count)
+        self._counts.ignore(source, count)
 
     async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""
@@ -359,26 +345,6 @@ class Observer:
     def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
         if pipeline is not None:
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
-
-    def _count(
-        self, observations: Sequence[Observation], transitions: Sequence[RunTransition]
-    ) -> None:
-        for observation, transition in zip(observations, transitions, strict=True):
-            # A callback that waits for its run is counted when that wait is over.
-            if transition.outcome is not ObservationOutcome.UNCONFIRMED:
-                self._observations.labels(observation.source, transition.outcome).inc()
-            if (
-                transition.outcome is ObservationOutcome.CONTRADICTED
-                and transition.state is not None
-            ):
-                self._contradictions.labels(observation.key.workspace).inc()
-                log.warning(
-                    "contradicting end ignored",
-                    run=str(observation.key),
-                    first=transition.state.status,
-                    now=observation.native_status,
-                    source=observation.source,
-                )
 
 
 def _active(run: RunState) -> ActiveRun:

@@ -14,7 +14,8 @@ from monitor.model.runs import RunState, Status
 class RunView(Struct, frozen=True, kw_only=True):
     """One run. ``status`` is ``unknown`` if the run was not confirmed for too long.
 
-    ``last_status`` is always the last one known. Instants are the workspace's, but for
+    ``last_status`` is always the last one known. ``unconfirmed_end`` is the end that only a
+    callback has reported so far. Instants are the workspace's, but for
     ``confirmed_at``, which is ours.
     """
 
@@ -23,6 +24,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     id: str
     status: str
     last_status: Status
+    unconfirmed_end: Status | None
     native_status: str | None
     pipeline_id: str | None
     pipeline: str
@@ -201,6 +203,7 @@ def run_view(
         id=run.key.id,
         status="unknown" if is_stale else run.status,
         last_status=run.status,
+        unconfirmed_end=run.unconfirmed_end,
         native_status=run.native_status,
         pipeline_id=run.pipeline.id if run.pipeline is not None else None,
         pipeline=label,

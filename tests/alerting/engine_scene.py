@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, AlertEvent, EventType, RunEvent, run_event_id
 from monitor.model.live_state import BudgetStatus, PollStatus, Reachability
 from monitor.model.runs import (
     Pipeline,
@@ -76,6 +77,34 @@ class EngineScene:
         events = [self._ended(flow, status) for flow in flows]
         change = Change(runs=tuple(event.run for event in events), events=tuple(events))
         await self.bus.commit(change, timeout_seconds=10)
+
+    async def end_run_before(self, flow: int, status: Status, *, seconds: float) -> None:
+        """Let it be seen only now that a job group of a flow had ended so long ago."""
+        event = self._ended(flow, status)
+        ended_at = self.clock.now() - timedelta(seconds=seconds)
+        await self._emit(event, finished_at=ended_at)
+
+    async def claim(self, flow: int, status: Status) -> RunEvent:
+        """Let a callback alone report the end of a job group, and return the event of it."""
+        event = self._ended(flow, status)
+        return await self._emit(event, unconfirmed_end=status)
+
+    async def correct(self, claimed: RunEvent, status: Status) -> None:
+        """Let the workspace report another end than the callback did."""
+        run = msgspec.structs.replace(claimed.run, status=status, unconfirmed_end=None)
+        events = [
+            msgspec.structs.replace(
+                claimed, id=run_event_id(run.key, event_type), type=event_type, run=run
+            )
+            for event_type in (EventType.RUN_CORRECTED, STATUS_EVENTS[status])
+        ]
+        await self.bus.commit(Change(runs=(run,), events=tuple(events)), timeout_seconds=10)
+
+    async def _emit(self, event: RunEvent, **changes: Any) -> RunEvent:
+        run = msgspec.structs.replace(event.run, **changes)
+        event = msgspec.structs.replace(event, run=run, occurred_at=run.finished_at)
+        await self.bus.commit(Change(runs=(run,), events=(event,)), timeout_seconds=10)
+        return event
 
     async def had_failed(self, flow: int) -> None:
         """Let the first read of job groups find that one of a flow had failed last."""

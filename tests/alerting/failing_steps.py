@@ -18,9 +18,10 @@ from monitor.bus.contract import Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import BusUnavailableError
-from monitor.model.events import AlertEvent
+from monitor.model.events import AlertEvent, RunEvent
 from monitor.model.runs import Status
 from tests.alerting.engine_scene import EngineScene, guard
+from tests.alerting.related_runs import Family
 from tests.clocks import ManualClock
 
 RECEIVER = "receiver"
@@ -105,6 +106,8 @@ class Play:
         self.clock = clock
         self.position = 0
         self.heard: list[AlertEvent] = []
+        self.claimed: RunEvent | None = None
+        self.family: Family | None = None
         self.engine = self._process()
 
     def _process(self) -> Engine:
@@ -131,6 +134,12 @@ class Play:
             await self.engine_scene.had_failed(scene.flow)
         elif scene.what == "succeeds":
             await self.engine_scene.end_run(scene.flow, Status.SUCCEEDED)
+        elif scene.what == "failed before":
+            await self.engine_scene.end_run_before(scene.flow, Status.FAILED, seconds=1_000)
+        elif scene.what in ("is claimed to fail", "is corrected"):
+            await self._show_callback(scene)
+        elif scene.what in ("part fails", "plan fails", "link", "part succeeds"):
+            await self._show_plan(scene.what)
         elif scene.what in ("answers", "is silent"):
             self.engine_scene.answers(well=scene.what == "answers")
         elif scene.what == "silence":
@@ -139,6 +148,24 @@ class Play:
             await self._in_a_process(lambda: self.engine.expire_silence("quiet"))
         await self.clock.advance(scene.seconds)
         await self._in_a_process(self._settle)
+
+    async def _show_callback(self, scene: Scene) -> None:
+        if scene.what == "is claimed to fail":
+            self.claimed = await self.engine_scene.claim(scene.flow, Status.FAILED)
+        elif self.claimed is not None:
+            claimed, self.claimed = self.claimed, None
+            await self.engine_scene.correct(claimed, Status.SUCCEEDED)
+
+    async def _show_plan(self, what: str) -> None:
+        self.family = self.family or Family(self.engine_scene)
+        if what == "part fails":
+            await self.family.child_ends()
+        elif what == "plan fails":
+            await self.family.plan_ends()
+        elif what == "part succeeds":
+            await Family(self.engine_scene, number=2).child_ends(Status.SUCCEEDED)
+        else:
+            await self.family.link()
 
     def _silence(self) -> Silence:
         now = self.clock.now()

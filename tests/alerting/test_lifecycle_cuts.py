@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,12 +26,30 @@ _STORY = (
     Scene("passes", seconds=14_500),
 )
 _START = (Scene("had failed"), Scene("passes"), Scene("succeeds"), Scene("fails"))
+_LATE = (
+    Scene("fails", seconds=200),
+    Scene("succeeds", seconds=1_900),
+    Scene("failed before"),
+    Scene("succeeds"),
+    Scene("failed before"),
+    Scene("is claimed to fail", flow=2),
+    Scene("is corrected", flow=2),
+)
+_PLAN = (
+    Scene("part fails", seconds=20),
+    Scene("plan fails"),
+    Scene("link"),
+    Scene("passes", seconds=20),
+    Scene("part succeeds"),
+    Scene("passes"),
+)
 _SCENES = st.builds(
     Scene,
     st.sampled_from(
         (
             *("had failed", "fails", "fails", "succeeds", "is silent", "answers"),
-            *("silence", "expire", "passes"),
+            *("silence", "expire", "passes", "failed before", "is claimed to fail"),
+            *("is corrected", "part fails", "plan fails", "link", "part succeeds"),
         )
     ),
     st.integers(1, 3),
@@ -73,6 +92,28 @@ async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
         for is_taken in (False, True):
             store = tmp_path / f"{cut}-{is_taken}.db"
             seen = await played(store, _START, Cut(cut, is_taken))
+            assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (_LATE, ["fired", "resolved"] * 3),
+        (_PLAN, ["fired", "resolved", "fired"]),
+    ],
+    ids=["late and corrected", "behind a part"],
+)
+async def test_every_cut_of_ends_out_of_order(
+    tmp_path: Path, story: tuple[Scene, ...], expected: list[str]
+) -> None:
+    """What was over when it was seen, a corrected callback, a plan behind its part."""
+    uncut = await played(tmp_path / "uncut.db", story)
+    words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
+    assert words == expected
+    for cut in range(1, uncut.steps + 1):
+        for is_taken in (False, True):
+            store = tmp_path / f"{cut}-{is_taken}.db"
+            seen = await played(store, story, Cut(cut, is_taken))
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 

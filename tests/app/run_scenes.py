@@ -79,6 +79,11 @@ RUN_SCENES = (
     ),
     RunScene(rule=RuleKind.CANCELED, begin=_ends(Outcome.CANCELED), finish=_ends(Outcome.COMPLETE)),
     RunScene(
+        rule=RuleKind.SUCCESS_DOUBTED,
+        begin=_ends(Outcome.DOUBTFUL),
+        finish=_ends(Outcome.COMPLETE),
+    ),
+    RunScene(
         rule=RuleKind.RUN_OVERDUE, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled
     ),
     RunScene(rule=RuleKind.RUN_STUCK, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled),

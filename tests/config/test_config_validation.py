@@ -86,6 +86,13 @@ def test_run_memory_has_one_horizon() -> None:
     assert configuration.storage.retention.runs_seconds == 90_000
 
 
+def test_links_are_looked_up_for_as_long_as_alerts_wait_for_them() -> None:
+    """One key says how long both alerting and polling wait for the plan run of a run."""
+    configuration = parsed(file(alerting={"parents_wait_seconds": 60}))
+    assert configuration.alerting.parents_wait_seconds == 60
+    assert [each.poll.link_wait_seconds for each in configuration.workspaces] == [60]
+
+
 def test_the_store_keeps_callbacks_as_long_as_they_are_waited_for() -> None:
     """A longer wait for confirmation lengthens what the store keeps."""
     configuration = parsed(with_callbacks(give_up_seconds=200_000))

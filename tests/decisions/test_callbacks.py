@@ -124,24 +124,49 @@ async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> Non
         assert await door.waiting() == 0
 
 
-@pytest.mark.parametrize(("reported", "first"), [("Failed", "failed"), ("Complete", "succeeded")])
-async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> None:
-    """When the API later shows another end than a callback reported, the first stands, once.
+@pytest.mark.parametrize(
+    ("reported", "claimed", "true"),
+    [("Failed", "failed", "succeeded"), ("Complete", "succeeded", "failed")],
+)
+async def test_a_callback_that_lies(tmp_path: Path, reported: str, claimed: str, true: str) -> None:
+    """When the workspace reports another end than a callback did, the true end follows, once.
 
-    A second end would page somebody twice for one run, or revoke what was acted upon.
+    Whoever holds the secret must not hide a failure for good.
     """
     truth = Outcome.COMPLETE if reported == "Failed" else Outcome.FAILED
     async with following(tmp_path) as it, opened(it) as door:
         group = it.run_job_group(truth, work_seconds=120)
         await it.pass_time(45)
         assert await door.send(group.id, reported) == 204
-        assert await it.transitions(group.id) == ["queued", "started", first]
+        assert await it.transitions(group.id) == ["queued", "started", claimed]
         await it.pass_time(600)
         assert await door.send(group.id, str(group.status)) == 204
         await it.pass_time(60)
 
+        story = ["queued", "started", claimed, "corrected", true]
+        assert await it.transitions(group.id) == story
+        observed = [event.observed_by for event in await it.events(group.id)]
+        assert observed[2] is Source.CALLBACK
+        assert Source.CALLBACK not in observed[3:]
+        assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 0
+
+
+@pytest.mark.parametrize(("reported", "first"), [("Failed", "succeeded"), ("Complete", "failed")])
+async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> None:
+    """When a callback names another end than the workspace has shown, the first stands, once.
+
+    A second end would page somebody twice for one run, or revoke what was acted upon.
+    """
+    truth = Outcome.COMPLETE if reported == "Failed" else Outcome.FAILED
+    async with following(tmp_path) as it, opened(it) as door:
+        group = it.run_job_group(truth, work_seconds=30)
+        await it.pass_time(120)
         assert await it.transitions(group.id) == ["queued", "started", first]
-        assert (await it.events(group.id))[-1].observed_by is Source.CALLBACK
+        for _ in range(2):
+            assert await door.send(group.id, reported) == 204
+        await it.pass_time(60)
+
+        assert await it.transitions(group.id) == ["queued", "started", first]
         assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
@@ -63,14 +64,21 @@ def run(
     )
 
 
-def event(state: RunState, event_type: EventType | None = None) -> RunEvent:
+def claimed(state: RunState) -> RunState:
+    """Return the run as only a callback has reported its end."""
+    return msgspec.structs.replace(state, unconfirmed_end=state.status)
+
+
+def event(
+    state: RunState, event_type: EventType | None = None, *, before: Status | None = None
+) -> RunEvent:
     """Return the event of the run's status, or another event about the run."""
     type_ = event_type or STATUS_EVENTS[state.status]
     return RunEvent(
         id=run_event_id(state.key, type_),
         type=type_,
         run=state,
-        before=None,
+        before=before,
         occurred_at=NOON,
         recorded_at=NOON + timedelta(seconds=2),
         observed_by=Source.POLL,

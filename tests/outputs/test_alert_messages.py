@@ -51,6 +51,7 @@ def test_a_resolved_alert_is_published_with_all_attributes() -> None:
             "facts": {"error": "no such file"},
             "mutedBy": [],
             "preexisting": False,
+            "overWhenSeen": False,
             "isFlapping": False,
             "number": 0,
         },

@@ -13,6 +13,7 @@ from monitor.model.events import EventType, RunEvent, WorkspaceEvent
 from monitor.model.runs import Parents, Status
 from monitor.outputs.cloudevent_schemas import json_schemas
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
+from monitor.outputs.mqtt.topics import Topics
 from tests.outputs.stories import run_event, workspace_event
 
 
@@ -54,6 +55,7 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
                 "id": "9",
                 "kind": "flow_run",
                 "status": "failed",
+                "unconfirmed": False,
                 "native_status": "Failed",
                 "created": "2026-11-21T12:00:00Z",
                 "started": "2026-11-21T12:00:05Z",
@@ -70,6 +72,22 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
             "observed_by": "poll",
         },
     }
+
+
+def test_an_end_that_only_a_callback_reported_says_so() -> None:
+    """The status is the end that it named; ``unconfirmed`` is not set on what corrects it."""
+    claimed = run_event(status=Status.SUCCEEDED, unconfirmed_end=Status.SUCCEEDED)
+    assert decoded(claimed)["data"]["run"]["unconfirmed"] is True
+
+    corrected = msgspec.structs.replace(
+        run_event(status=Status.FAILED), type=EventType.RUN_CORRECTED, before=Status.SUCCEEDED
+    )
+    message = decoded(corrected)
+    assert message["type"] == "dataprep.run.corrected.v1"
+    assert (message["severitytext"], message["data"]["before"]) == ("WARN", "succeeded")
+    assert message["data"]["run"]["unconfirmed"] is False
+    topic = Topics(prefix="dataprep/v1", instance="monitor").event(corrected)
+    assert topic == "dataprep/v1/w/flow_run/7/event/corrected"
 
 
 def test_an_unreported_time_is_absent() -> None:

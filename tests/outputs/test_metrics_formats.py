@@ -19,7 +19,7 @@ from monitor.model.events import EventType
 from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
-from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
+from tests.outputs.metrics_examples import NOON, claimed, event, flow, history, plan, run
 from tests.outputs.metrics_page_parts import alerting, full_inventory
 from tests.servers import program
 
@@ -35,6 +35,7 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "dataprep_runs_started_total": ("counter", (*ID, "trigger")),
     "dataprep_runs_total": ("counter", (*ID, "result")),
+    "dataprep_runs_corrected_total": ("counter", (*ID, "from", "to")),
     "dataprep_runs_active": ("gauge", (*ID, "status")),
     "dataprep_run_duration_seconds": ("histogram", ID),
     "dataprep_run_queue_seconds": ("histogram", ("workspace", "kind")),
@@ -106,7 +107,8 @@ async def _everything_happens(daemon: Daemon) -> None:
     )
     daemon.alerting = alerting(plan(7, "daily"))
     await daemon.emit(*history(ended), event(ended, EventType.RUN_DETAILED))
-    await daemon.emit(*history(run(2, Status.FAILED, pipeline=plan(7, "daily"))))
+    failed = run(2, Status.FAILED, pipeline=plan(7, "daily"))
+    await daemon.emit(*history(claimed(failed)), event(failed, EventType.RUN_CONFIRMED))
     await daemon.page()
     # An event and a consumer that has read nothing yet.
     await daemon.emit(event(run(3, Status.FAILED, pipeline=plan(7, "daily"))))

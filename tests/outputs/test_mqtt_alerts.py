@@ -101,6 +101,7 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) 
         "evidenceCount": 1,
         "facts": {"error": "no such file"},
         "preexisting": False,
+        "overWhenSeen": False,
         "isFlapping": False,
         "mutedBy": ["silence:7"],
         "reminders": 2,

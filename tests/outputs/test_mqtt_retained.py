@@ -117,6 +117,7 @@ async def test_a_pipeline_snapshot_is_the_live_state(scene: MqttScene, broker: M
             {
                 "id": "2",
                 "status": "running",
+                "unconfirmed_end": None,
                 "native_status": "running",
                 "created": "2026-11-21T12:00:00Z",
                 "started": "2026-11-21T12:00:05Z",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import Any
@@ -136,6 +137,33 @@ async def test_snapshots_may_be_forbidden(workspace: Workspace) -> None:
     answer = await workspace.get(f"/v4/plans/{shown}/full")
     assert answer.is_refused(403, "AccessControlException", str(shown))
     assert (await workspace.get(f"/v4/plans/{plan.id}/full")).status == 200
+
+
+@pytest.mark.parametrize("named", ["at once", "late"])
+async def test_a_plans_record_may_name_its_results_late(workspace: Workspace, named: str) -> None:
+    """With the fault, what a plan run started is named after its end; without it, at once."""
+    workspace.world.options.late_plan_results = named == "late"
+    plan = workspace.things.nightly
+    run = workspace.engine.start_plan_run(plan, by=workspace.things.owner.id)
+
+    async def results() -> list[Any]:
+        full = (await workspace.get(f"/v4/plans/{run.snapshot_id}/full")).body
+        runs = [node["planTaskSnapshotRuns"]["data"] for node in full["planNodes"]["data"]]
+        return [
+            result["jobGroup"]["id"]
+            for task_run in itertools.chain(*runs)
+            for result in task_run["planFlowTaskRunResults"]["data"]
+        ]
+
+    work = asyncio.create_task(workspace.engine.run(), name="engine")
+    while not list(workspace.world.job_groups.live()):
+        await workspace.clock.advance(1)
+    assert bool(await results()) is (named == "at once")
+    while not run.status.is_over:
+        await workspace.clock.advance(10)
+    assert await results()
+    work.cancel()
+    await asyncio.wait({work})
 
 
 async def test_rows_are_bare(workspace: Workspace) -> None:

@@ -80,6 +80,14 @@ class World:
         self.log.extend(transition.events)
         return transition.outcome
 
+    def ids(self, key: RunKey) -> list[str]:
+        """Return the ids of a run's events; that a callback was right is for the inside only."""
+        return [
+            event.id
+            for event in self.log
+            if event.run.key == key and event.type is not EventType.RUN_CONFIRMED
+        ]
+
     def confirm_callbacks(self) -> None:
         """Apply the waiting callbacks again, as the inbox does."""
         waiting, self.unconfirmed = self.unconfirmed, []
@@ -177,11 +185,14 @@ def _detail(last_view: Observation, second: int) -> Observation:
 
 
 @st.composite
-def distorted_observations(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
+def distorted_observations(
+    draw: st.DrawFn, history: History, *, lies: bool = False
+) -> list[tuple[Observation, bool]]:
     """Draw what a monitor observes of it: lost, repeated, late, by poll and by callback.
 
     The flag says that the daemon dies before the commit. What is deleted or has ended comes last
-    once more, as a reconciliation makes sure, so that nothing is lost for ever.
+    once more, as a reconciliation makes sure, so that nothing is lost for ever. ``lies``: up to
+    three callbacks name an end that the run may never have.
     """
     chosen: list[Observation] = []
     for view in history.views:
@@ -189,17 +200,25 @@ def distorted_observations(draw: st.DrawFn, history: History) -> list[tuple[Obse
             source = draw(st.sampled_from(API_SOURCES))
             chosen.append(msgspec.structs.replace(view, source=source))
     if history.end is not None and not history.is_deleted:
-        callback = Observation(
-            key=history.key,
-            source=Source.CALLBACK,
-            observed_at=START,
-            native_status=history.views[-1].native_status,
-        )
+        callback = _callback(history, history.views[-1].native_status)
         chosen.extend([callback] * draw(st.integers(0, 2)))
+        if history.detail is not None:
+            # As the inbox completes it with the job records.
+            completed = msgspec.structs.replace(history.detail, source=Source.CALLBACK)
+            chosen.extend([completed] * draw(st.integers(0, 1)))
+    if lies:
+        words = draw(st.lists(st.sampled_from(["Complete", "Failed", "Canceled"]), max_size=3))
+        chosen.extend(_callback(history, word) for word in words)
     if history.detail is not None:
         chosen.extend([history.detail] * draw(st.integers(0, 1)))
     shuffled = draw(st.permutations(chosen))
     return [(observation, draw(st.booleans())) for observation in shuffled]
+
+
+def _callback(history: History, word: str | None) -> Observation:
+    return Observation(
+        key=history.key, source=Source.CALLBACK, observed_at=START, native_status=word
+    )
 
 
 def final_observations(history: History) -> list[Observation]:

@@ -92,10 +92,10 @@ def test_a_callback_alone_invents_no_run() -> None:
 
 
 def test_the_first_end_stands() -> None:
-    """Another end reported later is stored once, as a contradiction, and changes nothing."""
+    """Another end than the workspace's first is stored once, and changes nothing."""
     world = World()
     world.observe(observation_of("InProgress"))
-    world.observe(observation_of("Complete", Source.CALLBACK))
+    world.observe(observation_of("Complete"))
 
     assert world.observe(observation_of("Failed")) is ObservationOutcome.CONTRADICTED
     assert world.observe(observation_of("Failed")) is ObservationOutcome.UNCHANGED

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.model.events import run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source, status_of
 from monitor.tracking.transitions import Boundary
@@ -21,6 +21,8 @@ from tests.tracking.histories import (
     final_observations,
     histories,
 )
+
+ENDS = frozenset(event for status, event in STATUS_EVENTS.items() if status.is_terminal)
 
 
 def monitored(history: History, observations: list[tuple[Observation, bool]]) -> World:
@@ -45,7 +47,7 @@ def test_any_distortion_of_a_history_gives_the_true_events_once(
     world = monitored(history, data.draw(distorted_observations(history)))
 
     expected = [run_event_id(history.key, event_type_) for event_type_ in history.event_types()]
-    assert [event.id for event in world.log] == expected
+    assert world.ids(history.key) == expected
 
 
 @settings(max_examples=400, deadline=None)
@@ -63,10 +65,10 @@ def test_any_distortion_of_a_history_leaves_the_same_final_state(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), history=histories())
 def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
-    """Once a run is over its status never changes again, whatever arrives."""
+    """Once the workspace has ended a run its status never changes again, whatever arrives."""
     world = World()
     ended = None
-    for observation, _ in data.draw(distorted_observations(history)):
+    for observation, _ in data.draw(distorted_observations(history, lies=True)):
         world.observe(observation)
         state = world.states.get(history.key)
         if state is not None and state.status.is_terminal:
@@ -91,8 +93,7 @@ def test_runs_do_not_disturb_each_other(
     for history in (first, second):
         for observation in final_observations(history):
             world.observe(observation)
-        ids = [event.id for event in world.log if event.run.key == history.key]
-        assert ids == [
+        assert world.ids(history.key) == [
             run_event_id(history.key, event_type_) for event_type_ in history.event_types()
         ]
 
@@ -142,3 +143,63 @@ def test_an_unreported_start_is_never_invented(history: History) -> None:
 
     assert all(event.run.started_at is None for event in world.log)
     assert world.states[history.key].started_at is None
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), history=histories())
+def test_callbacks_that_lie_leave_the_true_state(data: st.DataObject, history: History) -> None:
+    """Whatever callbacks claim, a run that the workspace can still show ends as it shows."""
+    if history.is_deleted:
+        return
+    honest = monitored(history, [])
+    lied_to = monitored(history, data.draw(distorted_observations(history, lies=True)))
+
+    state = lied_to.states[history.key]
+    assert history.end is None or state.unconfirmed_end is None
+    state = msgspec.structs.replace(state, unconfirmed_end=None)
+    assert comparable(state) == comparable(honest.states[history.key])
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), history=histories())
+def test_callbacks_that_lie_add_one_end_and_its_correction(
+    data: st.DataObject, history: History
+) -> None:
+    """Beside the true events there is at most one claimed end; the true one corrects it."""
+    world = monitored(history, data.draw(distorted_observations(history, lies=True)))
+    ids = world.ids(history.key)
+    assert len(ids) == len(set(ids))
+
+    ends = [event for event in world.log if event.type in ENDS]
+    corrections = [event for event in world.log if event.type is EventType.RUN_CORRECTED]
+    if history.end is None or history.is_deleted:
+        assert len(ends) <= 1
+        assert corrections == []
+        return
+    assert ends[-1].run.status is history.end
+    assert set(ids) >= {
+        run_event_id(history.key, event_type) for event_type in history.event_types()
+    }
+    assert len(corrections) == len(ends) - 1
+    for claimed, correction, true in zip(ends, corrections, ends[1:], strict=False):
+        assert claimed.run.unconfirmed_end is claimed.run.status
+        assert (correction.before, true.before) == (claimed.run.status, claimed.run.status)
+        assert correction.run == true.run
+        assert world.log.index(true) == world.log.index(correction) + 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), history=histories())
+def test_what_only_a_callback_reported_says_so(data: st.DataObject, history: History) -> None:
+    """Until the workspace reports an end, every event of the end is unconfirmed; then none is."""
+    world = World()
+    is_reported = False
+    for observation, _ in data.draw(distorted_observations(history, lies=True)):
+        before = len(world.log)
+        world.observe(observation)
+        status = status_of(observation.native_status)
+        is_end = status is not None and status.is_terminal
+        is_reported = is_reported or (is_end and observation.source is not Source.CALLBACK)
+        for event in world.log[before:]:
+            if event.run.status.is_terminal:
+                assert (event.run.unconfirmed_end is None) is is_reported

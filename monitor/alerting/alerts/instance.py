@@ -48,10 +48,12 @@ class FingerprintHistory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Inhibitor(Struct, frozen=True, kw_only=True, gc=False):
     """Another open alert that this one waits behind, since both are about one failure.
 
-    ``until`` (ours): the link between their runs is only likely, and is waited for so long.
+    It is over once that fingerprint has had a later end than ``last_end``. ``until`` (ours): the
+    link between their runs is only likely, and is waited for so long.
     """
 
     fingerprint: str
+    last_end: datetime | None = None
     until: datetime | None = None
 
 

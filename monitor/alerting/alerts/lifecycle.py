@@ -260,7 +260,8 @@ def _with_start(instance: AlertInstance, starts_at: datetime) -> AlertInstance:
     if not is_open_to_change or starts_at == alert.starts_at:
         return instance
     alert = msgspec.structs.replace(alert, starts_at=starts_at)
-    return msgspec.structs.replace(instance, alert=alert)
+    instance = msgspec.structs.replace(instance, alert=alert, opening=1)
+    return _numbered(instance) if alert.state is AlertState.FIRING else instance
 
 
 def _numbered(instance: AlertInstance) -> AlertInstance:

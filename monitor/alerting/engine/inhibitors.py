@@ -45,7 +45,7 @@ class Inhibitors:
         plans = {fingerprint_of(rule.name, plan) for plan in related.plans}
         if plans and all(_is_open(pending, plan) for plan in plans):
             # Whichever plan contains it, each has an alert.
-            return (Inhibitor(fingerprint=min(plans)),)
+            return (_behind(pending, min(plans)),)
         found: list[Inhibitor] = []
         for key, instance in pending.rows(ALERT):
             # What waits itself is nobody's first alert.
@@ -53,9 +53,9 @@ class Inhibitors:
             if instance.alert.name != rule.name or not is_first:
                 continue
             if instance.root_run in related.inside:
-                found.append(Inhibitor(fingerprint=key))
+                found.append(_behind(pending, key))
             elif instance.root_run in related.likely and self._wait:
-                found.append(Inhibitor(fingerprint=key, until=now + self._wait))
+                found.append(_behind(pending, key, until=now + self._wait))
         return tuple(found)
 
     def reasons(
@@ -65,7 +65,7 @@ class Inhibitors:
         return tuple(
             f"{PREFIX}{inhibitor.fingerprint}"
             for inhibitor in inhibitors
-            if self._lasts(inhibitor, now) and _is_open(pending, inhibitor.fingerprint)
+            if self._lasts(inhibitor, now) and _inhibiting(pending, inhibitor) is not None
         )
 
     async def resolve_links(
@@ -103,13 +103,13 @@ class Inhibitors:
         own = runs.get(instance.root_run) if instance.root_run is not None else None
         kept: list[Inhibitor] = []
         for inhibitor in instance.inhibited_by:
-            other = pending.state_of(inhibitor.fingerprint)
-            if not isinstance(other, AlertInstance) or not other.is_open:
+            other = _inhibiting(pending, inhibitor)
+            if other is None:
                 continue
             around = runs.get(other.root_run) if other.root_run is not None else None
             if own is not None and around is not None and inhibitor.until is not None:
                 if self._attributor.is_inside(around, own):
-                    kept.append(Inhibitor(fingerprint=inhibitor.fingerprint))
+                    kept.append(msgspec.structs.replace(inhibitor, until=None))
                     continue
                 if self._attributor.is_inside(own, around):
                     self._merge(pending, rules, instance, inhibitor.fingerprint, other)
@@ -144,6 +144,20 @@ class Inhibitors:
 def _is_open(pending: PendingStep, fingerprint: str) -> bool:
     state = pending.state_of(fingerprint)
     return isinstance(state, AlertInstance) and state.is_open
+
+
+def _behind(pending: PendingStep, fingerprint: str, *, until: datetime | None = None) -> Inhibitor:
+    state = pending.state_of(fingerprint)
+    past = state.past if isinstance(state, AlertInstance) else state
+    return Inhibitor(fingerprint=fingerprint, last_end=past.last_end, until=until)
+
+
+def _inhibiting(pending: PendingStep, inhibitor: Inhibitor) -> AlertInstance | None:
+    """Return the alert that was open when the other one began to wait, while it is open."""
+    state = pending.state_of(inhibitor.fingerprint)
+    if not isinstance(state, AlertInstance) or not state.is_open:
+        return None
+    return state if state.past.last_end == inhibitor.last_end else None
 
 
 def _runs_of(pending: PendingStep, instance: AlertInstance) -> Iterator[RunKey]:

@@ -1,7 +1,8 @@
 """Counts what happened: from an event to the rows of counters that it changes. Pure.
 
-What an event adds follows from the event alone, with one exception: a job group whose end a
-callback reported has no duration yet. It is remembered in a bounded row until its records are read.
+What an event adds follows from the event alone, with one exception: a run whose end only a
+callback has reported, or a job group whose records are still to be read, has no duration yet. It
+is remembered in a bounded row until that is known.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _JOB_TYPES_BOUND = 100  # the workspace's own words; a dozen are known
 _WAITING_BOUND = 1_000
 _RUN_ID_BOUND = 100  # characters; an exemplar may have 128 in all
 
+# What the workspace, and so a callback, can name as the end of a run.
+_NAMED_ENDS = (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)
 _RESULTS = {kind: status for status, kind in STATUS_EVENTS.items() if status.is_terminal}
 
 Word = TypeVar("Word", Trigger, Status)
@@ -70,6 +73,10 @@ class PendingCounts:
             self._start(event)
         elif event.type is EventType.RUN_DETAILED:
             self._detail(event)
+        elif event.type is EventType.RUN_CONFIRMED:
+            self._count_awaited(event)
+        elif event.type is EventType.RUN_CORRECTED:
+            self._correct(event)
         elif event.type in _RESULTS:
             self._end(event, _RESULTS[event.type])
 
@@ -94,22 +101,56 @@ class PendingCounts:
         self._put(msgspec.structs.replace(row, ended=_plus(row.ended, result)))
         self._remember_exemplar(row.key, f"ended:{result}", event, 1.0)
         is_job_group = event.run.key.kind is RunKind.JOB_GROUP
+        if event.run.unconfirmed_end is not None:
+            self._open_corrections(event, result)
+            self._await_duration(event.run.key)
+            return
+        if event.before is not None and event.before.is_terminal:
+            self._count_awaited(event)  # the true end of a run whose claimed end was counted
+            return
         if event.run.duration_seconds is not None:
             self._add_duration(event, event.run.duration_seconds)
         elif is_job_group and not event.run.detailed:
-            runs = (*self._waiting(), event.run.key)
-            self._put(AwaitedDurations(runs=runs[-_WAITING_BOUND:]))
+            self._await_duration(event.run.key)
+        if not is_job_group:
+            self._add_wait(event)
+
+    def _open_corrections(self, event: RunEvent, claim: Status) -> None:
+        row = self._counts_of(event)
+        fresh = {true: 0 for true in _NAMED_ENDS if true is not claim}
+        counted = {**fresh, **row.corrected.get(claim, {})}
+        self._put(msgspec.structs.replace(row, corrected={**row.corrected, claim: counted}))
+
+    def _correct(self, event: RunEvent) -> None:
+        claim, true = event.before, event.run.status
+        if claim is None:
+            return
+        row = self._counts_of(event)
+        counted = _plus(row.corrected.get(claim, {}), true)
+        self._put(msgspec.structs.replace(row, corrected={**row.corrected, claim: counted}))
+
+    def _await_duration(self, key: RunKey) -> None:
+        self._put(AwaitedDurations(runs=(*self._waiting(), key)[-_WAITING_BOUND:]))
+
+    def _count_awaited(self, event: RunEvent) -> None:
+        """Count the duration of a run that was waiting for it, once the workspace has ended it."""
+        run, waiting = event.run, self._waiting()
+        if run.unconfirmed_end is not None or run.key not in waiting:
+            return
+        is_job_group = run.key.kind is RunKind.JOB_GROUP
+        if run.duration_seconds is None and is_job_group and not run.detailed:
+            return  # its records are still to be read
+        self._put(AwaitedDurations(runs=tuple(key for key in waiting if key != run.key)))
+        if run.duration_seconds is not None:
+            self._add_duration(event, run.duration_seconds)
         if not is_job_group:
             self._add_wait(event)
 
     def _detail(self, event: RunEvent) -> None:
-        # Only its job records show when a job group really started.
-        self._add_wait(event)
-        waiting = self._waiting()
-        if event.run.key in waiting:
-            self._put(AwaitedDurations(runs=tuple(key for key in waiting if key != event.run.key)))
-            if event.run.duration_seconds is not None:
-                self._add_duration(event, event.run.duration_seconds)
+        if event.run.key.kind is RunKind.JOB_GROUP:
+            # Only its job records show when a job group really started.
+            self._add_wait(event)
+        self._count_awaited(event)
         for count in event.run.jobs.counts if event.run.jobs is not None else ():
             result = _result_of(count.status)
             if result is not None and count.count > 0:
@@ -222,6 +263,10 @@ def _added(first: RunCounts, other: RunCounts) -> RunCounts:
         first,
         started={t: first.started.get(t, 0) + other.started.get(t, 0) for t in Trigger},
         ended={s: first.ended.get(s, 0) + other.ended.get(s, 0) for s in _RESULTS.values()},
+        corrected={
+            claim: _summed(first.corrected.get(claim, {}), other.corrected.get(claim, {}))
+            for claim in {**first.corrected, **other.corrected}
+        },
         durations=msgspec.structs.replace(
             first.durations,
             counts=tuple(
@@ -230,6 +275,10 @@ def _added(first: RunCounts, other: RunCounts) -> RunCounts:
             sum=first.durations.sum + other.durations.sum,
         ),
     )
+
+
+def _summed(first: dict[Status, int], other: dict[Status, int]) -> dict[Status, int]:
+    return {true: first.get(true, 0) + other.get(true, 0) for true in {**first, **other}}
 
 
 def _result_of(word: str) -> Status | None:

@@ -97,6 +97,14 @@ RUNS_STARTED = _watched(
     "runs_started_total", FamilyType.COUNTER, "Runs that began to work.", *IDENTITY, "trigger"
 )
 RUNS = _watched("runs_total", FamilyType.COUNTER, "Runs that ended.", *IDENTITY, "result")
+RUNS_CORRECTED = _watched(
+    "runs_corrected_total",
+    FamilyType.COUNTER,
+    "Runs whose end the workspace reported differently than a callback; both ends were counted.",
+    *IDENTITY,
+    "from",
+    "to",
+)
 RUNS_ACTIVE = _watched(
     "runs_active", FamilyType.GAUGE, "Runs that have not ended.", *IDENTITY, "status"
 )
@@ -256,6 +264,7 @@ INVENTORY: tuple[FamilyShape, ...] = (OBJECTS, CONNECTION_UP, TOKEN_EXPIRY, USAG
 SERIES_OF_PIPELINE: dict[FamilyShape, int] = {
     RUNS_STARTED: 5,
     RUNS: 4,
+    RUNS_CORRECTED: 6,
     RUN_DURATION: 15,
     RUNS_ACTIVE: 2,
     OLDEST_ACTIVE: 1,

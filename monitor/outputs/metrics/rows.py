@@ -59,12 +59,17 @@ NO_WAITS = _empty(QUEUE_BOUNDS)
 
 
 class RunCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="runs"):
-    """What was counted for one pipeline and kind of run. ``name`` is the last one reported."""
+    """What was counted for one pipeline and kind of run. ``name`` is the last one reported.
+
+    ``corrected`` counts by the end that a callback had reported, then by the true one. A claimed
+    end opens its counts at 0.
+    """
 
     identity: Identity
     name: str | None = None
     started: dict[Trigger, int] = {}
     ended: dict[Status, int] = {}
+    corrected: dict[Status, dict[Status, int]] = {}
     durations: Buckets = NO_DURATIONS
     touched_at: datetime
 
@@ -102,7 +107,7 @@ class JobCounts(Struct, frozen=True, kw_only=True, tag="jobs"):
 
 
 class AwaitedDurations(Struct, frozen=True, kw_only=True, tag="waiting"):
-    """Job groups that were counted as ended and whose duration is still to come, oldest first."""
+    """Runs that were counted as ended and whose duration is still to come, oldest first."""
 
     runs: tuple[RunKey, ...] = ()
 

@@ -117,6 +117,14 @@ def _counters(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[F
         ends = group.counts.ended if group.counts is not None else {}
         ended.add(_labels(group), *(ends.get(result, 0) for result in _RESULTS), seen=group.seen)
     yield ended
+    corrected = page.family_text(families.RUNS_CORRECTED)
+    for group in groups:
+        for claim, by_true_end in (
+            group.counts.corrected if group.counts is not None else {}
+        ).items():
+            for true_end, count in by_true_end.items():
+                corrected.add((*_labels(group), claim.value, true_end.value), count)
+    yield corrected
 
 
 def _durations(groups: Sequence[SeriesGroup], page: ExpositionPage) -> FamilyText:

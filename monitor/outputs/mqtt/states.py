@@ -74,10 +74,12 @@ class ActiveRunData(Struct, frozen=True, kw_only=True):
     """A run that has not ended as far as we know. Instants are the workspace's.
 
     ``status`` is ``unknown`` where what runs is unknown; the rest is what was observed last.
+    ``unconfirmed_end`` is the end that only a callback has reported so far.
     """
 
     id: str
     status: Status | Literal["unknown"]
+    unconfirmed_end: Status | None
     native_status: str | None
     created: datetime | None
     started: datetime | None
@@ -304,6 +306,7 @@ def _listed(active: Iterable[ActiveRun], *, is_known: bool) -> tuple[ActiveRunDa
         ActiveRunData(
             id=active_run.run.key.id,
             status=active_run.run.status if is_known else "unknown",
+            unconfirmed_end=active_run.run.unconfirmed_end,
             native_status=active_run.run.native_status,
             created=active_run.run.created_at,
             started=active_run.run.started_at,

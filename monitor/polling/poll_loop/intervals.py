@@ -53,6 +53,11 @@ def wait_after_reads(requests_per_minute: float, *, reads: int) -> float:
     return reads * 60.0 / requests_per_minute * (1 - _CHANGE_SHARE) / _CHANGE_SHARE
 
 
+def wait_for_share(requests_per_minute: float, *, reads: int, share: float) -> float:
+    """Return the seconds after so many reads in which they take no more than that share."""
+    return reads * 60.0 / (requests_per_minute * share)
+
+
 def jittered(seconds: float, *, share: float, random: Random) -> float:
     """Return ``seconds``, more or less by that share at most."""
     return seconds * (1 + share * (2 * random.random() - 1))

@@ -51,6 +51,10 @@ class DetailQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
+    def get(self, key: RunKey) -> DetailRequest | None:
+        """Return the request for this job group, None where it waits for none."""
+        return self._requests.get(key)
+
     def request(self, observation: Observation, priority: Priority) -> DetailRequest | None:
         """Return the request for this job group, None where the queue is full."""
         if (queued := self._requests.get(observation.key)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -66,22 +66,29 @@ class Details:
             for number in range(_READERS):
                 group.create_task(self._read_on(), name=f"{self._context.name}: details {number}")
 
-    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+    async def complete(
+        self,
+        observations: Sequence[Observation],
+        *,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+    ) -> list[Observation]:
         """Return the observations, in their order, ends enriched by the records that came in time.
 
         Returns after at most ``detail_wait_seconds``. The others, and those of a cancelled call,
-        are read later and observed by the readers.
+        are read later and observed by the readers. ``meanwhile`` is waited for within the same
+        time, and then cancelled.
         """
         lacking = await self._lacking(observations)
-        if not lacking or self._context.is_unproven():
+        if self._context.is_unproven() or not (lacking or meanwhile):
             return list(observations)
-        if not self._context.can(Capability.READ_JOBS):
+        can_read = self._context.can(Capability.READ_JOBS)
+        requests = self._request(lacking.values()) if can_read else {}
+        await self._wait_for(list(requests.values()), meanwhile)
+        if not can_read:
             return [
                 _final(observation) if observation.key in lacking else observation
                 for observation in observations
             ]
-        requests = self._request(lacking.values())
-        await self._wait_for(list(requests.values()))
         return [_joined(observation, requests.get(observation.key)) for observation in observations]
 
     async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:
@@ -134,9 +141,12 @@ class Details:
         return {key: end for key, end in ends.items() if self._needs_records(end, known.get(key))}
 
     def _needs_records(self, observation: Observation, state: RunState | None) -> bool:
+        is_claim = observation.source is Source.CALLBACK
         if state is not None:
-            return not state.historical and not state.detailed
-        if observation.source is Source.CALLBACK:
+            # Callbacks that repeat an end, which may be forged, cost no more reads.
+            is_repeated = is_claim and state.unconfirmed_end is not None
+            return not state.historical and not state.detailed and not is_repeated
+        if is_claim:
             return False  # the workspace has not confirmed the run yet
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
@@ -161,12 +171,24 @@ class Details:
             )
         return requests
 
-    async def _wait_for(self, requests: Sequence[DetailRequest]) -> None:
+    async def finish(self, keys: Collection[RunKey]) -> None:
+        """Wait until the records of these job groups that are queued have been observed."""
+        await _all_done([request for key in keys if (request := self._queue.get(key)) is not None])
+
+    async def _wait_for(
+        self, requests: Sequence[DetailRequest], meanwhile: Callable[[], Awaitable[None]] | None
+    ) -> None:
         seconds = self._context.settings.detail_wait_seconds
+
+        async def both() -> None:
+            if meanwhile is not None:
+                await meanwhile()
+            await _all_done(requests)
+
         try:
-            if requests and seconds > 0:
+            if seconds > 0 and (requests or meanwhile is not None):
                 await happens_within(
-                    _all_done(requests),
+                    both(),
                     clock=self._context.clock,
                     seconds=seconds,
                     name="waiting for job records",
@@ -219,9 +241,12 @@ class Details:
         self._queue.finish(request)
 
     async def _observe(self, request: DetailRequest) -> None:
+        end = request.observation
         late = msgspec.structs.replace(
-            _joined(request.observation, request),
+            _joined(end, request),
             source=Source.DETAIL,
+            # The end that a callback named is not confirmed by job records.
+            native_status=None if end.source is Source.CALLBACK else end.native_status,
             observed_at=self._context.clock.now(),
             inbox_id=None,
         )

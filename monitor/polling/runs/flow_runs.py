@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import msgspec
 import structlog
@@ -25,6 +24,8 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.runs.plan_links import PlanLinks
+from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
@@ -57,8 +58,10 @@ class _Tracked:
 class FlowRuns:
     """Follows flow runs from the job groups that show them to the end that they report."""
 
-    def __init__(self, context: PollContext) -> None:
+    def __init__(self, context: PollContext, *, links: PlanLinks, reasons: Reasons) -> None:
         self._context = context
+        self._links = links
+        self._reasons = reasons
         self._tracked: dict[str, _Tracked] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self.wake = WakeSignal(context.clock)
@@ -108,7 +111,7 @@ class FlowRuns:
             elif await self._learn(key, groups[key.id], is_known=state is not None):
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
-            await self._context.observer.observe(begun)
+            await self._context.observer.observe(self._links.apply(begun))
             await self._observe_records([run.key for run in begun if known.get(run.key) is None])
 
     async def _observe_records(self, keys: Sequence[RunKey]) -> None:
@@ -312,25 +315,10 @@ class FlowRuns:
     async def _end(
         self, key: RunKey, row: FlowRunRow, status: str, groups: Sequence[JobGroupRow]
     ) -> None:
-        finished_at = await self._latest_end(groups) or row.updated_at
-        observation = msgspec.structs.replace(
-            self._observation(key, row, status),
-            finished_at=finished_at,
-            approximate=("finished_at",) if finished_at is not None else (),
-        )
-        await self._context.observer.observe((await self._with_origin(observation, groups),))
+        observation = await self._with_origin(self._observation(key, row, status), groups)
+        observations = await self._reasons.complete((observation,))
+        self._reasons.observed(observations, await self._context.observer.observe(observations))
         self.forget(key.id)
-
-    async def _latest_end(self, groups: Sequence[JobGroupRow]) -> datetime | None:
-        """Return when the last job group ended: the nearest stamp to the flow run's own end."""
-        states = await self._group_states(groups)
-        ends = [
-            state.finished_at
-            if (state := states.get(self._group_key(row))) is not None and state.finished_at
-            else row.updated_at
-            for row in groups
-        ]
-        return max((at for at in ends if at is not None), default=None)
 
     async def _with_origin(
         self, observation: Observation, groups: Sequence[JobGroupRow]

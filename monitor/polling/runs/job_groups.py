@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Source
+from monitor.model.runs import Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns, Observed
+from monitor.polling.runs.plan_children import PlanChildren
+from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, job_group_observation
@@ -32,6 +34,8 @@ class JobGroups:
         enrichment: Enrichment,
         details: Details,
         flow_runs: FlowRuns,
+        plan_children: PlanChildren,
+        links: PlanLinks,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -39,6 +43,8 @@ class JobGroups:
         self._enrichment = enrichment
         self._details = details
         self._flow_runs = flow_runs
+        self._plan_children = plan_children
+        self._links = links
         self._refetch_queue = refetch_queue
         # Rows that were handled and have nothing more to show; the overlap repeats them.
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
@@ -57,11 +63,25 @@ class JobGroups:
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
         observations = [self._observation(row, source) for row in followed]
-        await self._observe(await self._details.complete(observations))
+        await self._observe(await self.complete(observations))
         for row in followed:
             if has_ended(row.native_status):
                 self._processed.put(row.id, _written(row))
         return not completed.unread
+
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations, in their order, with what is known of their plan runs.
+
+        Ends carry the job records, and failures the plan runs, that came in time: within
+        ``detail_wait_seconds``. What comes later is observed by itself.
+        """
+
+        async def link() -> None:
+            await self._plan_children.link_failed(observations)
+
+        has_failed = any(status_of(run.native_status) is Status.FAILED for run in observations)
+        meanwhile = link if has_failed and self._plan_children.follows_any() else None
+        return self._links.apply(await self._details.complete(observations, meanwhile=meanwhile))
 
     async def handle_read(self, row: JobGroupRow, source: Source) -> bool:
         """Observe a row that was read by its id; False where its kind of run is not followed."""
@@ -84,7 +104,7 @@ class JobGroups:
         observation = self._observation(row, Source.RECONCILIATION)
         if has_ended(row.native_status):
             observation = await self._details.complete_now(observation, is_last=is_last)
-        await self._observe((observation,))
+        await self._observe(self._links.apply((observation,)))
 
     async def _observe(self, observations: Sequence[Observation]) -> None:
         state_entries = self._recipes.unwritten()
@@ -101,6 +121,7 @@ class JobGroups:
             ]
         )
         await self._flow_runs.notice(observed)
+        await self._plan_children.notice(observed)
 
     def _followed(self, rows: Sequence[JobGroupRow], source: Source) -> list[JobGroupRow]:
         followed = [row for row in rows if self.is_followed(row)]

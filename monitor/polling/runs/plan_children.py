@@ -1,69 +1,74 @@
-"""Links the runs that a plan run started to it, once the plan run has ended."""
+"""Links the runs that a plan run has started to it, while it runs and for a while after its end.
+
+Only the full record of a plan, or of a snapshot of it, names what a plan run has started; it may be
+filled late. `FollowedPlans` says when it is read. One read serves all runs of the plan. What it
+names is remembered, so a part that is observed later is linked from its first observation on.
+
+The poll reads what is due. Whoever observes a failure reads at once and waits for that, for a
+bounded time. A plan is read by one task at a time; the others wait for that read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Sequence
 
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import MonitorError, TryLaterError, UnauthorizedError, WorkspaceError
-from monitor.model.observations import Observation
-from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
-from monitor.model.waits import backoff_seconds
+from monitor.model.errors import BusError, MonitorError, TryLaterError, UnauthorizedError
+from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
-from monitor.polling.poll_loop.intervals import ChangeInterval
-from monitor.polling.poll_loop.poll import Interval, Poll
-from monitor.workspace.payloads import PlanChild
+from monitor.polling.poll_loop.for_each import for_each
+from monitor.polling.poll_loop.intervals import wait_for_share
+from monitor.polling.poll_loop.poll import Poll, WhenDue
+from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
+from monitor.polling.runs.plan_links import PlanLinks, linked_to
+from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.run_observations import has_ended
+from monitor.polling.runs.unlinked_parts import part_of
+from monitor.workspace.payloads import PlanChild, PlanFull, PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_WAITING_AT_MOST = 1_000
-_BASE_WAIT_SECONDS = 5.0
-_GIVEN_UP_SECONDS = 86_400.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _UnlinkedPlanRun:
-    """An ended plan run whose children are still to be linked."""
-
-    plan_id: str  # the plan or snapshot whose full record names the children
-    ended_at: float  # monotonic: when we observed the end
-    due_at: float  # monotonic
-    failures: int = 0
+_REMEMBERED = 10_000
+_RECENT_RUNS = 200  # searched for parts when a plan run is first observed
+_READS_AT_ONCE = 4
+_READS_PER_POLL = 10
+_BUDGET_SHARE = 0.25  # of all requests, at most: links come before job records
 
 
 class PlanChildren:
-    """Reads the full record of each ended plan run's plan and links the runs that it names."""
+    """Follows plan runs from their first observation until all that they started is linked."""
 
-    def __init__(self, context: PollContext) -> None:
+    def __init__(self, context: PollContext, *, plans: Plans, links: PlanLinks) -> None:
         self._context = context
-        self._unlinked: dict[str, _UnlinkedPlanRun] = {}
+        self._plans = plans
+        self._links = links
+        self._followed = FollowedPlans(context)
+        self._being_read: dict[str, asyncio.Event] = {}
+        self._complete: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED)  # plan runs
+        # Plans that are not shown to us, with the monotonic time of that answer.
+        self._refused: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)
+        self._paced_until = 0.0  # monotonic
 
-    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
-        return (
-            Poll(
-                name="plan_children",
-                priority=Priority.DETAILS,
-                timing=Interval(seconds=change_interval.seconds),
-                run=self.poll,
-                needs=Capability.LIST_PLAN_RUNS,
-            ),
-        )
+    def declared(self) -> tuple[Poll, ...]:
+        timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self._followed.wake)
+        return (Poll(name="plan_children", priority=Priority.LINKS, timing=timing, run=self.poll),)
 
-    def add(self, plan_run_id: str, *, plan_id: str) -> None:
-        """Link this ended plan run's children at the next poll; above the bound it has none."""
-        if len(self._unlinked) < _WAITING_AT_MOST:
-            now = self._context.clock.monotonic()
-            self._unlinked[plan_run_id] = _UnlinkedPlanRun(
-                plan_id=plan_id, ended_at=now, due_at=now
-            )
+    def seconds_until_due(self) -> float | None:
+        """Return when `poll` has something to do; None where nothing is waited for."""
+        due_at = self._followed.due_at()
+        if due_at is None:
+            return None
+        return max(0.0, max(due_at, self._paced_until) - self._context.clock.monotonic())
 
     async def poll(self) -> bool:
-        """Link the children of every plan run that is due, as far as the API names them.
+        """Link the children of plans that are due, as far as the API names them.
 
         A plan that cannot be read is retried with growing waits, for a day, and holds up no other.
         Return False where nothing was due.
@@ -72,91 +77,205 @@ class PlanChildren:
             MonitorError: the workspace cannot be read now, or the last of those that failed; the
                 children of all others are linked.
         """
-        if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):
-            self._unlinked.clear()
-        now = self._context.clock.monotonic()
-        due = [
-            (plan_run_id, unlinked)
-            for plan_run_id, unlinked in self._unlinked.items()
-            if unlinked.due_at <= now
-        ]
+        if not self._can_read():
+            self._followed.clear()
+        due = self._followed.due()[:_READS_PER_POLL]
         failure: MonitorError | None = None
-        for plan_run_id, unlinked in due:
-            try:
-                await self._link_children(plan_run_id, unlinked.plan_id)
-            except (TryLaterError, UnauthorizedError) as error:
-                if not is_about_the_object(error):
-                    raise
-                self._retry_later(plan_run_id, unlinked, error)
-                failure = error
-            else:
-                self._unlinked.pop(plan_run_id, None)
+        for plan_id in due:
+            error = await self._try_to_read(plan_id)
+            if error is not None and not is_about_the_object(error):
+                raise error
+            failure = error or failure
+        per_minute = self._context.client.settings.requests_per_minute
+        pause = wait_for_share(per_minute, reads=len(due), share=_BUDGET_SHARE)
+        self._paced_until = self._context.clock.monotonic() + pause
         if failure is not None:
             raise failure
         return bool(due)
 
-    def _retry_later(
-        self, plan_run_id: str, unlinked: _UnlinkedPlanRun, error: MonitorError
-    ) -> None:
-        now = self._context.clock.monotonic()
-        if now - unlinked.ended_at > _GIVEN_UP_SECONDS:
-            log.warning(
-                "linking a plan run's children given up", plan_run=plan_run_id, reason=str(error)
-            )
-            self._unlinked.pop(plan_run_id, None)
+    async def follow(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
+        """Link what this plan run has started and will start; it was observed with that outcome."""
+        is_over = has_ended(row.native_status)
+        if is_over and outcome is not ObservationOutcome.CHANGED:
+            # An old plan run that is observed again costs no read.
+            key = self._context.key(RunKind.PLAN_RUN, row.id)
+            if await self._context.bus.children(key):
+                return
+        await self._follow(row, is_over=is_over)
+
+    def follows_any(self) -> bool:
+        """True while a plan run is followed, so that any run may be a part of it."""
+        return bool(self._followed)
+
+    def is_followed(self, plan_run_id: str) -> bool:
+        """True while children of this plan run may still be linked."""
+        return self._followed.is_followed(plan_run_id)
+
+    async def link_ended(self, rows: Sequence[PlanRunRow]) -> None:
+        """Read at once what these plan runs have started, which have just ended.
+
+        A cancelled call leaves the rest to the poll.
+        """
+        for row in rows:
+            await self._follow(row, is_over=True)
+        await self._read_now({row.plan_id for row in rows if row.plan_id is not None})
+
+    async def link_failed(self, observations: Sequence[Observation]) -> None:
+        """Read at once which plan runs have started these runs, where one is likely to have.
+
+        A cancelled call leaves the rest to the poll.
+        """
+        if not self._followed:
             return
-        unlinked.failures += 1
-        unlinked.due_at = now + backoff_seconds(
-            unlinked.failures,
-            base_seconds=_BASE_WAIT_SECONDS,
-            cap_seconds=self._context.settings.reconcile_seconds,
+        failed = [
+            observation
+            for observation in self._links.apply(observations)
+            if status_of(observation.native_status) is Status.FAILED
+            and observation.parents.plan_run is None
+        ]
+        known = await self._context.observer.known([run.key for run in failed]) if failed else {}
+        plan_ids: set[str] = set()
+        for observation in failed:
+            state = known.get(observation.key)
+            if state is None or (state.parents.plan_run is None and not state.historical):
+                for shown in (observation, state or observation):
+                    plan_ids.update(self._followed.around(part_of(shown, ended_at=None)))
+        await self._read_now(plan_ids)
+
+    async def notice(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
+        """Look up the plan runs of observed runs, which have been committed."""
+        if not self._followed:
+            return
+        keys = [
+            observation.key
+            for observation, _ in observed
+            if self._followed.is_noticed(observation.key)
+            or self._followed.around(part_of(observation, ended_at=None))
+        ]
+        if keys:
+            self._followed.notice((await self._context.observer.known(keys)).values())
+
+    def _can_read(self) -> bool:
+        can = self._context.can
+        return can(Capability.MAP_PLAN_SNAPSHOTS) and can(Capability.LIST_PLAN_RUNS)
+
+    async def _follow(self, row: PlanRunRow, *, is_over: bool) -> None:
+        if row.plan_id is None or not self._can_read() or self._complete.get(row.id) is not None:
+            return
+        refused_at, now = self._refused.get(row.plan_id), self._context.clock.monotonic()
+        if refused_at is not None and now - refused_at < self._context.settings.reconcile_seconds:
+            return
+        before = self._followed.get(row.plan_id)
+        is_new = before is None or row.id not in before.plan_runs
+        plan_run = self._followed.add(
+            row.id,
+            plan_id=row.plan_id,
+            flow_ids=self._plans.flows_of(row.plan_id),
+            at=row.created_at,
+        )
+        plan = self._followed.get(row.plan_id)
+        if plan_run is None or plan is None:
+            return
+        if is_over and plan_run.ended_at is None:
+            plan_run.ended_at = now
+            self._followed.read_soon(plan)
+        elif is_new and plan.flow_ids is None:
+            self._followed.read_soon(plan)
+        elif is_new:
+            await self._search_parts()
+
+    async def _search_parts(self) -> None:
+        """Notice parts that were observed before their plan run, as all are after a restart."""
+        recent = await self._context.bus.recent_runs(
+            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_RECENT_RUNS
+        )
+        active = self._context.live_state.active
+        keys = self._context.active_keys(RunKind.JOB_GROUP)
+        self._followed.notice([*recent, *(active[key].run for key in keys)])
+
+    async def _read_now(self, plan_ids: Iterable[str]) -> None:
+        chosen = sorted(plan_ids)[:_READS_PER_POLL]
+        await for_each(
+            chosen, self._try_to_read, at_once=_READS_AT_ONCE, name="reading a plan's children"
         )
 
-    async def _link_children(self, plan_run_id: str, plan_id: str) -> None:
-        """Link what the plan's full record names.
+    async def _try_to_read(self, plan_id: str) -> MonitorError | None:
+        """Read a plan and link what it names, or wait for the task that does; return a failure.
 
-        Raises:
-            TryLaterError, UnauthorizedError: it cannot be read now.
+        A cancelled read is made again by the poll.
         """
-        if await self._has_children(plan_run_id):
-            return
+        if (being_read := self._being_read.get(plan_id)) is not None:
+            await being_read.wait()
+            return None
+        plan = self._followed.get(plan_id)
+        if plan is None:
+            return None
+        self._being_read[plan_id] = asyncio.Event()
+        self._followed.begin_read(plan)
         try:
-            full = await self._context.client.pipelines.plan_full(
-                plan_id, priority=Priority.DETAILS
-            )
-        except (TryLaterError, UnauthorizedError):
+            full = await self._read(plan_id)
+            await self._plans.learn(plan_id, full)
+            await self._link(plan, full)
+            for plan_run_id in self._followed.after_read(plan_id):
+                self._complete.put(plan_run_id, value=True)
+        except (TryLaterError, UnauthorizedError, BusError) as error:
+            self._followed.after_failure(plan_id, str(error))
+            return error
+        except MonitorError as error:
+            log.info("plan's children not readable", plan=plan_id, reason=str(error))
+            self._refused.put(plan_id, self._context.clock.monotonic())
+            self._followed.drop(plan_id)
+        except asyncio.CancelledError:
+            self._followed.read_soon(plan)
             raise
-        except WorkspaceError as error:
-            log.info("plan run's children not readable", plan_run=plan_run_id, reason=str(error))
-            return
-        await self._link([child for child in full.children if child.plan_run_id == plan_run_id])
+        finally:
+            self._being_read.pop(plan_id).set()
+        return None
 
-    async def _has_children(self, plan_run_id: str) -> bool:
-        # All were linked in one commit, so an old plan run that is observed again costs no read.
-        key = self._context.key(RunKind.PLAN_RUN, plan_run_id)
-        return bool(await self._context.bus.children(key))
+    async def _read(self, plan_id: str) -> PlanFull:
+        read = self._context.client.pipelines.plan_full
+        full = await read(plan_id, priority=Priority.LINKS)
+        if full.children or full.is_snapshot or not full.snapshot_ids:
+            return full
+        # The run names the plan itself; what its runs did stands in the snapshots.
+        newest = max(full.snapshot_ids, key=lambda snapshot_id: (len(snapshot_id), snapshot_id))
+        return await read(newest, priority=Priority.LINKS)
 
-    async def _link(self, children: Sequence[PlanChild]) -> None:
-        parents = {self._child_key(child): child.plan_run_id for child in children}
-        known = await self._context.observer.known(list(parents))
-        # The flow run between a plan run and a job group belongs to the plan run as well.
-        for key, state in list(known.items()):
-            if key.kind is RunKind.JOB_GROUP and (flow_run := state.parents.flow_run) is not None:
-                parents.setdefault(self._context.key(RunKind.FLOW_RUN, flow_run), parents[key])
-        known = await self._context.observer.known(list(parents))
+    async def _link(self, plan: FollowedPlan, full: PlanFull) -> None:
+        plan.flow_ids = frozenset(full.flow_ids)
+        parents: dict[RunKey, str] = {}
+        for child in full.children:
+            if (plan_run := plan.plan_runs.get(child.plan_run_id)) is not None:
+                plan_run.is_named = True
+                parents[self._child_key(child)] = child.plan_run_id
+        known = await self._with_inner_runs(parents)
+        for key, plan_run_id in parents.items():
+            self._links.put(key, plan_run_id)
+        self._followed.link(parents)
         # Only runs that are known already: a child that is not followed must not appear this way.
-        observations = [
-            Observation(
-                key=key,
-                source=Source.POLL,
-                observed_at=self._context.clock.now(),
-                parents=Parents(plan_run=plan_run_id),
-                trigger=Trigger.PLAN,
+        unlinked = [key for key, state in known.items() if state.parents.plan_run is None]
+        if unlinked:
+            await self._context.observer.observe(
+                [linked_to(self._observation(key), parents[key]) for key in unlinked]
             )
-            for key, plan_run_id in parents.items()
-            if key in known
-        ]
-        await self._context.observer.observe(observations)
+
+    async def _with_inner_runs(self, parents: dict[RunKey, str]) -> dict[RunKey, RunState]:
+        """Add the known runs around and inside the named ones; return all that are known."""
+        known = await self._context.observer.known(list(parents))
+        for key, state in known.items():
+            if state.parents.plan_run is not None:
+                continue
+            if key.kind is RunKind.FLOW_RUN:
+                for group in await self._context.bus.children(key):
+                    parents.setdefault(group.key, parents[key])
+            elif (flow_run := state.parents.flow_run) is not None:
+                # The flow run between a plan run and a job group belongs to the plan run as well.
+                parents.setdefault(self._context.key(RunKind.FLOW_RUN, flow_run), parents[key])
+        missing = [key for key in parents if key not in known]
+        return {**known, **await self._context.observer.known(missing)} if missing else known
+
+    def _observation(self, key: RunKey) -> Observation:
+        return Observation(key=key, source=Source.POLL, observed_at=self._context.clock.now())
 
     def _child_key(self, child: PlanChild) -> RunKey:
         if child.job_group_id is not None:

@@ -23,6 +23,7 @@ from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.changes import handle_changes
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, plan_run_observation
 from monitor.polling.runs.watermark import Watermark
@@ -46,11 +47,13 @@ class PlanRuns:
         *,
         plans: Plans,
         plan_children: PlanChildren,
+        reasons: Reasons,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
         self._plans = plans
         self._plan_children = plan_children
+        self._reasons = reasons
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, PLAN_RUNS)
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
@@ -97,17 +100,18 @@ class PlanRuns:
                 observations.append(observation)
                 handled.append(row)
         if observations:
+            observations = await self._reasons.complete(observations, handled)
             outcomes = await self._context.observer.observe(observations)
             for row, outcome in zip(handled, outcomes, strict=True):
-                self._after(row, outcome)
+                await self._after(row, outcome)
+            self._reasons.observed(observations, outcomes)
         return len(handled) == len(fresh)
 
-    def _after(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
-        if not has_ended(row.native_status):
-            return
-        self._processed.put(row.id, _written(row))
-        if outcome is not ObservationOutcome.HISTORICAL and row.plan_id is not None:
-            self._plan_children.add(row.id, plan_id=row.plan_id)
+    async def _after(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
+        if has_ended(row.native_status):
+            self._processed.put(row.id, _written(row))
+        if outcome is not ObservationOutcome.HISTORICAL:
+            await self._plan_children.follow(row, outcome)
 
     async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
         try:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
 import structlog
+from msgspec import Struct
 
+from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
-from monitor.workspace.payloads import PlanRow, PlanRunRow
+from monitor.workspace.payloads import PlanFull, PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -26,8 +29,18 @@ _LIST_AGE_FOR_NEWER_SECONDS = 5.0
 _LIST_AGE_SECONDS = 60.0
 
 
+class _Snapshot(Struct, frozen=True, kw_only=True, gc=False):
+    """What a snapshot never changes."""
+
+    plan_id: str
+    flow_ids: tuple[str, ...]  # of its nodes
+
+
+_DECODER = msgspec.json.Decoder(_Snapshot)
+
+
 class Plans:
-    """Knows the list of plans and, for each snapshot read so far, its plan.
+    """Knows the list of plans and, for each snapshot read so far, its plan and that plan's flows.
 
     A snapshot's id is never handed out: a run whose plan is not known has none.
     """
@@ -37,7 +50,7 @@ class Plans:
         self._listed: dict[str, PlanRow] = {}
         self._listed_at: float | None = None  # monotonic
         self._listed_until: datetime | None = None  # the same by the workspace's clock
-        self._plan_of: BoundedMemory[str, str] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._snapshots: BoundedMemory[str, _Snapshot] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._unmapped: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
 
@@ -45,12 +58,8 @@ class Plans:
         """Read back what was learned before."""
         stored = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
         # What is damaged is read again.
-        known = {
-            snapshot: value.decode()
-            for snapshot, value in stored.items()
-            if value and value.isascii()
-        }
-        forgotten = [self._plan_of.put(snapshot, plan) for snapshot, plan in known.items()]
+        known = decode_entries(stored, _DECODER, topic=SNAPSHOT)
+        forgotten = [self._snapshots.put(id_, snapshot) for id_, snapshot in known.items()]
         # A commit that failed may have left more of them than are remembered.
         state_entries = [
             self._context.state_entry(SNAPSHOT, snapshot, None)
@@ -90,9 +99,11 @@ class Plans:
     async def _by_snapshot(self, row: PlanRunRow) -> str | None:
         if row.plan_id is None or row.plan_id in self._listed:
             return row.plan_id
-        known = self._plan_of.get(row.plan_id)
-        if known is not None or self._unmapped.get(row.plan_id) is not None:
-            return known
+        known = self._snapshots.get(row.plan_id)
+        if known is not None:
+            return known.plan_id
+        if self._unmapped.get(row.plan_id) is not None:
+            return None
         if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):
             return None
         return await self._read(row.plan_id)
@@ -112,20 +123,34 @@ class Plans:
             log.info("plan snapshot not readable", snapshot=snapshot_id, reason=str(error))
             self._unmapped.put(snapshot_id, value=True)
             return None
-        # One that is no snapshot is a plan that the list does not show us.
-        plan_id = full.original_plan_id or (None if full.is_snapshot else full.id)
+        plan_id = await self.learn(snapshot_id, full)
         if plan_id is None:
             self._unmapped.put(snapshot_id, value=True)
-            return None
-        await self._keep(snapshot_id, plan_id)
         return plan_id
 
-    async def _keep(self, snapshot_id: str, plan_id: str) -> None:
-        forgotten = self._plan_of.put(snapshot_id, plan_id)
-        state_entries = [self._context.state_entry(SNAPSHOT, snapshot_id, plan_id.encode())]
+    def flows_of(self, snapshot_id: str) -> tuple[str, ...] | None:
+        """Return the flows of a snapshot's nodes; None where it was not read.
+
+        Also None for a plan that is no snapshot: it may have been edited since.
+        """
+        known = self._snapshots.get(snapshot_id)
+        is_snapshot = known is not None and known.plan_id != snapshot_id
+        return known.flow_ids if known is not None and is_snapshot else None
+
+    async def learn(self, snapshot_id: str, full: PlanFull) -> str | None:
+        """Keep what a full read shows of a snapshot and return its plan. Durable on return."""
+        # One that is no snapshot is a plan that the list does not show us.
+        plan_id = full.original_plan_id or (None if full.is_snapshot else full.id)
+        if plan_id is None or snapshot_id in self._listed or self._snapshots.get(snapshot_id):
+            return plan_id
+        snapshot = _Snapshot(plan_id=plan_id, flow_ids=full.flow_ids)
+        forgotten = self._snapshots.put(snapshot_id, snapshot)
+        value = msgspec.json.encode(snapshot)
+        state_entries = [self._context.state_entry(SNAPSHOT, snapshot_id, value)]
         if forgotten is not None:
             state_entries.append(self._context.state_entry(SNAPSHOT, forgotten, None))
         await self._context.observer.observe((), state_entries=state_entries)
+        return plan_id
 
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
         """Find the one plan whose latest run is this one, or was created in the same moment."""

@@ -35,12 +35,16 @@ _ERRORS = (
 
 
 class Outcome(StrEnum):
-    """How a job group is to end. ``hang`` never ends: its heartbeat stops."""
+    """How a job group is to end. ``hang`` never ends: its heartbeat stops.
+
+    ``doubtful`` is reported as complete although one of its jobs failed.
+    """
 
     COMPLETE = "complete"
     FAILED = "failed"
     CANCELED = "canceled"
     HANG = "hang"
+    DOUBTFUL = "doubtful"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,9 +218,11 @@ class JobGroups:
             await self._states.over(job_group)
         elif fate.outcome is Outcome.CANCELED:
             self.cancel(job_group)
-        elif fate.outcome is Outcome.FAILED:
+        elif fate.outcome in (Outcome.FAILED, Outcome.DOUBTFUL):
             self._fail(job_group, fate.error_message)
-            self._states.end(job_group, NativeStatus.FAILED)
+            is_failed = fate.outcome is Outcome.FAILED
+            status = NativeStatus.FAILED if is_failed else NativeStatus.COMPLETE
+            self._states.end(job_group, status)
         else:
             self._states.end(job_group, NativeStatus.COMPLETE)
 

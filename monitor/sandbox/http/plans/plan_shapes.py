@@ -184,7 +184,10 @@ def _task_run(view: View, plan_task_run: PlanTaskRun) -> dict[str, Json]:
         if plan_task_run.flow_run_id is None
         else view.world.flow_runs.get(plan_task_run.flow_run_id)
     )
-    job_group_ids = [] if flow_run is None else flow_run.job_group_ids
+    plan_run = view.world.plan_runs.get(plan_task_run.plan_run_id)
+    is_running = plan_run is not None and not plan_run.status.is_over
+    is_late = is_running and view.world.options.late_plan_results
+    job_group_ids = [] if flow_run is None or is_late else flow_run.job_group_ids
     return {
         "id": plan_task_run.id,
         "status": plan_task_run.status.value,

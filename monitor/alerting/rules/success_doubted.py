@@ -1,0 +1,99 @@
+"""success_doubted: a run is reported as succeeded, and what else is reported of it cannot be true.
+
+Such a success may hide a failure, so it is neither repaired nor passed over in silence.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from monitor.alerting.rules.contract import EventInput, SubjectKind
+from monitor.alerting.rules.definition import RuleDefinition
+from monitor.alerting.rules.part_ends import part_of
+from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.model.ends import run_end
+from monitor.model.events import EventType, run_event_id
+from monitor.model.runs import RunKey, Status
+
+_PARTS_KEPT = 100
+# What may hide a failure, in words for the texts of the alert.
+REASONS = MappingProxyType(
+    {
+        "complete_with_failed_jobs": "some of its jobs failed",
+        "in_the_future": "its times lie in the future",
+        "pipeline_changed": "it was first reported of another pipeline",
+        "contains_itself": "it is reported to contain itself",
+    }
+)
+
+
+class DoubtedSuccess(Struct, frozen=True, kw_only=True):
+    """The newest success of a part that cannot be true as it is reported."""
+
+    at: datetime
+    run_id: str
+    reasons: tuple[str, ...]
+
+
+class DoubtedParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    parts: dict[str, DoubtedSuccess] = {}
+
+
+def on_event(
+    event_input: EventInput, memory: DoubtedParts | None, _: RuleSettings
+) -> RuleAnswer[DoubtedParts]:
+    run, before = event_input.event.run, (memory or DoubtedParts()).parts
+    end = run_end(run)
+    if end is None or run.status is not Status.SUCCEEDED or run.unconfirmed_end is not None:
+        return RuleAnswer(None, memory)
+    if not event_input.is_own:
+        return RuleAnswer(None, memory)
+    part, reasons = part_of(event_input), tuple(REASONS.keys() & set(run.implausible))
+    known, parts = before.get(part), dict(before)
+    is_news = known is None or end.at >= known.at or known.run_id == run.key.id
+    if reasons and is_news:
+        parts[part] = DoubtedSuccess(at=end.at, run_id=run.key.id, reasons=tuple(sorted(reasons)))
+    elif not reasons and known is not None and is_news:
+        del parts[part]
+    result: EvaluationResult | None = None
+    if parts and parts != before:
+        result = _firing(event_input, parts)
+    elif before and not parts:
+        result = Ok(at=end.at, evidence=(event_input.event.id,))
+    kept = sorted(parts.items(), key=lambda named: named[1].at)[-_PARTS_KEPT:]
+    return RuleAnswer(result, DoubtedParts(parts=dict(kept)) if kept else None)
+
+
+def _firing(event_input: EventInput, parts: dict[str, DoubtedSuccess]) -> Firing:
+    newest = max(parts.values(), key=lambda success: success.at)
+    run = event_input.root_run
+    key = RunKey(run.workspace, run.kind, newest.run_id)
+    return Firing(
+        since=min(success.at for success in parts.values()),
+        as_of=newest.at,
+        evidence=(run_event_id(key, EventType.RUN_SUCCEEDED),),
+        run=key,
+        facts={
+            "run": newest.run_id,
+            "reason": ", ".join(REASONS[reason] for reason in newest.reasons),
+        },
+    )
+
+
+DEFINITION: RuleDefinition[DoubtedParts, None] = RuleDefinition(
+    rule=RuleKind.SUCCESS_DOUBTED,
+    subject_kind=SubjectKind.PIPELINE,
+    memory=DoubtedParts,
+    event_types=(EventType.RUN_SUCCEEDED, EventType.RUN_DETAILED, EventType.RUN_CONFIRMED),
+    on_event=on_event,
+    about="A run is reported as succeeded and may hide a failure: its jobs failed, or what is "
+    "reported of it cannot be true; over at the next success without doubt.",
+    summary="A success of {pipeline} in {workspace} is doubtful",
+    description="Run {run} is reported as succeeded, but {reason}.",
+    template_fields=("run", "reason"),
+    reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),
+)

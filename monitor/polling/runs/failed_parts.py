@@ -1,0 +1,49 @@
+"""What the parts of a flow run or plan run show of its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from monitor.model.ends import run_end
+from monitor.model.runs import FailedPart, RunKind, RunState, Status
+
+# Of a job group and the flow run around it, which fail at the same time, the first is the reason.
+_SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
+
+
+def failed_parts(parts: Iterable[RunState]) -> list[RunState]:
+    """Return the parts that failed, the one that ended first at the front."""
+    failed = [
+        (end.at, _SIZES[part.key.kind], part.key.id, part)
+        for part in parts
+        if part.status is Status.FAILED and (end := run_end(part)) is not None
+    ]
+    return [part for *_, part in sorted(failed, key=lambda ended: ended[:3])]
+
+
+def as_reason(part: RunState) -> FailedPart:
+    """Return the failed part as the reason of what it is a part of."""
+    if part.failed_part is not None:
+        return part.failed_part
+    named = part.recipe if part.recipe is not None and part.recipe.name else part.pipeline
+    return FailedPart(
+        key=part.key,
+        name=named.name if named is not None else None,
+        error=part.error,
+        failed_at=part.finished_at,
+    )
+
+
+def is_final(part: RunState) -> bool:
+    """True where nothing more of the part will become known."""
+    return part.status.is_terminal and (
+        part.detailed or part.historical or part.status is Status.LOST
+    )
+
+
+def latest_end(parts: Sequence[RunState]) -> datetime | None:
+    """Return when the last part ended; None while one lacks a time that may still come."""
+    if any(part.finished_at is None and not is_final(part) for part in parts):
+        return None
+    return max((part.finished_at for part in parts if part.finished_at is not None), default=None)

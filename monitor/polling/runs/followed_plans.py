@@ -1,0 +1,227 @@
+"""Plans with runs whose children are to be linked, and when each plan is to be read. No I/O.
+
+A plan is read when a part appears that may belong to it, again with growing waits until that part's
+end and ``link_wait_seconds`` more, and after the end of each of its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from monitor.model.runs import RunKey, RunState
+from monitor.model.waits import backoff_seconds
+from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.runs.unlinked_parts import UnlinkedPart, part_of
+
+log = structlog.get_logger()
+
+_PLAN_RUNS_AT_MOST = 1_000
+_PARTS_AT_MOST = 10_000
+_BASE_WAIT_SECONDS = 2.0
+_GIVEN_UP_SECONDS = 86_400.0
+_NEVER = float("inf")
+
+
+@dataclass(slots=True, kw_only=True)
+class FollowedPlanRun:
+    """A plan run whose children are to be linked."""
+
+    created_at: datetime | None
+    ended_at: float | None = None  # monotonic: when we observed the end
+    is_named: bool = False  # the record names a child of it
+
+
+@dataclass(slots=True, kw_only=True)
+class FollowedPlan:
+    """A plan or snapshot with such plan runs; its record names the children of all of them."""
+
+    flow_ids: frozenset[str] | None  # of its nodes; None: not read yet
+    plan_runs: dict[str, FollowedPlanRun] = field(default_factory=dict)
+    due_at: float = _NEVER  # monotonic
+    reads: int = 0  # in a row that left something open
+    failures: int = 0  # in a row
+    not_before: float = 0.0  # monotonic: what cannot be read waits, whatever appears meanwhile
+
+    def may_contain(self, part: UnlinkedPart) -> bool:
+        """True where one of its runs may have started the part."""
+        created = [plan_run.created_at for plan_run in self.plan_runs.values()]
+        known = [at for at in created if at is not None]
+        since = min(known) if known and len(known) == len(created) else None
+        return part.may_belong_to(self.flow_ids, since)
+
+
+class FollowedPlans:
+    """Bounded; plans are known by the id that their runs name, which may be a snapshot's."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._plans: dict[str, FollowedPlan] = {}
+        self._parts: dict[RunKey, UnlinkedPart] = {}
+        self.wake = WakeSignal(context.clock)
+
+    def __bool__(self) -> bool:
+        return bool(self._plans)
+
+    def get(self, plan_id: str) -> FollowedPlan | None:
+        return self._plans.get(plan_id)
+
+    def due(self) -> list[str]:
+        """Return the plans to be read now, the one that waits longest first."""
+        now = self._context.clock.monotonic()
+        plans = self._plans.items()
+        return [
+            plan_id
+            for _, plan_id in sorted(
+                (plan.due_at, plan_id) for plan_id, plan in plans if plan.due_at <= now
+            )
+        ]
+
+    def due_at(self) -> float | None:
+        """Return when the next plan is to be read (monotonic); None where none is."""
+        due_at = min((plan.due_at for plan in self._plans.values()), default=_NEVER)
+        return None if due_at == _NEVER else due_at
+
+    def clear(self) -> None:
+        self._plans.clear()
+        self._parts.clear()
+
+    def add(
+        self, plan_run_id: str, *, plan_id: str, flow_ids: Iterable[str] | None, at: datetime | None
+    ) -> FollowedPlanRun | None:
+        """Follow a plan run that was created ``at``; None where there are too many."""
+        plan = self._plans.get(plan_id)
+        if plan is not None and plan_run_id in plan.plan_runs:
+            return plan.plan_runs[plan_run_id]
+        if sum(len(followed.plan_runs) for followed in self._plans.values()) >= _PLAN_RUNS_AT_MOST:
+            return None
+        if plan is None:
+            plan = self._plans[plan_id] = FollowedPlan(
+                flow_ids=None if flow_ids is None else frozenset(flow_ids)
+            )
+        plan_run = plan.plan_runs[plan_run_id] = FollowedPlanRun(created_at=at)
+        return plan_run
+
+    def begin_read(self, plan: FollowedPlan) -> None:
+        """The plan is read now; what `read_soon` requests from here on is another read."""
+        plan.due_at = _NEVER
+
+    def read_soon(self, plan: FollowedPlan) -> None:
+        plan.due_at = max(self._context.clock.monotonic(), plan.not_before)
+        plan.reads = 0
+        self.wake.set()
+
+    def notice(self, runs: Iterable[RunState]) -> None:
+        """Read the plans soon that may contain these runs, where they are unlinked."""
+        now = self._context.clock.monotonic()
+        for run in runs:
+            part = part_of(run, ended_at=now if run.status.is_terminal else None)
+            if part is None or run.historical:
+                self._parts.pop(run.key, None)
+                continue
+            before = self._parts.get(run.key)
+            if before is not None and (before.ended_at is None) is (part.ended_at is None):
+                continue
+            if before is None and len(self._parts) >= _PARTS_AT_MOST:
+                continue
+            plan_ids = self.around(part)
+            if plan_ids:
+                self._parts[run.key] = part
+            for plan_id in plan_ids:
+                self.read_soon(self._plans[plan_id])
+
+    def is_followed(self, plan_run_id: str) -> bool:
+        """True while children of this plan run may still be linked."""
+        return any(plan_run_id in plan.plan_runs for plan in self._plans.values())
+
+    def is_noticed(self, key: RunKey) -> bool:
+        return key in self._parts
+
+    def link(self, keys: Iterable[RunKey]) -> None:
+        """The plan runs of these runs are known now."""
+        for key in keys:
+            self._parts.pop(key, None)
+
+    def around(self, part: UnlinkedPart | None) -> list[str]:
+        """Return the plans of which a run may have started this part."""
+        if part is None:
+            return []
+        return [plan_id for plan_id, plan in self._plans.items() if plan.may_contain(part)]
+
+    def after_read(self, plan_id: str) -> list[str]:
+        """Plan the next read; return the plan runs that are complete, which are dropped."""
+        plan = self._plans.get(plan_id)
+        if plan is None:
+            return []
+        now, wait = self._context.clock.monotonic(), self._context.settings.link_wait_seconds
+        parts_until = max(self._open_parts(plan), default=now)
+        complete: list[str] = []
+        read_until = now
+        for plan_run_id, plan_run in plan.plan_runs.items():
+            until = _NEVER if plan_run.ended_at is None else plan_run.ended_at + wait
+            is_shown = plan_run.ended_at is None or plan_run.is_named or not plan.flow_ids
+            # Behind its end the record may lack it still; parts may be of another plan's run.
+            until = min(until, parts_until) if is_shown else until
+            read_until = max(read_until, until)
+            if plan_run.ended_at is not None and until <= now:
+                complete.append(plan_run_id)
+        for plan_run_id in complete:
+            del plan.plan_runs[plan_run_id]
+        if not plan.plan_runs:
+            self.drop(plan_id)
+        elif read_until > now:
+            plan.reads += 1
+            plan.due_at = min(plan.due_at, self._after(plan.reads), read_until)
+        plan.failures, plan.not_before = 0, 0.0
+        return complete
+
+    def _open_parts(self, plan: FollowedPlan) -> list[float]:
+        """Return until when each part that the plan may contain is waited for."""
+        now, wait = self._context.clock.monotonic(), self._context.settings.link_wait_seconds
+        open_until: list[float] = []
+        for key, part in list(self._parts.items()):
+            if not plan.may_contain(part):
+                continue
+            ended_at = part.ended_at
+            if ended_at is None and key not in self._context.live_state.active:
+                ended_at = now
+                self._parts[key] = msgspec.structs.replace(part, ended_at=now)
+            until = _NEVER if ended_at is None else ended_at + wait
+            if until <= now:
+                del self._parts[key]
+            else:
+                open_until.append(until)
+        return open_until
+
+    def after_failure(self, plan_id: str, reason: str) -> None:
+        """Plan the next read of a plan that cannot be read now; after a day it is given up."""
+        plan, now = self._plans.get(plan_id), self._context.clock.monotonic()
+        if plan is None:
+            return
+        for plan_run_id, plan_run in list(plan.plan_runs.items()):
+            if plan_run.ended_at is not None and now - plan_run.ended_at > _GIVEN_UP_SECONDS:
+                log.warning(
+                    "linking a plan run's children given up", plan_run=plan_run_id, reason=reason
+                )
+                del plan.plan_runs[plan_run_id]
+        plan.failures += 1
+        plan.due_at = plan.not_before = self._after(plan.failures)
+        if not plan.plan_runs:
+            self.drop(plan_id)
+
+    def _after(self, attempts: int) -> float:
+        return self._context.clock.monotonic() + backoff_seconds(
+            attempts,
+            base_seconds=_BASE_WAIT_SECONDS,
+            cap_seconds=self._context.settings.reconcile_seconds,
+        )
+
+    def drop(self, plan_id: str) -> None:
+        """Follow the runs of this plan no more."""
+        self._plans.pop(plan_id, None)
+        self._parts = {key: part for key, part in self._parts.items() if self.around(part)}

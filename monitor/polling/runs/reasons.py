@@ -1,0 +1,227 @@
+"""Why flow runs and plan runs failed, and when flow runs ended: as their parts show it.
+
+An end waits for its parts' job records and links at most ``detail_wait_seconds``. What becomes
+known later is observed by itself, with `Source.DETAIL`, until nothing more can come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.runs import EndBasis, RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.waits import backoff_seconds, happens_within
+from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.poll import Poll, WhenDue
+from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.runs.details import Details
+from monitor.polling.runs.failed_parts import as_reason, failed_parts, is_final, latest_end
+from monitor.polling.runs.plan_children import PlanChildren
+from monitor.polling.runs.plan_links import PlanLinks
+from monitor.polling.runs.run_observations import has_ended
+from monitor.workspace.payloads import PlanRunRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_WAITING_AT_MOST = 10_000
+_PICKED_UP_RUNS = 2_000  # of each kind
+_TRIES_PER_POLL = 100
+_BASE_WAIT_SECONDS = 1.0
+_GIVEN_UP_SECONDS = 86_400.0
+_KINDS = (RunKind.FLOW_RUN, RunKind.PLAN_RUN)
+
+
+@dataclass(slots=True)
+class _OpenEnd:
+    """An observed end of which more may become known. Monotonic."""
+
+    since: float
+    due_at: float
+    tries: int = 0
+
+
+class Reasons:
+    """Adds to the ends of flow runs and plan runs what their parts show. Reads nothing itself."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        details: Details,
+        plan_children: PlanChildren,
+        links: PlanLinks,
+    ) -> None:
+        self._context = context
+        self._details = details
+        self._plan_children = plan_children
+        self._links = links
+        self._open: dict[RunKey, _OpenEnd] = {}
+        self.wake = WakeSignal(context.clock)
+
+    def declared(self) -> tuple[Poll, ...]:
+        timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake)
+        return (
+            Poll(name="reasons", priority=Priority.FAILED_DETAILS, timing=timing, run=self.poll),
+        )
+
+    async def load(self) -> None:
+        """Resume the ends of the last day of which not all is known."""
+        oldest = self._context.clock.now() - timedelta(seconds=_GIVEN_UP_SECONDS)
+        for kind in _KINDS:
+            runs = await self._context.bus.recent_runs(
+                workspace=self._context.name, kind=kind, limit=_PICKED_UP_RUNS
+            )
+            for run in runs:
+                is_open = run.status.is_terminal and not is_final(run)
+                if is_open and run.confirmed_at >= oldest:
+                    self._wait_for(run.key, after_seconds=0.0)
+
+    def seconds_until_due(self) -> float | None:
+        """Return when `poll` has something to do; None where nothing is waited for."""
+        due_at = min((end.due_at for end in self._open.values()), default=None)
+        return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
+
+    async def complete(
+        self, observations: Sequence[Observation], rows: Sequence[PlanRunRow] = ()
+    ) -> list[Observation]:
+        """Return the observations, in their order, ends with what the parts show in time.
+
+        ``rows`` are those of observed plan runs. Returns after at most ``detail_wait_seconds``.
+        """
+        observed = self._links.apply(observations)
+        ended = [run.key for run in observed if has_ended(run.native_status)]
+        known = await self._context.observer.known(ended) if ended else {}
+        fresh = [
+            run
+            for run in observed
+            if run.key in ended
+            and not (run.key in known and known[run.key].status.is_terminal)
+            and not self._is_old(run)
+        ]
+        failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
+        seconds = self._context.settings.detail_wait_seconds
+        if failed and seconds > 0 and not self._context.is_unproven():
+            keys = {run.key.id for run in failed if run.key.kind is RunKind.PLAN_RUN}
+            await happens_within(
+                self._know_parts(failed, [row for row in rows if row.id in keys]),
+                clock=self._context.clock,
+                seconds=seconds,
+                name="waiting for the reasons of failures",
+            )
+        fresh_keys = {run.key for run in fresh}
+        return [
+            await self._with_parts(run, known.get(run.key)) if run.key in fresh_keys else run
+            for run in self._links.apply(observed)
+        ]
+
+    def observed(
+        self, observations: Sequence[Observation], outcomes: Sequence[ObservationOutcome]
+    ) -> None:
+        """Look again later at the ends among these, as long as more of them may become known."""
+        for observation, outcome in zip(observations, outcomes, strict=True):
+            is_open = has_ended(observation.native_status) and not observation.is_detail_final
+            if is_open and outcome is not ObservationOutcome.HISTORICAL:
+                self._wait_for(observation.key, after_seconds=_BASE_WAIT_SECONDS)
+
+    async def poll(self) -> bool:
+        """Observe what has become known of ends since. Always return False: it sends no request.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        now = self._context.clock.monotonic()
+        due = sorted((end.due_at, key) for key, end in self._open.items() if end.due_at <= now)
+        chosen = [key for _, key in due[:_TRIES_PER_POLL]]
+        states = await self._context.observer.known(chosen)
+        for key in chosen:
+            state, end = states.get(key), self._open[key]
+            if state is None or not state.status.is_terminal or is_final(state):
+                del self._open[key]
+                continue
+            is_over = now - end.since >= _GIVEN_UP_SECONDS
+            if await self._observe_again(state, is_over=is_over):
+                del self._open[key]
+                continue
+            end.tries += 1
+            end.due_at = now + backoff_seconds(
+                end.tries + 1,
+                base_seconds=_BASE_WAIT_SECONDS,
+                cap_seconds=self._context.settings.reconcile_seconds,
+            )
+        return False
+
+    async def _observe_again(self, state: RunState, *, is_over: bool) -> bool:
+        """Observe what is known now; True where that was the last of it."""
+        bare = Observation(
+            key=state.key,
+            source=Source.DETAIL,
+            observed_at=self._context.clock.now(),
+            is_detail_final=is_over,
+        )
+        observation = await self._with_parts(bare, state)
+        is_new = (
+            observation.is_detail_final
+            or (observation.error or state.error) != state.error
+            or (observation.failed_part or state.failed_part) != state.failed_part
+            or (observation.finished_at or state.finished_at) != state.finished_at
+        )
+        if is_new:
+            await self._context.observer.observe((observation,))
+        return observation.is_detail_final
+
+    async def _know_parts(self, failed: Sequence[Observation], rows: Sequence[PlanRunRow]) -> None:
+        await self._plan_children.link_ended(rows)
+        await self._plan_children.link_failed(
+            [run for run in failed if run.key.kind is RunKind.FLOW_RUN]
+        )
+        for run in failed:
+            parts = failed_parts(await self._context.bus.children(run.key))
+            await self._details.finish([part.key for part in parts])
+
+    async def _with_parts(self, end: Observation, state: RunState | None) -> Observation:
+        """Return the end with its reason, the time that its parts show, and whether that is all."""
+        parts = await self._context.bus.children(end.key)
+        status = status_of(end.native_status) or (state.status if state is not None else None)
+        failed = failed_parts(parts) if status is Status.FAILED else []
+        if failed:
+            reason = as_reason(failed[0])
+            end = msgspec.structs.replace(end, error=reason.error, failed_part=reason)
+        if end.key.kind is RunKind.PLAN_RUN:
+            is_reported = end.finished_at or (state is not None and state.finished_at)
+            is_known = bool(is_reported) and self._is_explained(end, status, failed)
+            return msgspec.structs.replace(end, is_detail_final=end.is_detail_final or is_known)
+        finished_at = latest_end(parts)
+        return msgspec.structs.replace(
+            end,
+            finished_at=finished_at,
+            finished_by=None if finished_at is None else EndBasis.DERIVED,
+            approximate=() if finished_at is None else ("finished_at",),
+            is_detail_final=end.is_detail_final or all(is_final(part) for part in parts),
+        )
+
+    def _is_explained(
+        self, end: Observation, status: Status | None, failed: Sequence[RunState]
+    ) -> bool:
+        if status is not Status.FAILED:
+            return True
+        if failed:
+            return all(is_final(part) for part in failed)
+        # Its parts may still be linked; that begins when its end has been observed.
+        is_first = end.source is not Source.DETAIL
+        return not is_first and not self._plan_children.is_followed(end.key.id)
+
+    def _is_old(self, end: Observation) -> bool:
+        since, ended_at = self._context.followed_since(), end.finished_at or end.updated_at
+        return since is not None and ended_at is not None and ended_at < since
+
+    def _wait_for(self, key: RunKey, *, after_seconds: float) -> None:
+        if key not in self._open and len(self._open) < _WAITING_AT_MOST:
+            now = self._context.clock.monotonic()
+            self._open[key] = _OpenEnd(since=now, due_at=now + after_seconds)
+            self.wake.set()

@@ -1,0 +1,70 @@
+"""Counts and logs what came of observations."""
+
+from __future__ import annotations
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from monitor.model.events import EventType
+from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.runs import Source
+from monitor.tracking.transitions import RunTransition
+
+log = structlog.get_logger()
+
+
+class ObservationCounts:
+    """The daemon's own counters of observations; they live with the process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._observations = Counter(
+            "dataprep_monitor_observations",
+            "Observations of runs, by source and outcome.",
+            ["source", "outcome"],
+            registry=registry,
+        )
+        self._contradictions = Counter(
+            "dataprep_monitor_contradictions",
+            "Runs for which another end was reported after the first.",
+            ["workspace"],
+            registry=registry,
+        )
+
+    def add_workspace(self, workspace: str) -> None:
+        """Show the workspace's counters from 0."""
+        self._contradictions.labels(workspace)
+
+    def count(self, observation: Observation, transition: RunTransition) -> None:
+        """Count one observation, now that what came of it is durable."""
+        # A callback that waits for its run is counted when that wait is over.
+        if transition.outcome is not ObservationOutcome.UNCONFIRMED:
+            self._observations.labels(observation.source, transition.outcome).inc()
+        if transition.state is None:
+            return
+        if transition.outcome is ObservationOutcome.CONTRADICTED:
+            self._contradictions.labels(observation.key.workspace).inc()
+            log.warning(
+                "contradicting end ignored",
+                run=str(observation.key),
+                first=transition.state.known_end,
+                now=observation.native_status,
+                source=observation.source,
+            )
+        for event in transition.events:
+            if event.type is EventType.RUN_CORRECTED:
+                log.warning(
+                    "end reported by callback corrected",
+                    run=str(observation.key),
+                    callback=event.before,
+                    workspace=event.run.status,
+                )
+
+    def give_up(self, count: int) -> None:
+        """Count callbacks whose runs the workspace never confirmed."""
+        if count:
+            self._observations.labels(Source.CALLBACK, ObservationOutcome.UNCONFIRMED).inc(count)
+            log.warning("unconfirmed callbacks dropped", count=count)
+
+    def ignore(self, source: Source, count: int) -> None:
+        """Count observations of what is never followed."""
+        self._observations.labels(source, "ignored").inc(count)

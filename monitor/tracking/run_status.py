@@ -1,0 +1,125 @@
+"""Which status a run has after an observation. Pure.
+
+The workspace decides. An end that only a callback reports is kept beside the status, as
+``unconfirmed_end``, until the workspace reports an end or the run is gone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from monitor.model.observations import Observation
+from monitor.model.runs import JobDetails, RunState, Source, Status, status_of
+
+
+def believable(known: RunState | None, observation: Observation) -> Observation:
+    """Return the observation without an end that only a callback lets its job records show.
+
+    The records of a run that goes on show no end, whatever a callback says of it.
+    """
+    if known is None or _is_over(known) or not observation.is_detail_final:
+        return observation
+    if _ends(observation) and observation.source is not Source.CALLBACK:
+        return observation
+    if observation.jobs is not None and _are_over(observation.jobs):
+        return observation
+    return msgspec.structs.replace(
+        observation,
+        is_detail_final=False,
+        finished_at=None,
+        finished_by=None,
+        approximate=tuple(name for name in observation.approximate if name != "finished_at"),
+        error=None,
+    )
+
+
+def with_status(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
+    """Return the merged state with its status; it still has the one that was known before."""
+    observed = status_of(observation.native_status)
+    if known is not None and _is_over(known):
+        return _after_the_end(merged, observed, observation)
+    if observation.is_gone:
+        return _gone(merged, observation)
+    if observed is not None and observed.is_terminal:
+        if observation.source is Source.CALLBACK:
+            return _claimed(merged, observed, observation)
+        return _ended(merged, observed, observation)
+    return _going_on(merged, observed, observation)
+
+
+def _is_over(run: RunState) -> bool:
+    """True where the workspace itself has reported the end, or lost the run."""
+    return run.status.is_terminal and run.unconfirmed_end is None
+
+
+def _ends(observation: Observation) -> bool:
+    status = status_of(observation.native_status)
+    return status is not None and status.is_terminal
+
+
+def _are_over(jobs: JobDetails) -> bool:
+    words = [count.status for count in jobs.counts]
+    return bool(words) and all(word in _ENDS for word in words)
+
+
+_ENDS = frozenset(status.value for status in Status if status.is_terminal)
+
+
+def _after_the_end(merged: RunState, observed: Status | None, observation: Observation) -> RunState:
+    detailed = merged.detailed or observation.is_detail_final
+    is_other = observed is not None and observed is not merged.status and not observation.is_gone
+    # An earlier state observed late is no contradiction, unless the run was thought to be gone.
+    contradicts = is_other and (_ends(observation) or merged.status is Status.LOST)
+    if contradicts and merged.contradiction is None:
+        return msgspec.structs.replace(
+            merged, detailed=detailed, contradiction=observation.native_status
+        )
+    return msgspec.structs.replace(merged, detailed=detailed)
+
+
+def _gone(merged: RunState, observation: Observation) -> RunState:
+    if merged.unconfirmed_end is not None:
+        # Nothing will ever confirm or correct what the callback said, so that stands.
+        return msgspec.structs.replace(
+            merged, status=merged.unconfirmed_end, ended_by=Source.CALLBACK
+        )
+    return msgspec.structs.replace(merged, status=Status.LOST, ended_by=observation.source)
+
+
+def _claimed(merged: RunState, claim: Status, observation: Observation) -> RunState:
+    detailed = merged.detailed or observation.is_detail_final
+    if merged.unconfirmed_end is None:
+        return msgspec.structs.replace(merged, unconfirmed_end=claim, detailed=detailed)
+    if claim is not merged.unconfirmed_end and merged.contradiction is None:
+        return msgspec.structs.replace(
+            merged, detailed=detailed, contradiction=observation.native_status
+        )
+    return msgspec.structs.replace(merged, detailed=detailed)
+
+
+def _ended(merged: RunState, end: Status, observation: Observation) -> RunState:
+    return msgspec.structs.replace(
+        merged,
+        status=end,
+        native_status=observation.native_status,
+        ended_by=observation.source,
+        unconfirmed_end=None,
+        detailed=merged.detailed or observation.is_detail_final,
+    )
+
+
+def _going_on(merged: RunState, observed: Status | None, observation: Observation) -> RunState:
+    # Records that a callback caused to be read are not read again once its end is confirmed.
+    detailed = merged.unconfirmed_end is not None and (
+        merged.detailed or observation.is_detail_final
+    )
+    if merged.status.is_terminal or (
+        merged.status is Status.RUNNING and observed is Status.PENDING
+    ):
+        return msgspec.structs.replace(merged, detailed=detailed)
+    return msgspec.structs.replace(
+        merged,
+        status=observed or merged.status,
+        native_status=observation.native_status or merged.native_status,
+        detailed=detailed,
+    )

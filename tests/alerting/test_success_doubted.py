@@ -1,0 +1,98 @@
+"""success_doubted: a success that may hide a failure fires, and the next one without doubt ends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from monitor.alerting.rules.contract import EventInput
+from monitor.alerting.rules.results import Firing, Ok
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.success_doubted import DEFINITION, REASONS, DoubtedParts
+from monitor.alerting.rules.table import default_rule
+from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import RunState, Status
+from tests.alerting.run_samples import at, key, run_event, state
+
+_RULE = default_rule(RuleKind.SUCCESS_DOUBTED)
+
+
+def doubtful(number: int, reason: str = "complete_with_failed_jobs", **other: Any) -> RunState:
+    run = state(number, Status.SUCCEEDED, finished_at=at(60 * number), **other)
+    return msgspec.structs.replace(run, implausible=(reason,))
+
+
+def sure(number: int, **other: Any) -> RunState:
+    return state(number, Status.SUCCEEDED, finished_at=at(60 * number), **other)
+
+
+class Story:
+    """The rule and what it remembers, as the store keeps it."""
+
+    def __init__(self) -> None:
+        self.memory: DoubtedParts | None = None
+
+    def see(self, event: RunEvent) -> Any:
+        assert DEFINITION.on_event is not None
+        answer = DEFINITION.on_event(
+            EventInput(event=event, root_run=event.run.key), self.memory, _RULE
+        )
+        text = None if answer.memory is None else msgspec.json.encode(answer.memory)
+        self.memory = None if text is None else msgspec.json.decode(text, type=DoubtedParts)
+        return answer.result
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
+    """It names the run and the reason, from the run's own end on."""
+    result = Story().see(run_event(doubtful(1, reason)))
+    assert isinstance(result, Firing)
+    assert (result.since, result.run) == (at(60), key(1))
+    assert result.evidence == ("acme:job_group:1:succeeded",)
+    assert tuple(result.facts) == DEFINITION.template_fields
+    assert result.facts["reason"] == REASONS[reason]
+
+
+def test_a_mark_that_hides_nothing_does_not_fire() -> None:
+    """A start behind the end of a success is marked and counted, and hides no failure."""
+    assert Story().see(run_event(doubtful(1, "ends_before_start"))) is None
+
+
+def test_job_records_may_bring_the_doubt_later() -> None:
+    """They are read after the end: the success that seemed sure fires then."""
+    story = Story()
+    assert story.see(run_event(sure(1))) is None
+    result = story.see(run_event(doubtful(1), EventType.RUN_DETAILED))
+    assert isinstance(result, Firing)
+    assert result.evidence == ("acme:job_group:1:succeeded",)
+
+
+def test_the_next_success_without_doubt_ends_it() -> None:
+    """Of the same recipe, and one that ended later."""
+    story = Story()
+    story.see(run_event(doubtful(5, recipe="a")))
+    assert story.see(run_event(sure(4, recipe="a"))) is None
+    assert story.see(run_event(sure(6, recipe="b"))) is None
+    over = story.see(run_event(sure(7, recipe="a")))
+    assert over == Ok(at=at(420), evidence=("acme:job_group:7:succeeded",))
+    assert story.memory is None
+
+
+def test_a_failure_changes_nothing() -> None:
+    """It is another rule's."""
+    story = Story()
+    story.see(run_event(doubtful(1)))
+    assert story.see(run_event(state(2, Status.FAILED), EventType.RUN_DETAILED)) is None
+    assert story.memory is not None
+
+
+def test_an_old_doubt_seen_late_does_not_hide_the_newest_success() -> None:
+    """Its alert begins at its own end, not at that of the newest."""
+    story = Story()
+    story.see(run_event(doubtful(9)))
+    assert story.see(run_event(doubtful(3))) is None
+    assert story.memory is not None
+    assert story.memory.parts[""].at == at(0) + timedelta(seconds=540)

@@ -1,0 +1,102 @@
+"""A part of a plan run fails: its event names the plan run, where that can be known in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from monitor.model.events import EventType, RunEvent
+from monitor.model.observations import Observation
+from monitor.model.runs import Source
+from monitor.polling.settings import PollSettings
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene, until
+from tests.polling.plan_rows import SNAPSHOT, begin_plan_run, plan_run_of, put_snapshot
+from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace
+
+FULL = f"plans/{SNAPSHOT}/full"
+
+
+@pytest.fixture
+def settings() -> PollSettings:
+    return PollSettings(detail_wait_seconds=1.0)
+
+
+async def test_the_failure_of_a_part_carries_its_plan_run(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """The record is read at once where an unlinked part fails, and its event waits for that."""
+    await begin_plan_run(scene, workspace)
+    workspace.put_job_group(1, "InProgress", ranfor="plan")
+    await scene.polls.changes.poll()
+    put_snapshot(workspace, {7: [1]})
+    workspace.faults["jobGroups/1/jobs"] = FORBIDDEN
+    workspace.put_job_group(1, "Failed", ranfor="plan")
+    reading = asyncio.create_task(scene.polls.details.run())
+    await scene.polls.changes.poll()
+    reading.cancel()
+
+    assert (await failed_event(scene, 1)).run.parents.plan_run == "7"
+
+
+async def test_a_failure_waits_only_so_long_for_its_plan_run(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A record that does not come in time is read by the poll, and the run linked then."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    workspace.put_job_group(1, "Failed", ranfor="plan")
+    hold = workspace.holds[FULL] = asyncio.Event()
+    reads = workspace.count(FULL)
+    polling = asyncio.create_task(scene.polls.changes.poll())
+    await until(lambda: workspace.count(FULL) > reads)
+    await clock.advance(1)
+    await polling
+    assert (await failed_event(scene, 1)).run.parents.plan_run is None
+
+    hold.set()
+    assert scene.polls.plan_children.seconds_until_due() == 0
+    await scene.polls.plan_children.poll()
+    assert await plan_run_of(scene, 1) == "7"
+
+
+async def test_the_end_that_a_callback_reports_carries_its_plan_run(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A failure that a callback reports of an active, unlinked part is completed alike."""
+    await begin_plan_run(scene, workspace)
+    row = workspace.put_job_group(1, "InProgress", ranfor="plan")
+    await scene.polls.changes.poll()
+    put_snapshot(workspace, {7: [1]})
+    workspace.faults["jobGroups/1/jobs"] = FORBIDDEN
+    state = scene.live_state.active[scene.key(1)].run
+    assert row["ranfor"] == state.ran_for == "plan"
+    reported = callback_of(scene, 1)
+    reading = asyncio.create_task(scene.polls.details.run())
+    (complete,) = await scene.polls.job_groups.complete((reported,))
+    reading.cancel()
+
+    assert complete.parents.plan_run == "7"
+
+
+async def failed_event(scene: Scene, run_id: int) -> RunEvent:
+    events = [recorded.event for recorded in await scene.bus.events(after=0, limit=100)]
+    (failed,) = (
+        event
+        for event in events
+        if isinstance(event, RunEvent)
+        and event.type is EventType.RUN_FAILED
+        and event.run.key == scene.key(run_id)
+    )
+    return failed
+
+
+def callback_of(scene: Scene, run_id: int) -> Observation:
+    return Observation(
+        key=scene.key(run_id),
+        source=Source.CALLBACK,
+        observed_at=scene.clock.now(),
+        native_status="Failed",
+        inbox_id=1,
+    )

@@ -62,17 +62,22 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _play_batch(seeds: tuple[int, ...], speed: float, without: frozenset[Ingredient]) -> Figures:
+def _play_batch(
+    seeds: tuple[int, ...],
+    speed: float,
+    without: frozenset[Ingredient],
+    stories: Path | None,
+) -> Figures:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     worlds = [world(seed, without=without) for seed in seeds]
     with tempfile.TemporaryDirectory() as folder:
         played = asyncio.run(play(worlds, Path(folder), speed=speed))
     figures = judge(worlds, played)
     failing = {finding.seed for finding in figures.findings}
-    for failed in worlds if stories is not None else ():
-        if failed.seed in failing and stories is not None:
-            lines = [*story(failed, played), *figures.lines()]
-            (stories / f"{failed.seed}.txt").write_text("\n".join(lines))
+    for each in worlds:
+        if stories is not None and each.seed in failing:
+            lines = [*story(each, played), *figures.lines()]
+            (stories / f"{each.seed}.txt").write_text("\n".join(lines))
     return figures
 
 

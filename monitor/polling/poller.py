@@ -8,8 +8,8 @@ Which task owns which state, all in one event loop:
   two awaits: job-group rows from any list enter flow runs, the refetch queue and the plan children;
   ended job groups enter the detail queue, plan runs the plan children, and ends of flow runs and
   plan runs the reasons.
-- A plan's record is read by one task at a time: by the poll of plan children, or by whoever observes
-  a failure of its parts; the others wait for that read.
+- A plan's record is read by one task at a time: by the poll of plan children, or by whoever
+  observes a failure of its parts; the others wait for that read.
 - The readers of `Details` empty the detail queue; whoever waits for a record marks its request as
   late when it stops waiting, and the reader then observes what it reads.
 - Tasks of callbacks and of the admin API come in by `wake`, `complete`, `confirm` and `track`. They

@@ -262,6 +262,30 @@ async def test_a_plan_run_without_a_failed_part_is_final_when_nothing_more_can_c
     assert scene.polls.reasons.seconds_until_due() is None
 
 
+async def test_a_part_that_is_still_active_keeps_a_reason_open(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Whatever the wait for links, the failure of a part that is seen hours later is the reason."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    end_group(workspace, 1, "InProgress", ranfor="plan")
+    await scene.polls.changes.poll()
+    async with readers(scene):
+        await fail_plan_run(scene, workspace)
+        for _ in range(60):
+            await clock.advance(60)
+            await scene.polls.plan_children.poll()
+            await scene.polls.reasons.poll()
+        put_failed_job(workspace, 1, "disk full")
+        end_group(workspace, 1, "Failed", ranfor="plan")
+        await scene.polls.changes.poll()
+    await clock.advance(300)
+    await scene.polls.reasons.poll()
+
+    state = await state_of(scene, 7, PLAN_RUN)
+    assert (state.error, state.detailed) == ("disk full", True)
+
+
 async def test_records_that_can_never_be_read_hold_no_reason_open(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:

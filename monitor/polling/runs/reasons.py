@@ -213,7 +213,9 @@ class Reasons:
             end = msgspec.structs.replace(end, error=reason.error, failed_part=reason)
         if end.key.kind is RunKind.PLAN_RUN:
             is_reported = end.finished_at or (state is not None and state.finished_at)
-            is_known = bool(is_reported) and self._is_explained(end, status, failed)
+            is_known = bool(is_reported) and (
+                status is not Status.FAILED or self._is_explained(end, parts, failed)
+            )
             return msgspec.structs.replace(end, is_detail_final=end.is_detail_final or is_known)
         finished_at = latest_end(parts)
         return msgspec.structs.replace(
@@ -225,15 +227,14 @@ class Reasons:
         )
 
     def _is_explained(
-        self, end: Observation, status: Status | None, failed: Sequence[RunState]
+        self, end: Observation, parts: Sequence[RunState], failed: Sequence[RunState]
     ) -> bool:
-        if status is not Status.FAILED:
-            return True
         if failed:
             return all(is_final(part) for part in failed)
-        # Its parts may still be linked; that begins when its end has been observed.
-        is_first = end.source is not Source.DETAIL
-        return not is_first and not self._plan_children.is_followed(end.key.id)
+        if end.source is not Source.DETAIL:
+            return False  # its parts may still be linked, which begins when it has been observed
+        is_open = any(not part.status.is_terminal for part in parts)
+        return not is_open and not self._plan_children.is_followed(end.key.id)
 
     def _is_old(self, end: Observation) -> bool:
         since, ended_at = self._context.followed_since(), end.finished_at or end.updated_at

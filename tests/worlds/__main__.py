@@ -36,7 +36,10 @@ def main() -> int:
     ]
     parts: list[Figures] = []
     with ProcessPoolExecutor(max_workers=options.processes) as pool:
-        tasks = [pool.submit(_play_batch, seeds, options.speed, without) for seeds in batches]
+        tasks = [
+            pool.submit(_play_batch, seeds, options.speed, without, options.stories)
+            for seeds in batches
+        ]
         for task in tasks:
             parts.append(task.result())
             for line in parts[-1].lines():
@@ -54,15 +57,28 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=2, help="batches at the same time")
     parser.add_argument("--only", type=int, help="a single seed, with its story")
     parser.add_argument("--beside", action="store_true", help="with the batch of that seed")
+    parser.add_argument("--stories", type=Path, help="a folder for the stories of failing worlds")
     parser.add_argument("--without", nargs="*", default=(), help="ingredients to leave out")
     return parser.parse_args()
 
 
-def _play_batch(seeds: tuple[int, ...], speed: float, without: frozenset[Ingredient]) -> Figures:
+def _play_batch(
+    seeds: tuple[int, ...],
+    speed: float,
+    without: frozenset[Ingredient],
+    stories: Path | None,
+) -> Figures:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     worlds = [world(seed, without=without) for seed in seeds]
     with tempfile.TemporaryDirectory() as folder:
-        return judge(worlds, asyncio.run(play(worlds, Path(folder), speed=speed)))
+        played = asyncio.run(play(worlds, Path(folder), speed=speed))
+    figures = judge(worlds, played)
+    failing = {finding.seed for finding in figures.findings}
+    for each in worlds:
+        if stories is not None and each.seed in failing:
+            lines = [*story(each, played), *figures.lines()]
+            (stories / f"{each.seed}.txt").write_text("\n".join(lines))
+    return figures
 
 
 def _play_single(seed: int, *, speed: float, is_beside: bool) -> int:

@@ -152,7 +152,7 @@ def _wrong_starts(
             if failure.subject == subject
         ]
         known += [
-            end for end in ends if end.run in word.evidence and end.subject == subject
+            end for end in ends if end.subject == subject and word.evidence & {end.run, *end.parts}
         ]  # what was over when it was seen
         still = certain_failures(ends, word.at)
         oldest = [end for end in certain_failures(ends, word.at - _LATENCY_SECONDS) if end in still]

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from tests.worlds.alert_judge import RULE
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
+from tests.worlds.play import LASTING
 from tests.worlds.received import Received, runs_of
 from tests.worlds.script import End, World
 from tests.worlds.truth import Run, TrueEnd
 
+_RULES = (RULE, LASTING)
 # Reasons that deny that a rule about failures was met.
 _DENIALS = frozenset(
     {"historical", "no event", "no matching rule", "condition not met", "not evaluated yet"}
@@ -54,9 +56,9 @@ def reported_runs(received: Received, faces: FinalFaces) -> set[Run]:
     """Return the runs that are evidence of an alert about failures."""
     runs: set[Run] = set()
     for (rule, _), words in received.alerts.items():
-        if rule == RULE:
+        if rule in _RULES:
             runs |= {run for word in words for run in word.evidence}
     for alert in faces.alerts:
-        if alert["rule"] == RULE and alert["name"] == RULE:
+        if alert["name"] in _RULES:
             runs |= set(runs_of(alert["evidence"]))
     return runs

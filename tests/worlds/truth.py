@@ -9,7 +9,7 @@ a subject certainly fails, certainly does not, or may be reported either way.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -67,6 +67,7 @@ class TrueEnd(Struct, frozen=True, kw_only=True):
     is_only_possible: bool = False
     cleared_by: frozenset[Subject] = frozenset()  # successes of these; else of its own subject
     carriers: frozenset[Subject] = frozenset()  # whose alert may report it instead
+    parts: frozenset[Run] = frozenset()  # runs inside of it, which may stand for it as evidence
 
     def is_surely_after(self, other: TrueEnd) -> bool:
         """True where it is the later end; of equal ends a failure is."""
@@ -190,9 +191,11 @@ class _Ends:
         spans = [self.span_of_group(group) for group in groups]
         subject = Subject(RunKind.FLOW_RUN, run.flow)
         allowance = max(group_allowance(group) for group in groups)
+        inside: frozenset[Run] = frozenset((RunKind.JOB_GROUP, group.id) for group in groups)
         whole = TrueEnd(
             subject=subject,
             run=(RunKind.FLOW_RUN, run.id),
+            parts=inside,
             end=run.end,
             earliest=max(earliest for earliest, _ in spans),
             latest=max(latest for _, latest in spans),
@@ -203,6 +206,7 @@ class _Ends:
             TrueEnd(
                 subject=subject,
                 run=(RunKind.FLOW_RUN, run.id),
+                parts=inside,
                 end=End.FAILED,
                 earliest=earliest,
                 latest=max(latest, whole.latest),
@@ -262,7 +266,15 @@ class _Ends:
             known_at=run.end_shown_from,
             due_at=due(run.end_shown_from, allowance, self._blind),
             carriers=frozenset(failed),
+            parts=frozenset(self._inside(run)),
         )
+
+    def _inside(self, run: PlanRun) -> Iterator[Run]:
+        for child in self._world.flow_runs:
+            if child.plan_run == run.id:
+                yield (RunKind.FLOW_RUN, child.id)
+                for group in child.job_groups:
+                    yield (RunKind.JOB_GROUP, group)
 
 
 def group_allowance(group: JobGroup) -> float:

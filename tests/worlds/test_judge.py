@@ -116,9 +116,7 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
         ],
         pipelines=[row],
         alerts=[],
-        explanations={
-            (RunKind.JOB_GROUP, _FAILED): {"reason": reason, "alerts": [], "answer": "..."}
-        },
+        explanations={(RunKind.JOB_GROUP, _FAILED): explanation},
     )
 
 

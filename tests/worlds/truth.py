@@ -270,10 +270,19 @@ class _Ends:
                 counted.append(possible)
                 continue
             counted.append(replace(possible, subject=plan, run=(RunKind.PLAN_RUN, plan_run.id)))
-            named_from = max(run.created, plan_run.children_named_from[run.id])
-            if due(named_from, LINK_SECONDS, self._blind) > end.known_at:
+            if not self._is_link_known(run, plan_run, by=end.known_at):
                 counted.append(replace(possible, cleared_by=frozenset({flow, plan})))
         return counted
+
+    def _is_link_known(self, run: FlowRun, plan_run: PlanRun, *, by: float) -> bool:
+        """True where a flow run must be known as part of its plan run by a time.
+
+        What appears after the end of the plan run is linked when it can be.
+        """
+        shown_from = min(self._groups[group].shown_from for group in run.job_groups)
+        named_from = max(shown_from, plan_run.children_named_from[run.id])
+        is_known_soon = due(named_from, LINK_SECONDS, self._blind) <= by
+        return is_known_soon and shown_from < plan_run.end_shown_from
 
     # --- plan runs ---
 

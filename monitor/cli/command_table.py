@@ -99,7 +99,12 @@ COMMANDS = (
         "explain",
         "monitor.cli.explain:explain",
         "Explain why an alert fired, or why none did for a run.",
-        ("explain 9f86d081884c7d65", "explain job_group 7827359 -w acme", "explain flow 11"),
+        (
+            "explain 9f86d081884c7d65",
+            "explain job_group 7827359 -w acme",
+            "explain flow 11",
+            "explain 'month end'",
+        ),
     ),
     CommandEntry(
         "replay",

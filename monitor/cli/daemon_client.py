@@ -9,7 +9,6 @@ from typing import Any
 
 from monitor.cli import lazy
 from monitor.cli.tables import print_json, print_table
-from monitor.model.errors import ConfigurationError
 
 Rows = list[dict[str, Any]]
 
@@ -35,20 +34,6 @@ async def post(
 async def delete(config: Path, path: str) -> Any:
     async with lazy.admin.AdminClient.of(config) as client:
         return await client.delete(path)
-
-
-async def workspace_of(config: Path, workspace: str | None) -> str:
-    """Return the workspace that is meant: the only one where none is named.
-
-    Raises:
-        ConfigurationError: several are followed and none was named.
-    """
-    if workspace is not None:
-        return workspace
-    names = [row["workspace"] for row in (await get(config, "/api/v1/workspaces", {}))["data"]]
-    if len(names) != 1:
-        raise ConfigurationError(f"-w: several workspaces are watched; name one of {names}")
-    return str(names[0])
 
 
 def show(rows: Rows, columns: tuple[str, ...], *, as_json: bool) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,6 +11,7 @@ from monitor.cli import completers, daemon_client, times
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.cli.tables import print_json
 from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.suggestions import did_you_mean
 
 _COLUMNS = ("stage", "outcome", "at", "rule", "subject", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
@@ -21,8 +21,8 @@ def explain(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="FINGERPRINT|KIND ID",
-            help="An alert by its fingerprint; a run, flow or plan by kind and id.",
+            metavar="FINGERPRINT|NAME|KIND ID",
+            help="An alert by its fingerprint; a run by kind and id; a flow or plan by name or id.",
             autocompletion=completers.explained_kinds,
         ),
     ],
@@ -34,9 +34,10 @@ def explain(
     """Explain why an alert fired, or why none did for a run.
 
     Shows the step that ended it. Name a flow or plan where no run came at all: it shows what each
-    rule says of it now.
+    rule says of it now. Where a name fits several, name the kind too: flow 11, plan "month end".
     """
-    answer = daemon_client.run_request(_explained(config, words, workspace))
+    query = {"name": _name(words), "workspace": workspace}
+    answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/explain", query))
     if as_json:
         print_json(answer)
         return
@@ -68,24 +69,17 @@ def replay(
     daemon_client.show([answer], tuple(answer), as_json=as_json)
 
 
-async def _explained(config: Path, words: list[str], workspace: str | None) -> Any:
-    return await daemon_client.get(
-        config, "/api/v1/explain", await _query(config, words, workspace=workspace)
-    )
-
-
-async def _query(config: Path, words: list[str], *, workspace: str | None) -> dict[str, str | None]:
+def _name(words: list[str]) -> str:
+    """Return what is named as one text, which the daemon looks up."""
     first, kinds = words[0], [*RunKind, *PipelineKind]
     if len(words) == 1:
         if first in kinds:
             raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
-        if ":" not in first:
-            # Also as topics have it: RULE/FINGERPRINT.
-            return {"alert": first.rpartition("/")[2]}
-        if first.count(":") >= 2:  # noqa: PLR2004 - workspace:kind:id
-            return {"run": first.replace(":", "/", 2)}
+        return first
     if len(words) != 2 or first not in kinds:  # noqa: PLR2004 - kind and id
-        names = ", ".join(kinds)
-        raise typer.BadParameter(f"name an alert's fingerprint, or one of {names} and an id")
-    name = "run" if first in list(RunKind) else "pipeline"
-    return {name: f"{await daemon_client.workspace_of(config, workspace)}/{first}/{words[1]}"}
+        hint = did_you_mean(first, kinds) if len(words) == 2 else ""  # noqa: PLR2004
+        raise typer.BadParameter(
+            f"name an alert's fingerprint, a flow or plan by its name in quotes, or one of "
+            f"{', '.join(kinds)} and an id{hint}"
+        )
+    return f"{first}/{words[1]}"

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import Implausible, RunState, Status
 
 E = TypeVar("E", bound="RunEnd")
 
@@ -51,12 +51,16 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 def run_end(run: RunState) -> RunEnd | None:
-    """Return the end of a run as far as it is known; None while the workspace shows none."""
+    """Return the end of a run as far as it is known; None while the workspace shows none.
+
+    An end that is reported to lie in the future has no time: it is bounded by what was seen.
+    """
     if not run.status.is_terminal:
         return None
-    latest = run.finished_at or run.end_seen_at or run.updated_at or run.confirmed_at
+    finished_at = _believable_finish(run)
+    latest = finished_at or run.end_seen_at or run.updated_at or run.confirmed_at
     earliest = latest
-    if run.finished_at is None:
+    if finished_at is None:
         earliest = min(run.unfinished_at or run.started_at or run.created_at or latest, latest)
     is_reported = run.finished_at is not None and "finished_at" not in run.approximate
     return RunEnd(
@@ -66,8 +70,18 @@ def run_end(run: RunState) -> RunEnd | None:
         latest=latest,
         may_improve=not (is_reported or run.detailed),
         began_at=run.started_at or run.created_at,
-        duration_seconds=run.duration_seconds,
+        duration_seconds=run.duration_seconds if finished_at is not None else None,
     )
+
+
+def _believable_finish(run: RunState) -> datetime | None:
+    """Return when the run ended; None where that lies behind the first sight of its end.
+
+    An end in the future must not be the last one until then: it is bounded like one without a time.
+    """
+    at, seen_at = run.finished_at, run.end_seen_at
+    is_ahead = at is not None and seen_at is not None and at > seen_at
+    return None if is_ahead and Implausible.IN_THE_FUTURE in run.implausible else at
 
 
 def without_run(ends: Iterable[E], run_id: str) -> tuple[E, ...]:

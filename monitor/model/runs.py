@@ -68,6 +68,17 @@ class EndBasis(StrEnum):
     LAST_WRITE = "last_write"  # of the run's record, when it was first observed ended
 
 
+class Implausible(StrEnum):
+    """What a workspace reports of a run and cannot be true."""
+
+    ENDS_BEFORE_START = "ends_before_start"
+    IN_THE_FUTURE = "in_the_future"  # one of its times
+    PIPELINE_CHANGED = "pipeline_changed"
+    RECIPE_CHANGED = "recipe_changed"
+    CONTAINS_ITSELF = "contains_itself"
+    COMPLETE_WITH_FAILED_JOBS = "complete_with_failed_jobs"
+
+
 # The only list of the workspace's words, spelled as it spells them, those of a run's life first.
 NATIVE_STATUSES: Mapping[str, Status] = MappingProxyType(
     {
@@ -185,7 +196,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     # The end that only a callback has reported so far. The state's status is still the one that
     # the workspace reported; the event of that end carries the end as its status.
     unconfirmed_end: Status | None = None
-    implausible: tuple[str, ...] = ()  # what was reported of it and cannot be true
+    implausible: tuple[Implausible, ...] = ()  # what was reported of it and cannot be true
     failed_part: FailedPart | None = None
     confirmed_at: datetime  # when the workspace last reported this; our clock
     confirmed_by: Source

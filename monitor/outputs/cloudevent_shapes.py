@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.alerts import AlertState
-from monitor.model.runs import PipelineKind, RunKind, Source, Status, Trigger
+from monitor.model.runs import Implausible, PipelineKind, RunKind, Source, Status, Trigger
 
 
 class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
@@ -24,7 +24,7 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
 
     A time that the workspace did not report is null; ``approximate`` names those that it reported
     only indirectly. ``native_status`` is the workspace's own word. ``unconfirmed``: only a callback
-    has reported this end so far.
+    has reported this end so far. ``implausible`` names what was reported and cannot be true.
     """
 
     id: str
@@ -36,6 +36,7 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
     started: datetime | None
     finished: datetime | None
     approximate: tuple[str, ...]
+    implausible: tuple[Implausible, ...]
     duration_seconds: float | None
     trigger: Trigger
     owner: str | None

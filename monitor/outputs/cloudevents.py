@@ -195,6 +195,7 @@ def _run_data(run: RunState) -> RunData:
         started=run.started_at,
         finished=run.finished_at,
         approximate=tuple(field.removesuffix("_at") for field in run.approximate),
+        implausible=run.implausible,
         duration_seconds=run.duration_seconds,
         trigger=run.trigger,
         owner=_clipped(run.owner),

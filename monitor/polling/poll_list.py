@@ -35,6 +35,7 @@ from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.reconciliation import Reconciliation
 from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
 from monitor.polling.settings import InventorySettings
 
 
@@ -54,6 +55,7 @@ class WorkspacePolls:
     plan_runs: PlanRuns
     plan_children: PlanChildren
     reasons: Reasons
+    unlabelled: UnlabelledPlanRuns
     by_id: ById
     pipeline_names: PipelineNames
 
@@ -68,6 +70,7 @@ class WorkspacePolls:
             self.pipeline_names,
             self.flow_runs,
             self.reasons,
+            self.unlabelled,
         ):
             await part.load()
 
@@ -83,6 +86,7 @@ def declared_polls(
         *polls.plan_runs.declared(polls.change_interval),
         *polls.plan_children.declared(),
         *polls.reasons.declared(),
+        *polls.unlabelled.declared(),
         *polls.by_id.declared(polls.change_interval),
         *Progress(context).declared(polls.change_interval),
         *polls.flow_runs.declared(polls.job_groups.handle),
@@ -128,11 +132,13 @@ def build(context: PollContext) -> WorkspacePolls:
         links=links,
         refetch_queue=refetch_queue,
     )
+    unlabelled = UnlabelledPlanRuns(context, plans=plans)
     plan_runs = PlanRuns(
         context,
         plans=plans,
         plan_children=plan_children,
         reasons=reasons,
+        unlabelled=unlabelled,
         refetch_queue=refetch_queue,
     )
     return WorkspacePolls(
@@ -153,6 +159,7 @@ def build(context: PollContext) -> WorkspacePolls:
         plan_runs=plan_runs,
         plan_children=plan_children,
         reasons=reasons,
+        unlabelled=unlabelled,
         by_id=ById(context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs),
         pipeline_names=PipelineNames(context, plans=plans),
     )

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.events import EventType
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Source
+from monitor.model.runs import Implausible, Source
 from monitor.tracking.transitions import RunTransition
 
 log = structlog.get_logger()
@@ -30,9 +30,18 @@ class ObservationCounts:
             registry=registry,
         )
 
+        self._implausible = Counter(
+            "dataprep_monitor_implausible",
+            "Runs of which the workspace reported what cannot be true.",
+            ["workspace", "what"],
+            registry=registry,
+        )
+
     def add_workspace(self, workspace: str) -> None:
         """Show the workspace's counters from 0."""
         self._contradictions.labels(workspace)
+        for mark in Implausible:
+            self._implausible.labels(workspace, mark)
 
     def count(self, observation: Observation, transition: RunTransition) -> None:
         """Count one observation, now that what came of it is durable."""
@@ -48,6 +57,15 @@ class ObservationCounts:
                 run=str(observation.key),
                 first=transition.state.known_end,
                 now=observation.native_status,
+                source=observation.source,
+            )
+        for mark in transition.implausible:
+            self._implausible.labels(observation.key.workspace, mark).inc()
+        if transition.implausible:
+            log.warning(
+                "implausible run reported",
+                run=str(observation.key),
+                what=", ".join(transition.implausible),
                 source=observation.source,
             )
         for event in transition.events:

@@ -284,9 +284,9 @@ class Observer:
             transitions.append(transition)
         return _Advanced(states=states, transitions=transitions)
 
-    def _clock_skew_seconds(self, workspace: str) -> float:
+    def _clock_skew_seconds(self, workspace: str) -> float | None:
         status = self._live_state.workspaces.get(workspace)
-        return (status.clock_skew_seconds if status is not None else None) or 0.0
+        return status.clock_skew_seconds if status is not None else None
 
     def _change(
         self,

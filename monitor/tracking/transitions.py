@@ -27,9 +27,10 @@ from msgspec import Struct
 
 from monitor.model.events import RunEvent
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import EndBasis, RunKind, RunState, Source
+from monitor.model.runs import EndBasis, Implausible, RunKind, RunState, Source
 from monitor.tracking.end_bounds import with_bounds
 from monitor.tracking.merging import merge
+from monitor.tracking.plausibility import with_implausible
 from monitor.tracking.run_events import carries_all, events_of, with_unsent_details
 from monitor.tracking.run_status import believable, with_status
 
@@ -42,12 +43,12 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
     horizon behind which a finished run may have been published and forgotten.
-    ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours.
+    ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours, None if unknown.
     """
 
     followed_since: datetime | None = None
     forgotten_before: datetime | None = None
-    clock_skew_seconds: float = 0.0
+    clock_skew_seconds: float | None = None
 
     @property
     def instant(self) -> datetime | None:
@@ -58,13 +59,15 @@ class Boundary(Struct, frozen=True, kw_only=True):
 class RunTransition(Struct, frozen=True, kw_only=True):
     """What came of one observation. ``state`` is None where the run stays unknown.
 
-    ``is_worth_storing`` is False where only freshness changed.
+    ``is_worth_storing`` is False where only freshness changed. ``implausible`` is what this
+    observation was the first to show.
     """
 
     outcome: ObservationOutcome
     state: RunState | None
     events: tuple[RunEvent, ...] = ()
     is_worth_storing: bool = False
+    implausible: tuple[Implausible, ...] = ()
 
 
 def advance(known: RunState | None, observation: Observation, boundary: Boundary) -> RunTransition:
@@ -79,7 +82,10 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
         known,
         with_status(known, merge(known, observation), observation),
         observation,
-        clock_skew_seconds=boundary.clock_skew_seconds,
+        clock_skew_seconds=boundary.clock_skew_seconds or 0.0,
+    )
+    state = with_implausible(
+        known, state, observation, clock_skew_seconds=boundary.clock_skew_seconds
     )
     state = with_unsent_details(known, state)
     if known is None and state.status.is_terminal:
@@ -109,6 +115,9 @@ def _transition(known: RunState | None, state: RunState, observation: Observatio
         state=state,
         events=events,
         is_worth_storing=outcome is not ObservationOutcome.UNCHANGED,
+        implausible=tuple(
+            mark for mark in state.implausible if known is None or mark not in known.implausible
+        ),
     )
 
 
@@ -122,13 +131,13 @@ def _is_historical(state: RunState, observation: Observation, boundary: Boundary
     limit = boundary.instant
     if limit is None:
         return False
+    if state.created_at is not None and state.created_at >= limit:
+        return False  # whatever end is reported
     if state.finished_at is not None and state.finished_by is not EndBasis.LAST_WRITE:
         return state.finished_at < limit
     # The end lies between the creation and the last write.
     if state.updated_at is not None and state.updated_at < limit:
         return True
-    if state.created_at is not None and state.created_at >= limit:
-        return False
     if state.key.kind is RunKind.JOB_GROUP and not observation.is_detail_final:
         return None
     return _was_likely_published(state, limit, boundary.forgotten_before)

@@ -18,6 +18,7 @@ from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
 from monitor.web.authentication import authenticate
 from monitor.web.explain_api import ExplainApi
+from monitor.web.explained_names import ExplainedNames
 from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
@@ -61,7 +62,8 @@ class Server:
         explain = None
         if alerting is not None:
             workspaces = overview.workspace_names
-            explain = ExplainApi(alerting, workspaces=workspaces)
+            names = ExplainedNames(alerting, view=view, bus=bus)
+            explain = ExplainApi(alerting, names=names)
             self._apis += [AlertsApi(alerting, clock=clock, workspaces=workspaces), explain]
         self._page = PageView(overview, explain)
         self._runner: web.AppRunner | None = None

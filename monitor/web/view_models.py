@@ -15,8 +15,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     """One run. ``status`` is ``unknown`` if the run was not confirmed for too long.
 
     ``last_status`` is always the last one known. ``unconfirmed_end`` is the end that only a
-    callback has reported so far. Instants are the workspace's, but for
-    ``confirmed_at``, which is ours.
+    callback has reported so far, ``implausible`` what was reported and cannot be true. Instants
+    are the workspace's, but for ``confirmed_at``, which is ours.
     """
 
     workspace: str
@@ -34,6 +34,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     approximate: tuple[str, ...]
+    implausible: tuple[str, ...]
     duration_seconds: float | None
     trigger: str
     owner: str | None
@@ -213,6 +214,7 @@ def run_view(
         started_at=run.started_at,
         finished_at=run.finished_at,
         approximate=run.approximate,
+        implausible=run.implausible,
         duration_seconds=run.duration_seconds,
         trigger=run.trigger,
         owner=run.owner,

@@ -19,10 +19,10 @@ from monitor.alerting.explain.explanation import Explanation, StepOutcome
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.bus.contract import Change, Recorded, Step
-from monitor.model.events import AlertEvent, RunEvent
+from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, failed
-from tests.alerting.run_samples import END, state
+from tests.alerting.run_samples import END, run_event, state
 
 OFTEN = RuleSettings(
     name="failing_repeatedly", rule=RuleKind.FAILING_REPEATEDLY, threshold=3.0, minimum=4
@@ -86,17 +86,55 @@ async def test_evidence_of_an_ended_alert_about_another_subject_is_not_denied(
     (first,) = alerting.engine.snapshot().alerts
     await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
     await alerting.happen(plan_run)
+    explanation = await both_lives(alerting, plan_run)
+    assert explanation.reason is StepOutcome.INHIBITED
+    assert f"inhibited by alert {first.fingerprint}" in explanation.answer
     await alerting.happen(succeeded(2, 60, RunKind.FLOW_RUN))
-    await alerting.happen(
-        state(3, Status.FAILED, kind=RunKind.FLOW_RUN, finished_at=END + timedelta(seconds=90))
-    )
+    again = END + timedelta(seconds=90)
+    await alerting.happen(state(3, Status.FAILED, kind=RunKind.FLOW_RUN, finished_at=again))
     explanation = await both_lives(alerting, linked)
-    starts = [(alert.fingerprint, alert.starts_at) for alert in explanation.alerts]
-    assert (first.fingerprint, first.starts_at) in starts, explanation.answer
-    assert explanation.reason not in _DENIED
-    of_plan = await both_lives(alerting, plan_run)
-    assert [alert.kind for alert in of_plan.alerts] == [RunKind.PLAN_RUN], of_plan.answer
-    assert of_plan.reason not in _DENIED
+    assert explanation.alerts[0].starts_at == first.starts_at
+    named = f"alert run_failed ({first.fingerprint}), firing from 2026-11-21 10:00:01 UTC, resolved"
+    assert f"run acme:flow_run:1: reported by {named}" in explanation.answer
+
+
+async def test_an_alert_that_fired_again_under_its_start_is_explained_with_all_its_events(
+    alerting: Alerting,
+) -> None:
+    """A success turned out to be older than the failure: the numbered events are shown as well."""
+    failure = failed(1)
+    bounded = msgspec.structs.replace(
+        succeeded(2, 60),
+        finished_at=None,
+        unfinished_at=END,
+        end_seen_at=END + timedelta(minutes=1),
+    )
+    better = msgspec.structs.replace(succeeded(2, 0.5), detailed=True)
+    await alerting.happen(failure)
+    await alerting.happen(msgspec.structs.replace(bounded, detailed=True))
+    detailed = run_event(better, EventType.RUN_DETAILED)
+    await alerting.bus.commit(Change(runs=(better,), events=(detailed,)), timeout_seconds=5)
+    await alerting.judge()
+    told = [event.id.rpartition("Z:")[2] for event in (await _reported(alerting))[1]]
+    assert told == ["fired", "resolved", "fired:2"]
+    explanation = await both_lives(alerting, failure)
+    assert explanation.reason is StepOutcome.WAITING
+    shown = [step.event_id or "" for step in explanation.steps if step.fingerprint]
+    assert [event_id.rpartition("Z:")[2] for event_id in shown if event_id] == told
+    assert "firing since 2026-11-21 10:00:01 UTC" in explanation.answer
+
+
+async def test_what_was_over_when_it_was_seen_is_explained_by_its_alert(
+    alerting: Alerting,
+) -> None:
+    """A failure older than a success that was seen first fires and resolves in one step."""
+    await alerting.happen(succeeded(2, 60))
+    await alerting.happen(failed(1))
+    explanation = await both_lives(alerting, failed(1))
+    assert [alert.over_when_seen for alert in explanation.alerts] == [True]
+    (step,) = [s for s in explanation.steps if s.rule == "run_failed" and s.event_id is None]
+    assert step.outcome is StepOutcome.RESOLVED
+    assert "over when it was seen" in step.detail
 
 
 async def test_of_many_failures_those_whose_ids_left_the_alert_are_not_denied(

@@ -186,6 +186,45 @@ def test_a_failure_that_the_workspace_corrects_is_none(true_end: Status) -> None
     assert ends.failing == set()
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((OK, BAD, OFF, None)),  # how the plan run ended, if it did
+            st.integers(0, 6),  # when it began
+            st.sampled_from((None, 1, 2)),  # how long after that a part failed, if it did
+        ),
+        max_size=5,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_failures_inside_runs_count_the_same_in_any_order(
+    plan_runs: list[tuple[Status | None, int, int | None]], random: Any
+) -> None:
+    """A part that failed is a failure of its plan run, unless that one ended well."""
+    events: list[tuple[RunEvent, RunKey]] = []
+    truth: list[PastEnd] = []
+    for number, (status, began, failed_after) in enumerate(plan_runs):
+        plan, finished_at = key(number, RunKind.PLAN_RUN), began + 3
+        if status is not None:
+            own = state(number, status, kind=RunKind.PLAN_RUN, finished_at=at(finished_at))
+            events.append((run_event(own), plan))
+        if failed_after is not None:
+            parents, failed_at = Parents(plan_run=str(number)), began + failed_after
+            part = state(
+                number, BAD, kind=RunKind.FLOW_RUN, finished_at=at(failed_at), parents=parents
+            )
+            events.append((run_event(part), plan))
+            if status in (None, OFF):
+                truth.append(PastEnd(number, BAD, failed_at, None))
+        if status in (OK, BAD):
+            truth.append(PastEnd(number, status, finished_at, None))
+    random.shuffle(events)
+    ends = Ends()
+    for event, plan in events:
+        ends.see(event, root_run=plan)
+    assert ends.failing == truly_failing(truth)
+
+
 def test_a_failure_inside_a_run_is_over_where_that_run_succeeds() -> None:
     """The plan went on and ended well: so it is no failure of the plan."""
     ends, plan = Ends(), key(9, RunKind.PLAN_RUN)

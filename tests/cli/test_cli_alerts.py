@@ -11,6 +11,7 @@ import pytest
 
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
+from monitor.model.runs import PipelineKind
 from tests.cli.command_process import CommandProcess
 from tests.cli.daemon_scene import DaemonClientScene, daemon_client
 
@@ -136,8 +137,9 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
         (["silence", "list", "a"], "list takes no further words"),
         (["silence", "expire"], "expire takes the id of one silence"),
         (["silence", "list", "--for", "2h"], "belong to add"),
-        (["explain", "flows", "1"], "name an alert's fingerprint, or one of flow_run"),
-        (["explain", "job_group", "1", "2"], "name an alert's fingerprint, or one of"),
+        (["explain", "flows", "1"], "and an id; did you mean flow?"),
+        (["explain", "job_group", "1", "2"], "name an alert's fingerprint, a flow or plan by its"),
+        (["explain", "Month", "end"], "a flow or plan by its name in quotes, or one of flow_run"),
         (["explain", "job_group"], "job_group is named without an id; write explain job_group 11"),
         (["explain", "plan"], "plan is named without an id; write explain plan 11"),
         (["replay", "--to", "mqtt"], "Missing option '--since'"),
@@ -161,13 +163,18 @@ def test_wrong_usage_exits_2(
         ["run_failed/9f86d081884c7d65"],
         ["job_group", "17"],
         ["job_group", "17", "-w", "acme"],
+        ["job_group/17"],
         ["acme:job_group:17"],
         ["flow", "7"],
+        ["flow/7", "-w", "acme"],
+        ["month end"],
+        ["flow", "month end"],
     ],
 )
 async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: list[str]) -> None:
-    """By fingerprint, by topic, by kind and id or by key: the answer first, then its steps."""
+    """By fingerprint, topic, kind and id, key or name: the answer first, then its steps."""
     client.alerting.show(client.alerting.alert())
+    client.site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "month end")
     done = await client.type("explain", *words)
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -179,11 +186,22 @@ async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: l
 
 
 async def test_what_is_not_known_is_not_explained(client: DaemonClientScene) -> None:
-    """An unknown run or alert is one line on stderr and 1."""
+    """An unknown run, pipeline or alert is one line on stderr and 1."""
     for words in (["job_group", "9"], ["plan", "7"], ["0000"]):
         done = await client.type("explain", *words)
-        assert (done.code, done.out) == (1, "")
+        assert (done.code, done.out, len(done.err.splitlines())) == (1, "", 1)
         assert "the daemon answered 404" in done.err
+
+
+async def test_a_name_of_several_is_wrong_usage(client: DaemonClientScene) -> None:
+    """The names that are clear stand in the message, and each of them is understood."""
+    for kind, pipeline_id in ((PipelineKind.FLOW, "7"), (PipelineKind.PLAN, "3")):
+        client.site.live_state.name_pipeline("acme", kind, pipeline_id, "month end")
+    done = await client.type("explain", "month end")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("'month end' is ambiguous: name one of flow/7, plan/3\n")
+    assert (await client.type("explain", "flow/7")).code == 0
+    assert (await client.type("explain", "flow", "month end")).code == 0
 
 
 async def test_an_output_is_sent_the_past_again(client: DaemonClientScene) -> None:

@@ -43,7 +43,7 @@ def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["check", "-c", written(folder, GOOD)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
-        "ok: 1 workspace (marketing); 14 alert rules; mqtt broker.example.com:8883; "
+        "ok: 1 workspace (marketing); 15 alert rules; mqtt broker.example.com:8883; "
         "server 127.0.0.1:9876; callbacks off; store sqlite:///var/lib/dataprep-monitor/state.db\n"
     )
     assert captured.err == ""

@@ -1,4 +1,4 @@
-"""The best messages of ``check``, ``api``, ``doctor`` and ``silence``, compared to the letter.
+"""The best messages of several commands, compared to the letter.
 
 ``golden/<command>.toml`` holds for each case what is typed and the whole message that it gets, and
 names the three parts that make it a good one: the location, the value and the hint. To reword a
@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from monitor.cli.main import main
 from monitor.model.clock import SystemClock
+from monitor.model.runs import PipelineKind, Status
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from monitor.web.settings import ServerSettings
@@ -70,7 +71,7 @@ def golden(command: str) -> Golden:
 
 CASES = {
     (command, name): case
-    for command in ("check", "api", "doctor", "silence")
+    for command in ("check", "api", "doctor", "silence", "explain")
     for name, case in golden(command).cases.items()
 }
 
@@ -116,12 +117,27 @@ async def daemon(folder: Path) -> AsyncIterator[Placeholders]:
         yield {"address": site.url.removeprefix("http://"), "token": TOKEN}
 
 
+@contextlib.asynccontextmanager
+async def pipelines(folder: Path) -> AsyncIterator[Placeholders]:
+    """The daemon's server, with a run, two flows and a plan that has the name of one of them."""
+    async with serving(folder, ServerSettings(port=0)) as site:
+        for kind, pipeline_id, name in (
+            (PipelineKind.FLOW, "7", "month end"),
+            (PipelineKind.FLOW, "8", "orders"),
+            (PipelineKind.PLAN, "3", "month end"),
+        ):
+            site.live_state.name_pipeline("acme", kind, pipeline_id, name)
+        await site.observe(site.run("17", Status.FAILED))
+        yield {"address": site.url.removeprefix("http://"), "token": TOKEN}
+
+
 SCENES: Mapping[str, Callable[[Path], AbstractAsyncContextManager[Placeholders]]] = {
     "dead": dead,
     "sandbox": sandbox,
     "broker": broker,
     "stranger": stranger,
     "daemon": daemon,
+    "pipelines": pipelines,
 }
 
 
@@ -183,10 +199,10 @@ def test_messages_of_check(
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [key for key in CASES if key[0] in {"api", "silence"}],
+    [key for key in CASES if key[0] in {"api", "silence", "explain"}],
     ids=lambda word: word,
 )
-async def test_messages_of_api_and_silence(
+async def test_messages_of_api_silence_and_explain(
     tmp_path: Path, run_command: CommandProcess, command: str, name: str
 ) -> None:
     """A refused call of the workspace or of the daemon is explained on stderr."""

@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end, with_end
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.runs import (
+    EndBasis,
+    Implausible,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -95,3 +103,30 @@ def test_the_end_of_a_run_is_reported_or_bounded() -> None:
     reported = run_end(msgspec.structs.replace(ended, finished_at=at(45)))
     assert reported is not None
     assert (reported.earliest, reported.latest) == (at(45), at(45))
+
+
+def test_an_end_in_the_future_is_bounded_by_what_was_seen() -> None:
+    """It is not the last end until its time comes; the time stays as it was reported."""
+    run = RunState(
+        key=RunKey("acme", RunKind.PLAN_RUN, "1"),
+        status=Status.SUCCEEDED,
+        started_at=at(0),
+        finished_at=at(9_000),
+        finished_by=EndBasis.REPORTED,
+        unfinished_at=at(40),
+        end_seen_at=at(50),
+        implausible=(Implausible.IN_THE_FUTURE,),
+        confirmed_at=at(50),
+        confirmed_by=Source.POLL,
+    )
+    bounded = run_end(run)
+    assert bounded is not None
+    assert (bounded.earliest, bounded.latest) == (at(40), at(50))
+    assert bounded.duration_seconds is None
+    believed = run_end(msgspec.structs.replace(run, implausible=()))
+    assert believed is not None
+    assert believed.at == at(9_000)
+    # Another of its times is wrong; its end is not.
+    past = run_end(msgspec.structs.replace(run, finished_at=at(45)))
+    assert past is not None
+    assert (past.earliest, past.latest) == (at(45), at(45))

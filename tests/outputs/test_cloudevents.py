@@ -61,6 +61,7 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
                 "started": "2026-11-21T12:00:05Z",
                 "finished": "2026-11-21T12:01:05Z",
                 "approximate": ["started"],
+                "implausible": [],
                 "duration_seconds": 60.0,
                 "trigger": "unknown",
                 "owner": "ada",

@@ -15,6 +15,8 @@ DAMAGED = (
     ("inventory", "flow", b""),
     ("inventory", "neither", b'["1"]'),
     ("snapshot", "1", b"\xff"),
+    ("snapshot", "2", b"13"),
+    ("unlabelled_plan_run", "7", b'{"plan_id": 900}'),
     ("pipeline_health", "1", b"null"),
     ("refetch_queue", "nothing/7", b"1"),
     ("refetch_queue", "job_group/", b"1"),
@@ -39,6 +41,9 @@ async def test_damaged_state_entries_stop_no_poll(scene: Scene) -> None:
         "recipe '2'",
         "inventory 'flow'",
         "pipeline_health '1'",
+        "snapshot '1'",
+        "snapshot '2'",
+        "unlabelled_plan_run '7'",
     ):
         assert any(f"stored as {named} cannot be understood" in item for item in left_out), named
     assert "refetch_queue 'nothing/7' names no run" in left_out

@@ -36,6 +36,8 @@ class FakeAlerting:
         self._now = now
         self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
+        self.known_runs = {KNOWN_RUN}
+        self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
         self.replayed: list[tuple[str, datetime]] = []
 
     def requests(self) -> AlertingRequests:
@@ -112,13 +114,13 @@ class FakeAlerting:
         return None if alert is None else _explanation(f"alert {alert.name}", alert)
 
     async def _explain_run(self, key: RunKey) -> Explanation | None:
-        return _explanation(f"run {key}") if key == KNOWN_RUN else None
+        return _explanation(f"run {key}") if key in self.known_runs else None
 
     async def _explain_pipeline(
         self, workspace: str, kind: PipelineKind, key: str
     ) -> Explanation | None:
-        is_known = (workspace, kind, key) == ("acme", PipelineKind.FLOW, "7")
-        return _explanation("flow 7") if is_known else None
+        is_known = (workspace, kind, key) in self.known_pipelines
+        return _explanation(f"pipeline {workspace}/{kind}/{key}") if is_known else None
 
     async def _replay(self, output: str, since: datetime) -> Replayed:
         self.replayed.append((output, since))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.model.alerts import AlertState, Severity
+from monitor.model.runs import PipelineKind
 from tests.web.site import Answer, Site
 
 SILENCE = {
@@ -98,16 +99,19 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
          "workspace: 'other' is not known; known: acme"),
         ("/api/v1/alerts/9f86d081884c7d66", 404,
          "alert: '9f86d081884c7d66' is not known; did you mean 9f86d081884c7d65?"),
-        ("/api/v1/explain", 400, "name one of alert=FINGERPRINT, run=WORKSPACE/KIND/ID, pipe"),
-        ("/api/v1/explain?alert=a&run=b", 400, "name one of alert=FINGERPRINT"),
+        ("/api/v1/explain", 400, "name one of name=NAME, alert=FINGERPRINT, run=WORKSPACE/KIND/ID"),
+        ("/api/v1/explain?alert=a&run=b", 400, "name one of name=NAME, alert=FINGERPRINT"),
         ("/api/v1/explain?alert=zzz", 404,
          "alert: 'zzz' is not known; known: 9f86d081884c7d65"),
         ("/api/v1/explain?run=17", 400, "run: '17' is not WORKSPACE/KIND/ID"),
         ("/api/v1/explain?run=acme//17", 400, "run: 'acme//17' is not WORKSPACE/KIND/ID"),
         ("/api/v1/explain?run=acme/flow/17", 400, "run: kind: 'flow' is none of flow_run, job_"),
-        ("/api/v1/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
+        ("/api/v1/explain?run=acme/job_group/9", 404,
+         ("run acme/job_group/9 is not known: it is neither among the stored runs of acme, where "
+          "ended ones are kept for `runs_seconds`, nor in the event log")),
         ("/api/v1/explain?pipeline=acme/job_group/7", 400, "pipeline: kind: 'job_group' is none"),
-        ("/api/v1/explain?pipeline=acme/plan/7", 404, "pipeline acme/plan/7 is not known, or"),
+        ("/api/v1/explain?pipeline=acme/plan/7", 404,
+         "plan '7' is not known: searched the ids and names of 0 plans of acme"),
     ],
 )  # fmt: skip
 async def test_an_invalid_query_about_alerts_names_the_problem(
@@ -218,6 +222,7 @@ async def test_a_foreign_page_cannot_silence(site: Site) -> None:
 async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
     """The answer is one sentence, with its steps."""
     site.alerting.show(site.alerting.alert())
+    site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
     questions = ("alert=9f86d081884c7d65", "run=acme/job_group/17", "pipeline=acme/flow/7")
     for query in questions:
         document = (await site.get(f"/api/v1/explain?{query}")).document

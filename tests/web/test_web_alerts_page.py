@@ -60,10 +60,10 @@ async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
     ("question", "status", "text"),
     [
         ("alert=9f86d081884c7d66", 404, "&#39;9f86d081884c7d66&#39; is not known; did you mean"),
-        ("run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or was forgotten."),
+        ("run=acme/job_group/9", 404, "run acme/job_group/9 is not known: it is neither"),
         ("run=acm/job_group/9", 400, "workspace: &#39;acm&#39; is not known; did you mean acme?"),
         ("run=17", 400, "run: &#39;17&#39; is not WORKSPACE/KIND/ID."),
-        ("", 400, "name one of alert=FINGERPRINT"),
+        ("", 400, "name one of name=NAME, alert=FINGERPRINT"),
         (f"alert={quote(EVIL)}", 404, "&lt;script&gt;alert("),
     ],
 )

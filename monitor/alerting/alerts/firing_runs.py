@@ -45,6 +45,19 @@ class FiringRuns:
         if kind is not RunKind.PLAN_RUN:
             other = _FLOW_RUN if kind is _JOB_GROUP else _JOB_GROUP
             groups = ((workspace, RunKind.PLAN_RUN), (workspace, other, _pipeline_id(run)))
+        return self._newest(groups)
+
+    def parts(self, run: RunState) -> list[RunKey]:
+        """Return the runs that may be inside a run of the same pipeline; newest first."""
+        workspace, kind = run.key.workspace, run.key.kind
+        groups: tuple[Hashable, ...] = ()
+        if kind is RunKind.PLAN_RUN:
+            groups = ((workspace, _FLOW_RUN), (workspace, _JOB_GROUP))
+        elif kind is _FLOW_RUN:
+            groups = ((workspace, _JOB_GROUP, _pipeline_id(run)),)
+        return self._newest(groups)
+
+    def _newest(self, groups: Iterable[Hashable]) -> list[RunKey]:
         found: list[RunKey] = []
         for group in groups:
             if group in self._runs:

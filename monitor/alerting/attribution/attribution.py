@@ -130,6 +130,8 @@ class Attributor:
         batch = FiringRuns(ended[key] for key in failed) if len(failed) > 1 else None
         candidates = {
             key: [*(batch.candidates(run) if batch else ()), *self._firing.candidates(run)]
+            if key in failed
+            else self._firing.parts(run)
             for key, run in ended.items()
         }
         stored = {key for keys in candidates.values() for key in keys}

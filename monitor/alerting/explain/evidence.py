@@ -9,6 +9,7 @@ a restart changes no answer.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
@@ -27,6 +28,8 @@ _YIELD_EVERY = 500  # alerts: a long search must not delay a callback
 _PARTIAL_READ = 200  # alerts that keep a part of their evidence, whose first events are read
 _LOG_READ, _PAGE = 10_000, 500  # events behind the end of a run
 _STARTS = ("fired", "flapping")
+# Numbers of the transitions of an alert that may begin more than once under its start.
+OPENINGS = (0, *range(2, 10))
 _BAD_ENDS = frozenset({Status.FAILED, Status.CANCELED, Status.LOST})
 
 _Identity = tuple[str, datetime]  # fingerprint and start
@@ -78,8 +81,7 @@ class EvidenceSearch:
         starts = await self._starts([*named.values(), *list(partial.values())[-_PARTIAL_READ:]])
         found = list(named.values())
         for identity, other in partial.items():
-            first = starts.get(identity)
-            if first is not None and explained.is_in(first.evidence):
+            if any(explained.is_in(start.evidence) for start in starts.get(identity, ())):
                 found.append(other)
         names = {other.alert.name for other in found}
         found += [
@@ -90,7 +92,9 @@ class EvidenceSearch:
         if not found and explained.run.status in _BAD_ENDS:
             found = await self._logged(explained)
             starts = await self._starts(found)
-        based = [_based(other, starts.get(_identity(other.alert)), explained) for other in found]
+        based = [
+            _based(other, starts.get(_identity(other.alert), ()), explained) for other in found
+        ]
         return sorted(based, key=_order)
 
     async def _kept(
@@ -110,31 +114,37 @@ class EvidenceSearch:
                 partial[_identity(alert)] = found
         return named, partial
 
-    async def _starts(self, found: Sequence[FoundAlert]) -> Mapping[_Identity, Alert]:
-        """Return the alerts as they were when people were notified first."""
+    async def _starts(self, found: Sequence[FoundAlert]) -> Mapping[_Identity, Sequence[Alert]]:
+        """Return the alerts as they were each time that people were notified of a start."""
         ids = [
-            alert_event_id(each.alert.fingerprint, each.alert.starts_at, start)
+            alert_event_id(each.alert.fingerprint, each.alert.starts_at, start, number)
             for each in found
             for start in _STARTS
+            for number in OPENINGS
         ]
-        return _alerts((await self._bus.events_by_id(ids)).values()) if ids else {}
+        starts: defaultdict[_Identity, list[Alert]] = defaultdict(list)
+        for alert in _alerts((await self._bus.events_by_id(ids)).values() if ids else ()):
+            starts[_identity(alert)].append(alert)
+        return starts
 
     async def _logged(self, explained: ExplainedRun) -> list[FoundAlert]:
         """Return the alerts that only the log still holds, as of their newest event."""
-        rows = (await self._bus.events_by_id(explained.ids)).values()
-        newest = max(rows, key=lambda recorded: recorded.position, default=None)
-        if newest is None or self._keeps_all_since(newest):
+        rows = sorted((await self._bus.events_by_id(explained.ids)).values(), key=_position)
+        if not rows or self._keeps_all_since(rows[-1]):
             return []
         found: dict[_Identity, Alert] = {}
-        after, until = newest.position, newest.position + _LOG_READ
+        after, until = rows[0].position, rows[-1].position + _LOG_READ
         while after < until and (page := await self._bus.events(after=after, limit=_PAGE)):
             after = page[-1].position
-            alerts = _alerts(page)
-            found |= {
-                key: alert for key, alert in alerts.items() if explained.is_in(alert.evidence)
-            }
-        ends = [alert_event_id(key, starts_at, "resolved") for key, starts_at in found]
-        found |= _alerts((await self._bus.events_by_id(ends)).values())
+            having = (alert for alert in _alerts(page) if explained.is_in(alert.evidence))
+            found |= {_identity(alert): alert for alert in having}
+        ends = [
+            alert_event_id(key, starts_at, "resolved", number)
+            for key, starts_at in found
+            for number in OPENINGS
+        ]
+        later = sorted((await self._bus.events_by_id(ends)).values(), key=_position)
+        found |= {_identity(alert): alert for alert in _alerts(later)}
         return [FoundAlert(alert) for alert in found.values()]
 
     def _keeps_all_since(self, recorded: Recorded) -> bool:
@@ -151,20 +161,20 @@ def _all(engine: Engine) -> Iterator[FoundAlert]:
         yield FoundAlert(alert)
 
 
-def _alerts(rows: Iterable[Recorded]) -> dict[_Identity, Alert]:
-    alerts = (row.event.alert for row in rows if isinstance(row.event, AlertEvent))
-    return {_identity(alert): alert for alert in alerts}
+def _alerts(rows: Iterable[Recorded]) -> Iterator[Alert]:
+    return (row.event.alert for row in rows if isinstance(row.event, AlertEvent))
 
 
-def _based(found: FoundAlert, first: Alert | None, explained: ExplainedRun) -> FoundAlert:
-    """Return the alert with how the run belongs to it. ``first``: as it was when it fired."""
+def _based(found: FoundAlert, starts: Sequence[Alert], explained: ExplainedRun) -> FoundAlert:
+    """Return the alert with how the run belongs to it; ``starts``: as it was when it fired."""
     alert, run = found.alert, explained.run.key
-    at_start = alert.evidence[:1] if alert.evidence_count == len(alert.evidence) else ()
-    if first is not None:
-        at_start = first.evidence
-    if explained.is_in(at_start):
-        is_own = alert.run in (run, explained.root) or at_start[-1] in explained.ids
-        basis = EvidenceBasis.BEGAN if is_own else EvidenceBasis.NOTIFIED
+    first = alert.evidence[:1] if alert.evidence_count == len(alert.evidence) else ()
+    evidence = [start.evidence for start in starts] or [first]
+    at_start = [ids for ids in evidence if explained.is_in(ids)]
+    if at_start:
+        is_own = alert.run in (run, explained.root)
+        is_last = any(ids[-1] in explained.ids for ids in at_start)
+        basis = EvidenceBasis.BEGAN if is_own or is_last else EvidenceBasis.NOTIFIED
     elif explained.is_in(alert.evidence):
         basis = EvidenceBasis.ADDED
     else:
@@ -188,3 +198,7 @@ def _order(found: FoundAlert) -> tuple[bool, EvidenceBasis, bool, datetime]:
 
 def _identity(alert: Alert) -> _Identity:
     return alert.fingerprint, alert.starts_at
+
+
+def _position(recorded: Recorded) -> int:
+    return recorded.position

@@ -13,7 +13,12 @@ from msgspec.structs import replace
 
 from monitor.alerting.attribution.subjects import RUN_KINDS
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.explain.evidence import EvidenceSearch, ExplainedRun, FoundAlert
+from monitor.alerting.explain.evidence import (
+    OPENINGS,
+    EvidenceSearch,
+    ExplainedRun,
+    FoundAlert,
+)
 from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStep,
@@ -262,9 +267,9 @@ class Explainer:
 def _event_ids(alert: Alert) -> Iterable[str]:
     """Yield the ids of events that an alert may have; the log knows which it has."""
     numbers = {
-        "fired": [0],
-        "flapping": [0],
-        "resolved": [0],
+        "fired": OPENINGS,
+        "flapping": OPENINGS,
+        "resolved": OPENINGS,
         "reminded": range(max(1, alert.reminders - _REMINDERS_SHOWN + 1), alert.reminders + 1),
         "silenced": range(1, _SILENCED_SHOWN + 1),
     }

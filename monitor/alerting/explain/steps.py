@@ -240,6 +240,8 @@ def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
         facts.append(f"last notified {instant(alert.notified_at)}")
     if alert.is_flapping:
         facts.append("flapping: notified once")
+    if alert.over_when_seen:
+        facts.append("over when it was seen: fired and resolved at once")
     if alert.preexisting:
         facts.append("preexisting: true before the rule's first evaluation")
     if alert.muted_by:

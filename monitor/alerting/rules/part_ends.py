@@ -72,8 +72,8 @@ def with_end_of(
     if end is None:
         return before
     counts = end.status in (bad, Status.SUCCEEDED, Status.FAILED)
-    if known is None and not counts:
-        return before
+    if not counts and (known is None or known.is_inner):
+        return before  # canceling a run does not undo what failed inside it
     if bad is not Status.FAILED and end.status is Status.FAILED:
         # To the others a failure is an end like any: it clears.
         end = msgspec.structs.replace(end, status=Status.SUCCEEDED)

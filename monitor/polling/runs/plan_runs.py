@@ -26,6 +26,7 @@ from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, plan_run_observation
+from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
 from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
@@ -48,12 +49,14 @@ class PlanRuns:
         plans: Plans,
         plan_children: PlanChildren,
         reasons: Reasons,
+        unlabelled: UnlabelledPlanRuns,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
         self._plans = plans
         self._plan_children = plan_children
         self._reasons = reasons
+        self._unlabelled = unlabelled
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, PLAN_RUNS)
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
@@ -102,16 +105,20 @@ class PlanRuns:
         if observations:
             observations = await self._reasons.complete(observations, handled)
             outcomes = await self._context.observer.observe(observations)
-            for row, outcome in zip(handled, outcomes, strict=True):
-                await self._after(row, outcome)
+            for row, run, outcome in zip(handled, observations, outcomes, strict=True):
+                await self._after(row, run, outcome)
             self._reasons.observed(observations, outcomes)
         return len(handled) == len(fresh)
 
-    async def _after(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
-        if has_ended(row.native_status):
-            self._processed.put(row.id, _written(row))
+    async def _after(self, row: PlanRunRow, run: Observation, outcome: ObservationOutcome) -> None:
         if outcome is not ObservationOutcome.HISTORICAL:
             await self._plan_children.follow(row, outcome)
+            if run.pipeline is None:
+                await self._unlabelled.add(row)
+            else:
+                self._unlabelled.retry(row.plan_id)
+        if has_ended(row.native_status):
+            self._processed.put(row.id, _written(row))
 
     async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
         try:

@@ -81,14 +81,18 @@ class Plans:
         self._listed_until = asked_at
         return self._listed
 
-    async def plan_of(self, row: PlanRunRow) -> Pipeline | None:
+    async def plan_of(self, row: PlanRunRow, *, anew: bool = False) -> Pipeline | None:
         """Return the plan that ran, None where the workspace does not show it.
+
+        ``anew``: read it also where it was refused before.
 
         Raises:
             TryLaterError, UnauthorizedError: it could not be read yet.
         """
         if self._listed_at is None:
             await self._refresh()
+        if anew and row.plan_id is not None:
+            self._unmapped.forget(row.plan_id)
         plan_id = await self._by_snapshot(row) or await self._by_latest_run(row)
         if plan_id is None:
             return None

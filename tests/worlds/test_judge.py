@@ -104,7 +104,7 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
         "last_status": result,
         "consecutive_failures": failures,
     }
-    explanation = {"reason": reason, "alerts": [], "answer": "..."}
+    explanation: dict[str, Any] = {"reason": reason, "alerts": [], "answer": "..."}
     return FinalFaces(
         samples=[
             *(

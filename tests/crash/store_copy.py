@@ -51,7 +51,12 @@ def _read(db: sqlite3.Connection) -> OnDisk:
     return OnDisk(
         waiting=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL"),
         processed=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
-        ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
+        ended=_column(
+            db,
+            # Also what only a callback has reported to be over: no list shows it.
+            "SELECT id FROM run WHERE kind = 'job_group'"
+            " AND (ended_at IS NOT NULL OR instr(CAST(body AS TEXT), 'unconfirmed_end'))",
+        ),
         received=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )
 

@@ -11,6 +11,7 @@ from tests.summary import WORLDS
 from tests.worlds.generator import BATCH, world
 from tests.worlds.judge import judge
 from tests.worlds.play import play
+from tests.worlds.story import story
 
 _WORLDS = 100
 # Seeds that are left out, and what is missing for them.
@@ -27,6 +28,9 @@ async def test_what_is_said_of_a_world_is_true(
     """Events, alerts, states, metrics, page data and explanations agree with the worlds' truth."""
     seeds = [seed for seed in range(first, first + BATCH) if seed not in MISSING]
     worlds = [world(seed) for seed in seeds]
-    figures = judge(worlds, await play(worlds, tmp_path))
+    played = await play(worlds, tmp_path)
+    figures = judge(worlds, played)
     record_property(WORLDS, figures.summary())
-    assert figures.lines() == []
+    failing = {finding.seed for finding in figures.findings}
+    stories = [story(each, played) for each in worlds if each.seed in failing]
+    assert figures.lines() == [], "\n".join(line for lines in stories for line in lines)

@@ -98,6 +98,26 @@ async def test_evidence_of_an_ended_alert_about_another_subject_is_not_denied(
     assert f"run acme:flow_run:1: reported by {named}" in explanation.answer
 
 
+async def test_a_plan_run_whose_part_failed_first_is_reported_by_its_own_alert(
+    alerting: Alerting,
+) -> None:
+    """The alert is about the plan run from its start, though its own failure came later."""
+    begun = END - timedelta(minutes=5)
+    plan_run = state(5, Status.RUNNING, kind=RunKind.PLAN_RUN, created_at=begun)
+    part = failed(1, parents=Parents(plan_run="5"))
+    await alerting.happen(plan_run, part)
+    await alerting.happen(failed(5, kind=RunKind.PLAN_RUN, created_at=begun))
+    for run in (part, plan_run):
+        explanation = await both_lives(alerting, run)
+        (alert,) = explanation.alerts
+        assert (alert.run, explanation.reason) == (plan_run.key, StepOutcome.WAITING)
+    alerting.live_state.name_pipeline("acme", PipelineKind.PLAN, "3", "nightly")
+    of_plan = await alerting.explainer.pipeline("acme", PipelineKind.PLAN, "3")
+    assert of_plan is not None
+    named = f"reported by alert run_failed ({alert.fingerprint}), firing since"
+    assert of_plan.answer.startswith(f"plan 3 (nightly) of acme: {named}")
+
+
 async def test_an_alert_that_fired_again_under_its_start_is_explained_with_all_its_events(
     alerting: Alerting,
 ) -> None:

@@ -170,7 +170,8 @@ class Explainer:
             return await self._with_last(Explanation.of(subject, steps), last, findings)
         steps += rule_steps(findings.of_evidence(evidence), findings.silences)
         steps += await self._published(alerts)
-        return Explanation.of(subject, steps, alerts)
+        reported = next((alert for alert in alerts if alert.is_notified), None)
+        return Explanation.of(subject, steps, alerts, reported=reported)
 
     async def _evidence(
         self, workspace: str, pipeline: Pipeline, alerts: Iterable[Alert]

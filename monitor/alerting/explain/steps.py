@@ -272,14 +272,13 @@ def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[Ste
         return outcome, detail
     if found.basis is EvidenceBasis.NOTIFIED:
         return outcome, f"{detail}; this run was among its evidence when it fired"
-    already = f"the alert had fired already, since {instant(alert.starts_at)}"
     evidence = f"this is more evidence of it ({alert.evidence_count} in all)"
     if found.basis is EvidenceBasis.WITHIN:
         evidence = (
             f"this run ended within it, and the alert keeps the ids of the newest "
             f"{len(alert.evidence)} of its {alert.evidence_count} events"
         )
-    return StepOutcome.DEDUPLICATED, f"{already}; {evidence}"
+    return StepOutcome.DEDUPLICATED, f"the alert had fired already; {evidence}"
 
 
 def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:

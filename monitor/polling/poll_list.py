@@ -138,6 +138,7 @@ def build(context: PollContext) -> WorkspacePolls:
         plans=plans,
         plan_children=plan_children,
         reasons=reasons,
+        job_groups=job_groups,
         unlabelled=unlabelled,
         refetch_queue=refetch_queue,
     )

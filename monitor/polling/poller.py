@@ -5,8 +5,11 @@ Which task owns which state, all in one event loop:
 - `WorkspacePoller.run` builds the polls anew, connects, and then only holds their task group. What
   outlives it is the outcome of attempts and what the capability discovery has learned.
 - Each poll's task owns the state of its poll. Some of it is also changed by others, always between
-  two awaits: job-group rows from any list enter flow runs and the refetch queue; ended job groups
-  enter the detail queue, and plan runs that ended enter the plan children.
+  two awaits: job-group rows from any list enter flow runs, the refetch queue and the plan children;
+  ended job groups enter the detail queue, plan runs the plan children, and ends of flow runs and
+  plan runs the reasons.
+- A plan's record is read by one task at a time: by the poll of plan children, or by whoever
+  observes a failure of its parts; the others wait for that read.
 - The readers of `Details` empty the detail queue; whoever waits for a record marks its request as
   late when it stops waiting, and the reader then observes what it reads.
 - Tasks of callbacks and of the admin API come in by `wake`, `complete`, `confirm` and `track`. They

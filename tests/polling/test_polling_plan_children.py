@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.events import RunEvent
-from monitor.model.runs import RunKind, Status, Trigger
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKind, Source, Status, Trigger
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.plan_rows import (
@@ -223,6 +225,43 @@ async def test_a_restart_links_what_ended_meanwhile(scene: Scene, workspace: Tin
     assert await plan_run_of(scene, 1) == "7"
 
 
+async def test_a_plan_run_that_ended_unseen_is_let_go(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """One that was lost, and one whose end a callback showed first, are not followed for ever."""
+    await begin_plan_run(scene, workspace, 7)
+    await begin_plan_run(scene, workspace, 8)
+    put_snapshot(workspace, {8: [1]})
+    workspace.put_job_group(1, ranfor="plan")
+    await scene.polls.changes.poll()
+    await scene.polls.plan_children.poll()
+    gone = observation(scene, 7, is_gone=True)
+    reported = observation(scene, 8, native_status="Complete")
+    await scene.observer.observe((gone, reported))
+    workspace.put_plan_run(8, "Complete", finishedAt=stamp(workspace.now()))
+    await scene.polls.plan_runs.poll()
+    await begin_plan_run(scene, workspace, 9)
+    await read_when_due(scene, clock, 60)
+
+    followed = scene.polls.plan_children.is_followed
+    assert [followed(run_id) for run_id in ("7", "8", "9")] == [False, False, True]
+
+
+async def test_parts_of_a_plan_whose_nodes_were_not_known_are_found(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A part that no word marks as a plan's, and that was observed first, is read for, too."""
+    put_plan(workspace)
+    put_snapshot(workspace)
+    workspace.full_plans[PLAN] = {**workspace.full_plans[SNAPSHOT], "id": PLAN}
+    workspace.put_plan_run(7, plan={"id": PLAN})
+    await scene.polls.plan_runs.poll()
+    workspace.put_job_group(1)
+    await scene.polls.changes.poll()
+
+    assert await read_when_due(scene, clock, 10) == [0, 0, 2, 6]
+
+
 async def test_a_plan_that_contains_itself_is_read_no_more_than_another(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
@@ -318,3 +357,12 @@ async def test_nothing_is_read_where_records_are_not_served(
 
     assert workspace.count(FULL) == reads
     assert scene.polls.plan_children.seconds_until_due() is None
+
+
+def observation(scene: Scene, run_id: int, **shown: Any) -> Observation:
+    return Observation(
+        key=scene.key(run_id, RunKind.PLAN_RUN),
+        source=Source.RECONCILIATION,
+        observed_at=scene.clock.now(),
+        **shown,
+    )

@@ -203,6 +203,26 @@ async def test_a_failed_plan_run_carries_its_first_failed_part(
     assert (await scene.run_events(PLAN_RUN))[-1] == "7:failed"
 
 
+async def test_a_part_whose_end_was_not_seen_yet_is_read_for_its_plan_run(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """The plan run's end is polled first: its part fails in the log before it, with the reason."""
+    await begin_plan_run(scene, workspace)
+    end_group(workspace, 1, "InProgress", ranfor="plan")
+    await scene.polls.changes.poll()
+    put_snapshot(workspace, {7: [1]})
+    put_failed_job(workspace, 1, "disk full")
+    end_group(workspace, 1, "Failed", ranfor="plan")
+    async with readers(scene):
+        await fail_plan_run(scene, workspace)
+
+    end = await end_of(scene, 7, PLAN_RUN)
+    assert (end.error, end.detailed) == ("disk full", True)
+    ends = [event for event in await scene.run_events() if event.endswith(":failed")]
+    assert ends == ["1:failed", "7:failed"]
+    assert workspace.count("jobGroups/1") == 1
+
+
 async def test_a_plan_run_whose_parts_are_named_late_gets_its_reason_late(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
@@ -240,6 +260,30 @@ async def test_a_plan_run_without_a_failed_part_is_final_when_nothing_more_can_c
     state = await state_of(scene, 7, PLAN_RUN)
     assert (state.failed_part, state.error, state.detailed) == (None, None, True)
     assert scene.polls.reasons.seconds_until_due() is None
+
+
+async def test_a_part_that_is_still_active_keeps_a_reason_open(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Whatever the wait for links, the failure of a part that is seen hours later is the reason."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    end_group(workspace, 1, "InProgress", ranfor="plan")
+    await scene.polls.changes.poll()
+    async with readers(scene):
+        await fail_plan_run(scene, workspace)
+        for _ in range(60):
+            await clock.advance(60)
+            await scene.polls.plan_children.poll()
+            await scene.polls.reasons.poll()
+        put_failed_job(workspace, 1, "disk full")
+        end_group(workspace, 1, "Failed", ranfor="plan")
+        await scene.polls.changes.poll()
+    await clock.advance(300)
+    await scene.polls.reasons.poll()
+
+    state = await state_of(scene, 7, PLAN_RUN)
+    assert (state.error, state.detailed) == ("disk full", True)
 
 
 async def test_records_that_can_never_be_read_hold_no_reason_open(

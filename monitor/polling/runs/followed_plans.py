@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 import structlog
 
-from monitor.model.runs import RunKey, RunState
+from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.wake_signal import WakeSignal
@@ -63,6 +63,9 @@ class FollowedPlans:
         self._context = context
         self._plans: dict[str, FollowedPlan] = {}
         self._parts: dict[RunKey, UnlinkedPart] = {}
+        # Kept with the plans, so that a page of runs costs one look-up for each run.
+        self._by_flow: dict[str, list[str]] = {}
+        self._without_flows: list[str] = []
         self.wake = WakeSignal(context.clock)
 
     def __bool__(self) -> bool:
@@ -90,6 +93,7 @@ class FollowedPlans:
     def clear(self) -> None:
         self._plans.clear()
         self._parts.clear()
+        self._index()
 
     def add(
         self, plan_run_id: str, *, plan_id: str, flow_ids: Iterable[str] | None, at: datetime | None
@@ -104,8 +108,36 @@ class FollowedPlans:
             plan = self._plans[plan_id] = FollowedPlan(
                 flow_ids=None if flow_ids is None else frozenset(flow_ids)
             )
+            self._index()
+        self._end_unseen()
         plan_run = plan.plan_runs[plan_run_id] = FollowedPlanRun(created_at=at)
         return plan_run
+
+    def know_flows(self, plan: FollowedPlan, flow_ids: Iterable[str]) -> bool:
+        """Keep the flows of the plan's nodes; True where they were not known."""
+        known, plan.flow_ids = plan.flow_ids, frozenset(flow_ids)
+        if plan.flow_ids != known:
+            self._index()
+        return known is None
+
+    def _index(self) -> None:
+        self._by_flow = {}
+        self._without_flows = []
+        for plan_id, plan in self._plans.items():
+            if plan.flow_ids is None:
+                self._without_flows.append(plan_id)
+            for flow_id in plan.flow_ids or ():
+                self._by_flow.setdefault(flow_id, []).append(plan_id)
+
+    def _end_unseen(self) -> None:
+        """Let go of plan runs whose end no row has shown, as of those that were lost."""
+        now, active = self._context.clock.monotonic(), self._context.live_state.active
+        for plan in self._plans.values():
+            for plan_run_id, plan_run in plan.plan_runs.items():
+                key = self._context.key(RunKind.PLAN_RUN, plan_run_id)
+                if plan_run.ended_at is None and key not in active:
+                    plan_run.ended_at = now
+                    self.read_soon(plan)
 
     def begin_read(self, plan: FollowedPlan) -> None:
         """The plan is read now; what `read_soon` requests from here on is another read."""
@@ -151,7 +183,10 @@ class FollowedPlans:
         """Return the plans of which a run may have started this part."""
         if part is None:
             return []
-        return [plan_id for plan_id, plan in self._plans.items() if plan.may_contain(part)]
+        plan_ids = [] if part.flow_id is None else self._by_flow.get(part.flow_id, [])
+        if part.is_of_a_plan:
+            plan_ids = [*plan_ids, *self._without_flows] if part.flow_id else [*self._plans]
+        return [plan_id for plan_id in plan_ids if self._plans[plan_id].may_contain(part)]
 
     def after_read(self, plan_id: str) -> list[str]:
         """Plan the next read; return the plan runs that are complete, which are dropped."""
@@ -174,9 +209,9 @@ class FollowedPlans:
             del plan.plan_runs[plan_run_id]
         if not plan.plan_runs:
             self.drop(plan_id)
-        elif read_until > now:
+        elif read_until > now and plan.due_at == _NEVER:
             plan.reads += 1
-            plan.due_at = min(plan.due_at, self._after(plan.reads), read_until)
+            plan.due_at = min(self._after(plan.reads), read_until)
         plan.failures, plan.not_before = 0, 0.0
         return complete
 
@@ -224,4 +259,5 @@ class FollowedPlans:
     def drop(self, plan_id: str) -> None:
         """Follow the runs of this plan no more."""
         self._plans.pop(plan_id, None)
+        self._index()
         self._parts = {key: part for key, part in self._parts.items() if self.around(part)}

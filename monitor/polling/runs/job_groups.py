@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import structlog
+
+from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns, Observed
@@ -18,8 +22,12 @@ from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, job_group_observation
 from monitor.workspace.payloads import JobGroupRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
 
 _REMEMBERED_ROWS = 8_192
+_READS_AT_ONCE = 4
 Written = tuple[str | None, datetime | None]  # status and last write of a row
 
 
@@ -97,6 +105,25 @@ class JobGroups:
         self._enrichment.remember(row)
         await self.handle((row,), source, requested_at)
         return self.is_followed(row)
+
+    async def read_ended(self, job_group_ids: Sequence[str]) -> None:
+        """Read job groups that are likely to have ended, and observe them.
+
+        Those that cannot be read now, and those of a cancelled call, come with the next poll.
+        """
+
+        async def read(job_group_id: str) -> None:
+            try:
+                row = await self._context.client.runs.job_group(
+                    job_group_id, with_flow=True, priority=Priority.ENDS
+                )
+                await self.handle_read(row, Source.POLL)
+            except MonitorError as error:
+                log.info("job group not readable", job_group=job_group_id, reason=str(error))
+
+        await for_each(
+            job_group_ids, read, at_once=_READS_AT_ONCE, name="reading a part of a plan run"
+        )
 
     async def handle_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
         """Observe a row of the refetch queue with its job records, however long they take.

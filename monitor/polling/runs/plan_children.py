@@ -96,7 +96,8 @@ class PlanChildren:
     async def follow(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
         """Link what this plan run has started and will start; it was observed with that outcome."""
         is_over = has_ended(row.native_status)
-        if is_over and outcome is not ObservationOutcome.CHANGED:
+        is_known_end = is_over and outcome is not ObservationOutcome.CHANGED
+        if is_known_end and not self._followed.is_followed(row.id):
             # An old plan run that is observed again costs no read.
             key = self._context.key(RunKind.PLAN_RUN, row.id)
             if await self._context.bus.children(key):
@@ -242,7 +243,7 @@ class PlanChildren:
         return await read(newest, priority=Priority.LINKS)
 
     async def _link(self, plan: FollowedPlan, full: PlanFull) -> None:
-        plan.flow_ids = frozenset(full.flow_ids)
+        are_flows_new = self._followed.know_flows(plan, full.flow_ids)
         parents: dict[RunKey, str] = {}
         for child in full.children:
             if (plan_run := plan.plan_runs.get(child.plan_run_id)) is not None:
@@ -258,6 +259,8 @@ class PlanChildren:
             await self._context.observer.observe(
                 [linked_to(self._observation(key), parents[key]) for key in unlinked]
             )
+        if are_flows_new:
+            await self._search_parts()
 
     async def _with_inner_runs(self, parents: dict[RunKey, str]) -> dict[RunKey, RunState]:
         """Add the known runs around and inside the named ones; return all that are known."""

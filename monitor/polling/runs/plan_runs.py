@@ -21,6 +21,7 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.changes import handle_changes
+from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.reasons import Reasons
@@ -49,6 +50,7 @@ class PlanRuns:
         plans: Plans,
         plan_children: PlanChildren,
         reasons: Reasons,
+        job_groups: JobGroups,
         unlabelled: UnlabelledPlanRuns,
         refetch_queue: RefetchQueue,
     ) -> None:
@@ -56,6 +58,7 @@ class PlanRuns:
         self._plans = plans
         self._plan_children = plan_children
         self._reasons = reasons
+        self._job_groups = job_groups
         self._unlabelled = unlabelled
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, PLAN_RUNS)
@@ -111,7 +114,9 @@ class PlanRuns:
                 observations.append(observation)
                 handled.append(row)
         if observations:
-            observations = await self._reasons.complete(observations, handled)
+            observations = await self._reasons.complete(
+                observations, handled, read_job_groups=self._job_groups.read_ended
+            )
             outcomes = await self._context.observer.observe(observations)
             for row, run, outcome in zip(handled, observations, outcomes, strict=True):
                 await self._after(row, run, outcome)

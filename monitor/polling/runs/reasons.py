@@ -6,7 +6,7 @@ known later is observed by itself, with `Source.DETAIL`, until nothing more can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -34,7 +34,10 @@ _PICKED_UP_RUNS = 2_000  # of each kind
 _TRIES_PER_POLL = 100
 _BASE_WAIT_SECONDS = 1.0
 _GIVEN_UP_SECONDS = 86_400.0
+_READ_AT_MOST = 8  # parts of one plan run that failed before their own ends were observed
 _KINDS = (RunKind.FLOW_RUN, RunKind.PLAN_RUN)
+
+ReadJobGroups = Callable[[Sequence[str]], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -88,11 +91,16 @@ class Reasons:
         return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
 
     async def complete(
-        self, observations: Sequence[Observation], rows: Sequence[PlanRunRow] = ()
+        self,
+        observations: Sequence[Observation],
+        rows: Sequence[PlanRunRow] = (),
+        *,
+        read_job_groups: ReadJobGroups | None = None,
     ) -> list[Observation]:
         """Return the observations, in their order, ends with what the parts show in time.
 
-        ``rows`` are those of observed plan runs. Returns after at most ``detail_wait_seconds``.
+        ``rows`` are those of observed plan runs, ``read_job_groups`` reads parts that may have
+        ended before them. Returns after at most ``detail_wait_seconds``.
         """
         observed = self._links.apply(observations)
         ended = [run.key for run in observed if has_ended(run.native_status)]
@@ -109,7 +117,7 @@ class Reasons:
         if failed and seconds > 0 and not self._context.is_unproven():
             keys = {run.key.id for run in failed if run.key.kind is RunKind.PLAN_RUN}
             await happens_within(
-                self._know_parts(failed, [row for row in rows if row.id in keys]),
+                self._know_parts(failed, [row for row in rows if row.id in keys], read_job_groups),
                 clock=self._context.clock,
                 seconds=seconds,
                 name="waiting for the reasons of failures",
@@ -175,14 +183,25 @@ class Reasons:
             await self._context.observer.observe((observation,))
         return observation.is_detail_final
 
-    async def _know_parts(self, failed: Sequence[Observation], rows: Sequence[PlanRunRow]) -> None:
+    async def _know_parts(
+        self,
+        failed: Sequence[Observation],
+        rows: Sequence[PlanRunRow],
+        read_job_groups: ReadJobGroups | None,
+    ) -> None:
         await self._plan_children.link_ended(rows)
         await self._plan_children.link_failed(
             [run for run in failed if run.key.kind is RunKind.FLOW_RUN]
         )
         for run in failed:
-            parts = failed_parts(await self._context.bus.children(run.key))
-            await self._details.finish([part.key for part in parts])
+            parts = await self._context.bus.children(run.key)
+            if read_job_groups is not None and not failed_parts(parts):
+                # Plan runs and job groups are listed apart: the plan run's end may be seen first.
+                active = [part.key for part in parts if not part.status.is_terminal]
+                groups = [key.id for key in active if key.kind is RunKind.JOB_GROUP]
+                await read_job_groups(groups[:_READ_AT_MOST])
+                parts = await self._context.bus.children(run.key)
+            await self._details.finish([part.key for part in failed_parts(parts)])
 
     async def _with_parts(self, end: Observation, state: RunState | None) -> Observation:
         """Return the end with its reason, the time that its parts show, and whether that is all."""
@@ -194,7 +213,9 @@ class Reasons:
             end = msgspec.structs.replace(end, error=reason.error, failed_part=reason)
         if end.key.kind is RunKind.PLAN_RUN:
             is_reported = end.finished_at or (state is not None and state.finished_at)
-            is_known = bool(is_reported) and self._is_explained(end, status, failed)
+            is_known = bool(is_reported) and (
+                status is not Status.FAILED or self._is_explained(end, parts, failed)
+            )
             return msgspec.structs.replace(end, is_detail_final=end.is_detail_final or is_known)
         finished_at = latest_end(parts)
         return msgspec.structs.replace(
@@ -206,15 +227,14 @@ class Reasons:
         )
 
     def _is_explained(
-        self, end: Observation, status: Status | None, failed: Sequence[RunState]
+        self, end: Observation, parts: Sequence[RunState], failed: Sequence[RunState]
     ) -> bool:
-        if status is not Status.FAILED:
-            return True
         if failed:
             return all(is_final(part) for part in failed)
-        # Its parts may still be linked; that begins when its end has been observed.
-        is_first = end.source is not Source.DETAIL
-        return not is_first and not self._plan_children.is_followed(end.key.id)
+        if end.source is not Source.DETAIL:
+            return False  # its parts may still be linked, which begins when it has been observed
+        is_open = any(not part.status.is_terminal for part in parts)
+        return not is_open and not self._plan_children.is_followed(end.key.id)
 
     def _is_old(self, end: Observation) -> bool:
         since, ended_at = self._context.followed_since(), end.finished_at or end.updated_at

@@ -113,11 +113,12 @@ class JobGroups:
         """
 
         async def read(job_group_id: str) -> None:
+            requested_at = self._context.workspace_now()
             try:
                 row = await self._context.client.runs.job_group(
                     job_group_id, with_flow=True, priority=Priority.ENDS
                 )
-                await self.handle_read(row, Source.POLL)
+                await self.handle_read(row, Source.POLL, requested_at)
             except MonitorError as error:
                 log.info("job group not readable", job_group=job_group_id, reason=str(error))
 

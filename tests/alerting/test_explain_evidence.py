@@ -233,6 +233,23 @@ async def test_that_no_rule_about_failures_matches_is_the_answer(alerting: Alert
     assert (await alerting.explain(succeeded(3, 60))).reason is StepOutcome.CONDITION_NOT_MET
 
 
+async def test_a_failure_that_only_a_callback_reported_is_explained_as_a_failure(
+    alerting: Alerting,
+) -> None:
+    """The workspace still shows the run as running, and no rule about failures matches it."""
+    await alerting.use(default_rule(RuleKind.NOT_FRESH), SALES)
+    claimed = failed(1)
+    claimed = msgspec.structs.replace(claimed, unconfirmed_end=Status.FAILED)
+    stored = msgspec.structs.replace(claimed, status=Status.RUNNING)
+    change = Change(runs=(stored,), events=(run_event(claimed),))
+    await alerting.bus.commit(change, timeout_seconds=5)
+    await alerting.judge()
+    explanation = await both_lives(alerting, stored)
+    assert explanation.reason is StepOutcome.NO_MATCHING_RULE
+    assert "no rule about failures matches" in explanation.answer
+    assert "only a callback reported that it failed" in explanation.steps[0].detail
+
+
 async def test_each_row_of_a_rule_says_what_it_is_about(alerting: Alerting) -> None:
     """A flow is executed by flow runs and by job groups: a rule about runs has a row for each."""
     await alerting.use(FAILED, default_rule(RuleKind.NOT_FRESH))

@@ -69,6 +69,13 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         facts.append("a callback arrived")
     if run.contradiction is not None:
         facts.append(f"a later, different end was ignored: {run.contradiction!r}")
+    if run.unconfirmed_end is not None:
+        facts.append(f"only a callback reported that it {run.unconfirmed_end}")
+    if run.implausible:
+        facts.append(f"of what was reported it cannot be true: {', '.join(run.implausible)}")
+    if (part := run.failed_part) is not None:
+        name, why = f" ({part.name})" if part.name else "", f": {part.error}" if part.error else ""
+        facts.append(f"its first failed part is {part.key.kind} {part.key.id}{name}{why}")
     stage, observed = ExplanationStage.OBSERVATION, StepOutcome.OBSERVED
     steps = [ExplanationStep(stage, observed, "; ".join(facts), at=run.confirmed_at)]
     if run.historical:

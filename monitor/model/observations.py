@@ -23,7 +23,8 @@ from monitor.model.runs import (
 class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Run ``key`` had ``native_status`` by ``source``. None means "not reported".
 
-    Instants are the workspace's except ``observed_at``, which is ours. An observation with
+    Instants are the workspace's except ``observed_at``, which is ours. ``requested_at`` is when
+    the read began that shows it, so the workspace did not show it earlier. An observation with
     ``jobs`` comes from the job records; ``is_detail_final`` says that no job record will ever
     add to it, either because they were read after the end or because the workspace does not
     offer them. ``may_have_ended``: the status was derived from the parts of a run, which show that
@@ -34,6 +35,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     key: RunKey
     source: Source
     observed_at: datetime
+    requested_at: datetime | None = None
     native_status: str | None = None
     may_have_ended: bool = False
     is_gone: bool = False  # no such run in two reconciliations

@@ -32,7 +32,9 @@ def with_bounds(
         return msgspec.structs.replace(state, end_seen_at=observed_at) if is_refuted else state
     if state.status.is_terminal or not _shows_that_it_goes_on(state, observation):
         return state
-    return msgspec.structs.replace(state, unfinished_at=_later(state.unfinished_at, observed_at))
+    # The answer may show the run as it was when the read began, and it may have ended since.
+    shown_at = min(observation.requested_at or observed_at, observed_at)
+    return msgspec.structs.replace(state, unfinished_at=_later(state.unfinished_at, shown_at))
 
 
 def _went_on(run: RunState) -> bool:

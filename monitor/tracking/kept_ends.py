@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from monitor.model.ends import RunEnd, newest_success, open_failures, with_end, without_run
+from monitor.model.ends import RunEnd, with_end, without_run
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Status
 
@@ -40,7 +40,9 @@ def _summarised(
 ) -> PipelineHealth:
     kept, older_failures = _bounded(ends, older_failures)
     last = kept[-1] if kept else None
-    success, failures = newest_success(kept), open_failures(kept)
+    success = _newest_success(kept)
+    behind = kept if success is None else kept[kept.index(success) + 1 :]
+    failures = [end for end in behind if end.status is Status.FAILED]
     return msgspec.structs.replace(
         health,
         ends=kept,
@@ -59,7 +61,7 @@ def _summarised(
 def _bounded(ends: Sequence[RunEnd], older_failures: int) -> tuple[tuple[RunEnd, ...], int]:
     """Return the newest ends, always with the newest success, and how many failures are older."""
     kept = list(ends)
-    success = newest_success(kept)
+    success = _newest_success(kept)
     while len(kept) > _ENDS_KEPT:
         dropped = kept.pop(1 if kept[0] is success else 0)
         if dropped.status is Status.FAILED and (success is None or dropped.order > success.order):
@@ -67,6 +69,11 @@ def _bounded(ends: Sequence[RunEnd], older_failures: int) -> tuple[tuple[RunEnd,
     if success is not None and kept[0] is not success:
         older_failures = 0  # what is not kept lies before a kept end, and so before the success
     return tuple(kept), older_failures
+
+
+def _newest_success(ends: Sequence[RunEnd]) -> RunEnd | None:
+    # They are in order, and there may be as many as are kept for each end of a busy pipeline.
+    return next((end for end in reversed(ends) if end.status is Status.SUCCEEDED), None)
 
 
 def _older_failures(health: PipelineHealth) -> int:

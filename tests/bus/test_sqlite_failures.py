@@ -12,9 +12,9 @@ import pytest
 from tests.bus.failing_child import Report
 from tests.bus.test_sqlite_crash import ROOT
 
+# A callback reports the end of the first run before a poll does.
 EXPECTED_LOG = sorted(
     f"marketing:job_group:{run}:{word}"
-    # The end of the first is known by a callback before the workspace confirms it.
     for run, ends in (("1", ("succeeded", "confirmed")), ("2", ("failed",)))
     for word in ("queued", "started", *ends)
 )

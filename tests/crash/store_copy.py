@@ -16,7 +16,7 @@ class OnDisk(Struct, frozen=True, kw_only=True):
 
     waiting: frozenset[str]  # fingerprints
     processed: frozenset[str]
-    ended: frozenset[str]  # job groups whose end is in run memory
+    ended: frozenset[str]  # job groups whose end is in run memory, also an unconfirmed one
     received: frozenset[str]  # job groups whose end is in the log
 
     def lost(self, fingerprints: set[str]) -> set[str]:
@@ -53,9 +53,8 @@ def _read(db: sqlite3.Connection) -> OnDisk:
         processed=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
         ended=_column(
             db,
-            # Also what only a callback has reported to be over: no list shows it.
-            "SELECT id FROM run WHERE kind = 'job_group'"
-            " AND (ended_at IS NOT NULL OR instr(CAST(body AS TEXT), 'unconfirmed_end'))",
+            "SELECT id FROM run WHERE kind = 'job_group' AND (ended_at IS NOT NULL"
+            " OR json_extract(CAST(body AS TEXT), '$.unconfirmed_end') IS NOT NULL)",
         ),
         received=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )

@@ -162,7 +162,7 @@ def _wrong_starts(
         fits = any(
             played.zero + timedelta(seconds=failure.earliest) - slack
             <= word.starts_at
-            <= played.zero + timedelta(seconds=failure.latest) + slack
+            <= played.zero + timedelta(seconds=failure.latest_start) + slack
             for failure in known
             if limit is None or failure.earliest <= limit
         )

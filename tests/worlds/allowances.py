@@ -21,18 +21,20 @@ POLL = PollSettings(
     first_look_seconds=3_600,
     names_seconds=40,
     schedules_seconds=60,
+    detail_wait_seconds=6,
     progress_seconds=20,
     flow_run_wait_cap_seconds=10,
     connect_wait_cap_seconds=5,
 )
 FOR_SECONDS = 30.0  # of the second rule about failures
-REPORT_SECONDS = 45.0  # poll, details, a flow run's waits, wait for the plan of a part
+REPORT_SECONDS = 60.0  # poll, details, a flow run's waits, wait for the plan of a part
+LINK_SECONDS = 20.0  # to link a run that has appeared to the plan run that names it
 RELIST_SECONDS = POLL.relist_seconds * 1.1 + REPORT_SECONDS
 RECONCILE_SECONDS = POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 LOST_SECONDS = 3 * POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 # A flow is gone when two lists in a row omit it.
 DELETED_SECONDS = 3 * POLL.names_seconds * 1.1 + REPORT_SECONDS
-_RECOVERY_SECONDS = 20.0  # to connect again after an outage or a start
+_RECOVERY_SECONDS = 25.0  # to connect again after an outage or a start
 # A change that is shown so much later than it was written may lie behind the overlap.
 BEHIND_OVERLAP_SECONDS = POLL.overlap_seconds - POLL.idle_seconds - 4
 

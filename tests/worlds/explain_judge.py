@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tests.worlds.alert_judge import RULE
 from tests.worlds.final_faces import FinalFaces
@@ -29,27 +30,31 @@ def explain_findings(
 ) -> Iterator[Finding]:
     """Yield every failed run that was reported and is denied, or is silent without a reason."""
     reported = reported_runs(received, faces)
-    certain = {
-        end.run
-        for end in ends
-        if end.end is End.FAILED and not end.is_only_possible and end.due_at < until
-    }
-    for run in sorted(certain | reported):
+    failed = {end.run: end for end in ends if _must_be_reported(end, until)}
+    for run in sorted(failed.keys() | reported):
         if run not in faces.explanations:
             continue  # a callback reported a failure that was none
-        explanation = faces.explanations[run]
-        named = f"{run[0]} {run[1]}"
+        explanation, named = faces.explanations[run], f"{run[0]} {run[1]}"
         if explanation is None:
             text = f"{named}: explain does not know it"
             yield Finding(seed=world.seed, kind=Kind.SILENCE, text=text)
-            continue
-        reason = explanation["reason"]
-        if run in reported and reason in _DENIALS:
-            text = f"{named} is evidence of an alert; explain: {explanation['answer']}"
-            yield Finding(seed=world.seed, kind=Kind.DENIAL, text=text)
-        elif run in certain and run not in reported and (reason is None or reason in _DENIALS):
+        elif run in reported:
+            if explanation["reason"] in _DENIALS:
+                text = f"{named} is evidence of an alert; explain: {explanation['answer']}"
+                yield Finding(seed=world.seed, kind=Kind.DENIAL, text=text)
+        elif not reported & failed[run].parts and not _is_explained(explanation):
             text = f"{named} is in no alert; explain: {explanation['answer']}"
             yield Finding(seed=world.seed, kind=Kind.SILENCE, text=text)
+
+
+def _must_be_reported(end: TrueEnd, until: float) -> bool:
+    return end.end is End.FAILED and not end.is_only_possible and end.due_at < until
+
+
+def _is_explained(explanation: dict[str, Any]) -> bool:
+    """True where there is a reason for the silence, or the alert that broke it."""
+    reason = explanation["reason"]
+    return bool(explanation["alerts"]) if reason is None else reason not in _DENIALS
 
 
 def reported_runs(received: Received, faces: FinalFaces) -> set[Run]:

@@ -29,11 +29,11 @@ from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
-from tests.clocks import FastClock
 from tests.servers import Mosquitto, free_port
 from tests.worlds.allowances import DELETED_SECONDS, FOR_SECONDS, POLL, due
 from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
+from tests.worlds.paced_clock import PacedClock
 from tests.worlds.received import Arrival, WorldSubscriber
 from tests.worlds.script import NEVER, Callback, Span, World
 from tests.worlds.server import WorldServer
@@ -61,7 +61,7 @@ class Played(Struct, frozen=True, kw_only=True):
 
 async def play(worlds: Sequence[World], folder: Path, *, speed: float = SPEED) -> Played:
     """Play worlds that share their stops, side by side, and return what the daemon said."""
-    clock = FastClock(speed=speed)
+    clock = PacedClock(folder / "pace", speed=speed)
     server = WorldServer(worlds, clock)
     async with (
         Mosquitto(folder) as broker,
@@ -74,6 +74,7 @@ async def play(worlds: Sequence[World], folder: Path, *, speed: float = SPEED) -
             return await stage.run(subscriber)
         finally:
             await server.stop()
+            await clock.stop()
 
 
 class _Stage:
@@ -83,7 +84,7 @@ class _Stage:
         self,
         worlds: Sequence[World],
         server: WorldServer,
-        clock: FastClock,
+        clock: Clock,
         settings: Configuration,
     ) -> None:
         self._worlds = worlds

@@ -54,9 +54,9 @@ def _add_callbacks(draft: Draft) -> None:
 
 def _add_lies(draft: Draft) -> None:
     """Add callbacks that name another end than the true one, while the run is shown active."""
-    alone = [group for group in draft.job_groups if group.flow_run is None]
-    for group in alone:
-        if not draft.happens(0.5) or group.deleted_at < group.end_shown_from:
+    for group in draft.job_groups:
+        share = 0.5 if group.flow_run is None else 0.2
+        if not draft.happens(share) or group.deleted_at < group.end_shown_from:
             continue
         earliest = max(group.started, group.shown_from)
         at = draft.between(earliest, max(earliest, group.end_shown_from))

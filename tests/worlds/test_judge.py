@@ -104,6 +104,7 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
         "last_status": result,
         "consecutive_failures": failures,
     }
+    explanation: dict[str, Any] = {"reason": reason, "alerts": [], "answer": "..."}
     return FinalFaces(
         samples=[
             *(
@@ -115,7 +116,7 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
         ],
         pipelines=[row],
         alerts=[],
-        explanations={(RunKind.JOB_GROUP, _FAILED): {"reason": reason, "answer": "..."}},
+        explanations={(RunKind.JOB_GROUP, _FAILED): explanation},
     )
 
 

@@ -11,14 +11,13 @@ from tests.summary import WORLDS
 from tests.worlds.generator import BATCH, world
 from tests.worlds.judge import judge
 from tests.worlds.play import play
-from tests.worlds.script import Ingredient
+from tests.worlds.story import story
 
 _WORLDS = 100
-# Ingredients with which worlds still fail, and what is missing. Left out here, and in nothing else.
+# Seeds that are left out, and what is missing for them.
 MISSING = {
-    Ingredient.PLANS: "plans that are observed while they run",
-    Ingredient.LATE_CHILDREN: "plans that are observed while they run",
-    Ingredient.LIES: "corrected ends",
+    60: "the flow run of a failed part that is read before capabilities are known",
+    78: "an alert that is over when a corrected part no longer delays its flow run's failure",
 }
 
 
@@ -27,7 +26,11 @@ async def test_what_is_said_of_a_world_is_true(
     first: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Events, alerts, states, metrics, page data and explanations agree with the worlds' truth."""
-    worlds = [world(seed, without=MISSING.keys()) for seed in range(first, first + BATCH)]
-    figures = judge(worlds, await play(worlds, tmp_path))
+    seeds = [seed for seed in range(first, first + BATCH) if seed not in MISSING]
+    worlds = [world(seed) for seed in seeds]
+    played = await play(worlds, tmp_path)
+    figures = judge(worlds, played)
     record_property(WORLDS, figures.summary())
-    assert figures.lines() == []
+    failing = {finding.seed for finding in figures.findings}
+    stories = [story(each, played) for each in worlds if each.seed in failing]
+    assert figures.lines() == [], "\n".join(line for lines in stories for line in lines)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tests.worlds.allowances import (
     BEHIND_OVERLAP_SECONDS,
+    LINK_SECONDS,
     RECONCILE_SECONDS,
     RELIST_SECONDS,
     REPORT_SECONDS,
@@ -61,6 +62,7 @@ class TrueEnd(Struct, frozen=True, kw_only=True):
     latest: float
     known_at: float
     due_at: float
+    starts_by: float = 0.0  # an alert may start as late as this where details come late
     part: str = _WHOLE
     until: float = NEVER  # from then on it no longer counts: the workspace has denied it
     must_until: float = NEVER
@@ -68,6 +70,10 @@ class TrueEnd(Struct, frozen=True, kw_only=True):
     cleared_by: frozenset[Subject] = frozenset()  # successes of these; else of its own subject
     carriers: frozenset[Subject] = frozenset()  # whose alert may report it instead
     parts: frozenset[Run] = frozenset()  # runs inside of it, which may stand for it as evidence
+
+    @property
+    def latest_start(self) -> float:
+        return max(self.latest, self.starts_by)
 
     def is_surely_after(self, other: TrueEnd) -> bool:
         """True where it is the later end; of equal ends a failure is."""
@@ -134,19 +140,34 @@ class _Ends:
             latest=latest,
             known_at=known_at,
             due_at=due_at,
+            starts_by=self._starts_by(group),
             is_only_possible=due_at > group.deleted_at,
         )
 
+    def _starts_by(self, group: JobGroup) -> float:
+        """Return the latest start of an alert that could not wait for the job records."""
+        if group.times is Times.NO_LAST_WRITE:
+            return due(group.end_shown_from, group_allowance(group), self._blind)
+        return 0.0
+
     def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
         truth = self._of_group(group)
-        failures = [
+        return [
+            truth,
+            *(
+                self._called_back(truth, group, callback)
+                for callback in self._failures_called_back(group, until=truth.due_at)
+            ),
+        ]
+
+    def _failures_called_back(self, group: JobGroup, *, until: float) -> list[Callback]:
+        return [
             callback
             for callback in self._callbacks
             if callback.job_group == group.id
             and callback.status is End.FAILED
-            and callback.at < truth.due_at
+            and callback.at < until
         ]
-        return [truth, *(self._called_back(truth, group, callback) for callback in failures)]
 
     def _called_back(self, truth: TrueEnd, group: JobGroup, callback: Callback) -> TrueEnd:
         """Return the failure that only a callback reports, until the workspace reports an end."""
@@ -201,23 +222,38 @@ class _Ends:
             latest=max(latest for _, latest in spans),
             known_at=run.end_shown_from,
             due_at=due(run.end_shown_from, allowance, self._blind),
+            starts_by=max(self._starts_by(group) for group in groups),
         )
-        parts = [
-            TrueEnd(
-                subject=subject,
-                run=(RunKind.FLOW_RUN, run.id),
-                parts=inside,
-                end=End.FAILED,
-                earliest=earliest,
-                latest=max(latest, whole.latest),
-                known_at=group.end_shown_from,
-                due_at=NEVER,
-                is_only_possible=True,
-            )
-            for group, (earliest, latest) in zip(groups, spans, strict=True)
-            if group.end is End.FAILED
-        ]
+        parts = [self._failed_part(whole, group) for group in groups if group.end is End.FAILED]
+        for group in groups:
+            over_at = due(group.end_shown_from, allowance, self._blind)
+            for callback in self._failures_called_back(group, until=over_at):
+                part = self._failed_part(whole, group)
+                is_true = group.end is End.FAILED
+                parts.append(
+                    replace(
+                        part,
+                        known_at=callback.at,
+                        earliest=min(part.earliest, last_unfinished_read(callback.at, self._blind)),
+                        latest=max(part.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+                        until=NEVER if is_true else over_at,
+                    )
+                )
         return [whole, *parts]
+
+    def _failed_part(self, whole: TrueEnd, group: JobGroup) -> TrueEnd:
+        """Return the failure of a part, which may be reported before the whole has ended."""
+        earliest, latest = self.span_of_group(group)
+        return replace(
+            whole,
+            end=End.FAILED,
+            earliest=earliest,
+            latest=max(latest, whole.latest),
+            starts_by=self._starts_by(group),
+            known_at=group.end_shown_from,
+            due_at=NEVER,
+            is_only_possible=True,
+        )
 
     def _counted(self, run: FlowRun) -> list[TrueEnd]:
         """Return what the ends of a flow run count for, also if it is part of a plan run."""
@@ -234,9 +270,19 @@ class _Ends:
                 counted.append(possible)
                 continue
             counted.append(replace(possible, subject=plan, run=(RunKind.PLAN_RUN, plan_run.id)))
-            if plan_run.children_named_from[run.id] > run.created:
+            if not self._is_link_known(run, plan_run, by=end.known_at):
                 counted.append(replace(possible, cleared_by=frozenset({flow, plan})))
         return counted
+
+    def _is_link_known(self, run: FlowRun, plan_run: PlanRun, *, by: float) -> bool:
+        """True where a flow run must be known as part of its plan run by a time.
+
+        What appears after the end of the plan run is linked when it can be.
+        """
+        shown_from = min(self._groups[group].shown_from for group in run.job_groups)
+        named_from = max(shown_from, plan_run.children_named_from[run.id])
+        is_known_soon = due(named_from, LINK_SECONDS, self._blind) <= by
+        return is_known_soon and shown_from < plan_run.end_shown_from
 
     # --- plan runs ---
 

@@ -236,24 +236,26 @@ class ById:
         Raises:
             WorkspaceError: it could not be read.
         """
-        client = self._context.client
+        client, requested_at = self._context.client, self._context.workspace_now()
         if key.kind is RunKind.JOB_GROUP:
             row = await client.runs.job_group(key.id, with_flow=True, priority=priority)
-            return await self._job_groups.handle_read(row, source)
+            return await self._job_groups.handle_read(row, source, requested_at)
         if key.kind is RunKind.PLAN_RUN:
             plan_run = await client.runs.plan_run(key.id, priority=priority)
-            await self._plan_runs.handle((plan_run,), source)
+            await self._plan_runs.handle((plan_run,), source, requested_at)
             return True
         await self._read_flow_run(key, source, priority)
         return True
 
     async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
+        requested_at = self._context.workspace_now()
         status = await self._context.client.runs.flow_run_status(key.id, priority=priority)
         if not has_ended(status):
             observation = Observation(
                 key=key,
                 source=source,
                 observed_at=self._context.clock.now(),
+                requested_at=requested_at,
                 native_status=status,
             )
             await self._context.observer.observe((observation,))

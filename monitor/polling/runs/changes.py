@@ -21,6 +21,8 @@ from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
 
 RunRow = TypeVar("RunRow", JobGroupRow, PlanRunRow)
+# With the workspace's time when reading the rows began, None where it is not known.
+HandleRows = Callable[[Sequence[RunRow], Source, datetime | None], Awaitable[bool]]
 
 CHANGES = "changes"
 
@@ -77,7 +79,7 @@ class Changes:
 async def handle_changes(
     pages: AsyncIterator[Page[RunRow]],
     kind: RunKind,
-    handle: Callable[[Sequence[RunRow], Source], Awaitable[bool]],
+    handle: HandleRows[RunRow],
     watermark: Watermark,
     refetch_queue: RefetchQueue,
 ) -> bool:
@@ -88,7 +90,7 @@ async def handle_changes(
     async for page in pages:
         began_at = page.began_at if page.number == 1 else began_at
         await refetch_queue.add_bad_rows(kind, page.bad_rows)
-        is_complete = await handle(page.rows, Source.POLL) and is_complete
+        is_complete = await handle(page.rows, Source.POLL, page.began_at) and is_complete
         newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
     if is_complete:
         # Without a ``Date`` header the newest stamp is all that is known of its time.

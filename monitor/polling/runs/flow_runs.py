@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 import structlog
@@ -270,6 +271,7 @@ class FlowRuns:
         self._plan_next_read(tracked)
         if tracked.open_groups:
             return
+        requested_at = self._context.workspace_now()
         status = await client.runs.flow_run_status(flow_run_id, priority=priority)
         page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
         rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
@@ -280,7 +282,8 @@ class FlowRuns:
             await self._end(key, tracked.row, status, rows)
             return
         tracked.is_old = False
-        await self._observe(key, tracked.row, native_status=None if unfinished else status)
+        word = None if unfinished else status
+        await self._observe(key, tracked.row, native_status=word, requested_at=requested_at)
         self._wait_for(tracked, unfinished)
 
     def _wait_for(self, tracked: _Tracked, unfinished: Sequence[JobGroupRow]) -> None:
@@ -295,13 +298,22 @@ class FlowRuns:
         tracked.open_groups.clear()
         self._wait(tracked)
 
-    async def _observe(self, key: RunKey, row: FlowRunRow, *, native_status: str | None) -> None:
+    async def _observe(
+        self,
+        key: RunKey,
+        row: FlowRunRow,
+        *,
+        native_status: str | None,
+        requested_at: datetime | None = None,
+    ) -> None:
         """Observe what the flow run's own record shows; not of a run that is unknown so far."""
         if native_status is None and not await self._context.observer.known((key,)):
             return
         if has_ended(native_status):
             native_status = None  # its status runs ahead of its job groups
-        await self._context.observer.observe((self._observation(key, row, native_status),))
+        observation = self._observation(key, row, native_status)
+        observation = msgspec.structs.replace(observation, requested_at=requested_at)
+        await self._context.observer.observe((observation,))
 
     def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
         return flow_run_observation(

@@ -61,8 +61,15 @@ class JobGroups:
         """False for what is no pipeline's run, such as a sample; None counts as a recipe's run."""
         return row.ran_for is None or row.ran_for in self._context.settings.ranfor
 
-    async def handle(self, rows: Sequence[JobGroupRow], source: Source) -> bool:
+    async def handle(
+        self,
+        rows: Sequence[JobGroupRow],
+        source: Source,
+        requested_at: datetime | None = None,
+    ) -> bool:
         """Observe the rows and what they show of flow runs. Durable on return.
+
+        ``requested_at`` is the workspace's time when reading them began.
 
         Return False where some rows are incomplete and could not be read by id now: they must be
         handled again.
@@ -70,7 +77,7 @@ class JobGroups:
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
-        observations = [self._observation(row, source) for row in followed]
+        observations = [self._observation(row, source, requested_at) for row in followed]
         await self._observe(await self.complete(observations))
         for row in followed:
             if has_ended(row.native_status):
@@ -94,10 +101,12 @@ class JobGroups:
         meanwhile = link if is_needed else None
         return self._links.apply(await self._details.complete(observations, meanwhile=meanwhile))
 
-    async def handle_read(self, row: JobGroupRow, source: Source) -> bool:
+    async def handle_read(
+        self, row: JobGroupRow, source: Source, requested_at: datetime | None
+    ) -> bool:
         """Observe a row that was read by its id; False where its kind of run is not followed."""
         self._enrichment.remember(row)
-        await self.handle((row,), source)
+        await self.handle((row,), source, requested_at)
         return self.is_followed(row)
 
     async def read_ended(self, job_group_ids: Sequence[str]) -> None:
@@ -107,11 +116,12 @@ class JobGroups:
         """
 
         async def read(job_group_id: str) -> None:
+            requested_at = self._context.workspace_now()
             try:
                 row = await self._context.client.runs.job_group(
                     job_group_id, with_flow=True, priority=Priority.ENDS
                 )
-                await self.handle_read(row, Source.POLL)
+                await self.handle_read(row, Source.POLL, requested_at)
             except MonitorError as error:
                 log.info("job group not readable", job_group=job_group_id, reason=str(error))
 
@@ -161,13 +171,16 @@ class JobGroups:
                 self._processed.put(row.id, _written(row))
         return followed
 
-    def _observation(self, row: JobGroupRow, source: Source) -> Observation:
+    def _observation(
+        self, row: JobGroupRow, source: Source, requested_at: datetime | None = None
+    ) -> Observation:
         context = self._context
         return job_group_observation(
             row,
             workspace=context.name,
             source=source,
             observed_at=context.clock.now(),
+            requested_at=requested_at,
             page_url=context.page_url,
             flow=self._recipes.flow_of(row),
         )

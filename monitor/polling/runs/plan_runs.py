@@ -95,13 +95,21 @@ class PlanRuns:
             self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
         )
 
-    async def handle(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
-        """Observe the rows; False where some lack their plan for now and must be handled again."""
+    async def handle(
+        self,
+        rows: Sequence[PlanRunRow],
+        source: Source,
+        requested_at: datetime | None = None,
+    ) -> bool:
+        """Observe the rows; False where some lack their plan for now and must be handled again.
+
+        ``requested_at`` is the workspace's time when reading them began.
+        """
         observations: list[Observation] = []
         handled: list[PlanRunRow] = []
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         for row in fresh:
-            observation = await self._try_to_read(row, source)
+            observation = await self._try_to_read(row, source, requested_at)
             if observation is not None:
                 observations.append(observation)
                 handled.append(row)
@@ -125,7 +133,9 @@ class PlanRuns:
         if has_ended(row.native_status):
             self._processed.put(row.id, _written(row))
 
-    async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
+    async def _try_to_read(
+        self, row: PlanRunRow, source: Source, requested_at: datetime | None
+    ) -> Observation | None:
         try:
             row = await self._whole(row)
             plan = await self._plans.plan_of(row)
@@ -141,6 +151,7 @@ class PlanRuns:
             workspace=self._context.name,
             source=source,
             observed_at=self._context.clock.now(),
+            requested_at=requested_at,
             plan=plan,
         )
 

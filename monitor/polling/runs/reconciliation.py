@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 import structlog
@@ -14,7 +14,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
-from monitor.polling.runs.changes import RunRow
+from monitor.polling.runs.changes import HandleRows, RunRow
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -129,12 +129,12 @@ class Reconciliation:
         self,
         pages: AsyncIterator[Page[RunRow]],
         kind: RunKind,
-        handle: Callable[[Sequence[RunRow], Source], Awaitable[bool]],
+        handle: HandleRows[RunRow],
     ) -> set[str]:
         listed: set[str] = set()
         async for page in pages:
             await self._refetch_queue.add_bad_rows(kind, page.bad_rows)
-            await handle(page.rows, Source.RECONCILIATION)
+            await handle(page.rows, Source.RECONCILIATION, page.began_at)
             listed.update(row.id for row in page.rows)
         return listed
 

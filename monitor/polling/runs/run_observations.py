@@ -64,6 +64,7 @@ def job_group_observation(
     workspace: str,
     source: Source,
     observed_at: datetime,
+    requested_at: datetime | None = None,
     page_url: str,
     flow: Pipeline | None,
 ) -> Observation:
@@ -73,6 +74,7 @@ def job_group_observation(
         key=RunKey(workspace=workspace, kind=RunKind.JOB_GROUP, id=row.id),
         source=source,
         observed_at=observed_at,
+        requested_at=requested_at,
         native_status=row.native_status,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -97,6 +99,7 @@ def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observati
         key=RunKey(workspace=first.key.workspace, kind=RunKind.FLOW_RUN, id=flow_run_id),
         source=Source.POLL if first.source is Source.CALLBACK else first.source,
         observed_at=max(group.observed_at for group in groups),
+        requested_at=min((at for group in groups if (at := group.requested_at)), default=None),
         native_status=RUNNING_WORD if has_started else PENDING_WORD,
         may_have_ended=all(has_ended(group.native_status) for group in groups),
         pipeline=pipelines[0] if pipelines else None,
@@ -128,13 +131,20 @@ def flow_run_observation(
 
 
 def plan_run_observation(
-    row: PlanRunRow, *, workspace: str, source: Source, observed_at: datetime, plan: Pipeline | None
+    row: PlanRunRow,
+    *,
+    workspace: str,
+    source: Source,
+    observed_at: datetime,
+    requested_at: datetime | None = None,
+    plan: Pipeline | None,
 ) -> Observation:
     """Read one row; plan runs report their start and end themselves."""
     return Observation(
         key=RunKey(workspace=workspace, kind=RunKind.PLAN_RUN, id=row.id),
         source=source,
         observed_at=observed_at,
+        requested_at=requested_at,
         native_status=row.native_status,
         created_at=row.created_at,
         started_at=row.started_at,

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import aiohttp
 
 from monitor.cli.settings_files import load
-from monitor.model.errors import ConfigurationError, MonitorError
+from monitor.model.errors import ConfigurationError, MonitorError, NoSuchObjectError
 from monitor.web.settings import ServerSettings
 
 _TIMEOUT_SECONDS = 30.0
 _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
 _ERRORS_FROM = 400
-_BAD_REQUEST = 400  # an unknown name or a wrong value: wrong usage of the command
+# 400 is an unknown name or a wrong value: wrong usage of the command.
+_ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
+    {400: ConfigurationError, 404: NoSuchObjectError}
+)
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a daemon may listen on
 
 
@@ -58,6 +62,7 @@ class AdminClient:
 
         Raises:
             ConfigurationError: the daemon refuses the request as wrong.
+            NoSuchObjectError: it does not know what is asked for.
             MonitorError: the daemon does not answer, or reports a failure.
         """
         return await self._request("GET", path, query=query)
@@ -121,4 +126,4 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     except (ValueError, TypeError, KeyError):
         detail = response.reason
     message = f"the daemon answered {response.status}: {detail}"
-    raise ConfigurationError(message) if response.status == _BAD_REQUEST else MonitorError(message)
+    raise _ERRORS.get(response.status, MonitorError)(message)

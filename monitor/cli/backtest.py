@@ -6,9 +6,10 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -17,6 +18,7 @@ from monitor.alerting.backtest.backtest import backtest as run_backtest
 from monitor.alerting.backtest.backtest import learning_rules
 from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison
 from monitor.alerting.backtest.recorded_log import RecordedLog
+from monitor.alerting.backtest.replay import PartOfPlan, Parts
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import times
@@ -24,12 +26,14 @@ from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
 from monitor.config import SecretSource, parse_configuration
-from monitor.model.errors import ConfigurationError, MonitorError
+from monitor.model.errors import ConfigurationError, MonitorError, NoSuchObjectError
 from monitor.model.live_state import WorkspaceStatus
+from monitor.model.runs import RunKey, RunKind
 from monitor.model.secrets import Secret
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 
 _MOST_EVENTS = 1_000_000  # some ten minutes of evaluation
+_MOST_PLAN_RUNS = 10_000  # one request for each, some milliseconds
 _PAGE = 1_000
 _SHOWN = 50  # differences in the table; --json has them all
 
@@ -53,20 +57,33 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
         print_json(rows)
         return
     print_table(
-        ("rule", "would fire", "did fire", "only new", "only old"), [_row(row) for row in rows]
+        ("rule", "would fire", "did fire", "only new", "only old", "undecided"),
+        [_row(row) for row in rows],
     )
     differences = [("new", firing) for row in rows for firing in row.only_new]
     differences += [("old", firing) for row in rows for firing in row.only_old]
-    if not differences:
+    differences.sort(key=lambda difference: difference[1])
+    _print_some(
+        ("only", "since", "rule", "workspace", "pipeline", "summary"),
+        [_difference(side, firing, firing.summary) for side, firing in differences],
+        what="differences",
+    )
+    undecided = sorted(each for row in rows for each in row.undecided)
+    _print_some(
+        ("undecided", "since", "rule", "workspace", "pipeline", "not recorded"),
+        [_difference(each.side, each.firing, each.why) for each in undecided],
+        what="undecided alerts",
+    )
+
+
+def _print_some(columns: Sequence[str], rows: Sequence[Sequence[str]], *, what: str) -> None:
+    """Print the first rows below what was printed before; nothing where there is none."""
+    if not rows:
         return
     sys.stdout.write("\n")
-    differences.sort(key=lambda difference: difference[1])
-    print_table(
-        ("only", "since", "rule", "workspace", "pipeline", "summary"),
-        [_difference(side, firing) for side, firing in differences[:_SHOWN]],
-    )
-    if len(differences) > _SHOWN:
-        sys.stderr.write(f"{len(differences) - _SHOWN} more differences: see --json\n")
+    print_table(columns, rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        sys.stderr.write(f"{len(rows) - _SHOWN} more {what}: see --json\n")
 
 
 async def _compare(
@@ -78,6 +95,7 @@ async def _compare(
             workspaces = await _workspaces(client)
             start = await _start(client, since)
             await _read(client, start, log)
+            parts = await _parts(client, log.plan_runs)
         if start > since:
             sys.stderr.write(f"the log begins at {_utc(start)}: nothing before is evaluated\n")
         if learning := learning_rules(settings):
@@ -91,6 +109,7 @@ async def _compare(
             workspaces=workspaces,
             start=start,
             health_tracker=PipelineHealthTracker,
+            parts=parts,
             on_progress=lambda at, share: _progress(f"evaluating {_utc(at)} ({share:.0%})"),
         )
         _progress("")
@@ -145,6 +164,28 @@ async def _read(client: AdminClient, start: datetime, log: RecordedLog) -> None:
     _progress("")
 
 
+async def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
+    """Return the runs inside plan runs. Events are made before the workspace links them."""
+    parts: dict[RunKey, list[PartOfPlan]] = {}
+    newest = list(plan_runs)[-_MOST_PLAN_RUNS:]
+    for number, run in enumerate(newest, 1):
+        try:
+            found = await client.get(f"/api/v1/runs/{run.workspace}/{run.kind}/{quote(run.id)}")
+        except NoSuchObjectError:
+            continue  # the daemon has forgotten it
+        parts[run] = [
+            PartOfPlan(
+                key=RunKey(row["workspace"], RunKind(row["kind"]), row["id"]),
+                created_at=msgspec.convert(row["created_at"], datetime | None),
+            )
+            for row in found["children"]
+        ]
+        if number % _PAGE == 0:
+            _progress(f"reading: {number:,} of {len(newest):,} plan runs")
+    _progress("")
+    return parts
+
+
 async def _events(client: AdminClient, *, limit: int, **query: str) -> list[Recorded]:
     page = await client.get("/api/v1/events", {"limit": str(limit), **query})
     return msgspec.convert(page["data"], list[Recorded])
@@ -163,12 +204,12 @@ def _utc(at: datetime) -> str:
 
 def _row(row: RuleComparison) -> Sequence[str]:
     if row.not_recorded:
-        return (row.rule, "not recorded", str(row.did_fire), "-", "-")
-    counts = (row.would_fire, row.did_fire, len(row.only_new), len(row.only_old))
+        return (row.rule, "not recorded", str(row.did_fire), "-", "-", "-")
+    differences = (row.only_new, row.only_old, row.undecided)
+    counts = (row.would_fire, row.did_fire, *map(len, differences))
     return (row.rule, *map(str, counts))
 
 
-def _difference(side: str, firing: BacktestFiring) -> Sequence[str]:
+def _difference(side: str, firing: BacktestFiring, text: str) -> Sequence[str]:
     since = firing.starts_at.isoformat(timespec="seconds")
-    about = (firing.rule, firing.workspace, firing.pipeline or "-", firing.summary or "-")
-    return (side, since, *about)
+    return (side, since, firing.rule, firing.workspace, firing.pipeline or "-", text or "-")

@@ -95,6 +95,12 @@ def test_the_same_start_is_found_on_both_sides() -> None:
     assert row.only_old == (firing(7_200),)
 
 
+def test_the_nearest_starts_are_the_same_alert() -> None:
+    """Where an alert begins again soon, each start is found on the other side."""
+    (row,) = compare([FAILED], [firing(0), firing(60)], [firing(62)])
+    assert (row.only_new, row.only_old) == ((firing(0),), ())
+
+
 @given(
     would=st.lists(st.integers(0, 400), max_size=8), did=st.lists(st.integers(0, 400), max_size=8)
 )

@@ -225,6 +225,30 @@ def test_failures_inside_runs_count_the_same_in_any_order(
     assert ends.failing == truly_failing(truth)
 
 
+def test_a_failure_inside_a_run_that_was_none_is_taken_back() -> None:
+    """A callback lied about one part; the run's own failure, by another part, is older."""
+    ends, flow_run = Ends(), key(9, RunKind.FLOW_RUN)
+    parents = Parents(flow_run="9")
+    ends.see(run_event(state(8, OK, kind=RunKind.FLOW_RUN, finished_at=at(148))))
+    lie = msgspec.structs.replace(bounded(1, BAD, 90, 180), parents=parents, unconfirmed_end=BAD)
+    assert isinstance(ends.see(run_event(lie), root_run=flow_run), Firing)
+    own = run_event(state(9, BAD, kind=RunKind.FLOW_RUN, finished_at=at(118)))
+    ends.see(own)
+    true_end = run_event(state(1, OK, finished_at=at(118), parents=parents))
+    ends.see(true_end, root_run=flow_run)
+    assert ends.failing == set()
+
+
+def test_a_lie_about_the_only_part_that_failed_is_taken_back() -> None:
+    """The run goes on, and nothing in it has failed."""
+    ends, flow_run = Ends(), key(9, RunKind.FLOW_RUN)
+    parents = Parents(flow_run="9")
+    lie = msgspec.structs.replace(bounded(1, BAD, 90, 180), parents=parents, unconfirmed_end=BAD)
+    assert isinstance(ends.see(run_event(lie), root_run=flow_run), Firing)
+    true_end = run_event(state(1, OK, finished_at=at(118), parents=parents))
+    assert isinstance(ends.see(true_end, root_run=flow_run), Ok)
+
+
 def test_a_failure_inside_a_run_is_over_where_that_run_succeeds() -> None:
     """The plan went on and ended well: so it is no failure of the plan."""
     ends, plan = Ends(), key(9, RunKind.PLAN_RUN)

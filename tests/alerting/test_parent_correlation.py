@@ -120,6 +120,17 @@ async def test_a_failure_counts_for_its_plan_where_the_link_is_known_in_time(
         assert plan.facts["part"] == "orders"
 
 
+async def test_right_after_a_start_a_part_counts_for_its_flow_run(tmp_path: Path) -> None:
+    """Nothing was probed yet, and an event of before the stop is handled: its root is known."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        scene.live_state.update_workspace(WORKSPACE, capabilities=frozenset())
+        await family.part_of_child_fails()
+        await scene.round()
+        (alert,) = scene.engine.snapshot().alerts
+        assert alert.kind is RunKind.FLOW_RUN
+
+
 async def test_a_link_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     """After fifteen seconds the plan's failure fires by itself."""
     async with engine_scene(tmp_path) as scene:

@@ -6,7 +6,9 @@ from collections import defaultdict
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import aiohttp
 
 from monitor.outputs.settings import AlertmanagerSettings, DeliverySettings
 from tests.outputs.receiving import PostReceiver
@@ -61,6 +63,20 @@ class Notified:
             for got in self._receiver.requests
             for alert in got.json()["alerts"]
         }
+
+    @property
+    def alerts(self) -> list[dict[str, Any]]:
+        """The alerts of all notifications, in their order."""
+        return [alert for got in self._receiver.requests for alert in got.json()["alerts"]]
+
+    async def active(self) -> list[dict[str, Any]]:
+        """Return the alerts that are active at the Alertmanager now."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{self._url}/api/v2/alerts") as answer,
+        ):
+            rows: list[dict[str, Any]] = await answer.json()
+            return rows
 
     def words(self) -> dict[str, list[str]]:
         """Return for each rule the statuses of its notifications, in their order."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from monitor.bus.contract import Change
@@ -16,6 +17,7 @@ from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import (
+    Parents,
     Pipeline,
     PipelineKind,
     RunKey,
@@ -34,6 +36,7 @@ from tests.web.site import Site
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 SINCE = ("--since", "2026-11-19T00:00:00Z")
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+MONTH_END = Pipeline(kind=PipelineKind.PLAN, id="5", name="month end")
 LAG = timedelta(seconds=3)  # from happening to recording
 
 
@@ -54,15 +57,17 @@ class Past:
         ends: Status,
         lag: timedelta = LAG,
         trigger: Trigger = Trigger.MANUAL,
+        kind: RunKind = RunKind.JOB_GROUP,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Record a run: its start and its end."""
         started = BEGIN + at
         run = RunState(
-            key=RunKey("acme", RunKind.JOB_GROUP, str(number)),
+            key=RunKey("acme", kind, str(number)),
             status=Status.RUNNING,
             created_at=started,
             started_at=started,
-            pipeline=ORDERS,
+            pipeline=pipeline or ORDERS,
             trigger=trigger,
             confirmed_at=started + lag,
             confirmed_by=Source.POLL,
@@ -76,10 +81,10 @@ class Past:
             }
         )
         kinds = {Status.FAILED: EventType.RUN_FAILED, Status.SUCCEEDED: EventType.RUN_SUCCEEDED}
-        for state, kind in ((run, EventType.RUN_STARTED), (ended, kinds[ends])):
+        for state, event_type in ((run, EventType.RUN_STARTED), (ended, kinds[ends])):
             event = RunEvent(
-                id=run_event_id(run.key, kind),
-                type=kind,
+                id=run_event_id(run.key, event_type),
+                type=event_type,
                 run=state,
                 before=None,
                 occurred_at=state.confirmed_at - lag,
@@ -91,8 +96,15 @@ class Past:
         known_at = ended.confirmed_at + timedelta(hours=1)
         self.site.live_state.update_workspace("acme", known_at=known_at)
 
-    async def fired(self, name: str, *, at: timedelta, key: str = "9f86d081884c7d65") -> None:
-        """Record an alert that fired."""
+    async def fired(
+        self,
+        name: str,
+        *,
+        at: timedelta,
+        key: str = "9f86d081884c7d65",
+        transition: EventType = EventType.ALERT_FIRED,
+    ) -> None:
+        """Record an alert that fired, or another transition of it."""
         alert = Alert(
             fingerprint=key,
             name=name,
@@ -105,8 +117,8 @@ class Past:
             workspace="acme",
         )
         event = AlertEvent(
-            id=alert_event_id(key, alert.starts_at, "fired"),
-            type=EventType.ALERT_FIRED,
+            id=alert_event_id(key, alert.starts_at, transition.removeprefix("alert.")),
+            type=transition,
             alert=alert,
             occurred_at=alert.starts_at,
             recorded_at=alert.starts_at + LAG,
@@ -167,10 +179,62 @@ async def test_the_table_names_each_difference(past: Past) -> None:
     done = await past.test(FAILED, '[[alerts]]\nrule = "run_stuck"')
     assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]
-    assert lines[0] == ["rule", "would", "fire", "did", "fire", "only", "new", "only", "old"]
-    assert lines[1] == ["run_failed", "1", "0", "1", "0"]
-    assert lines[2] == ["run_stuck", "not", "recorded", "0", "-", "-"]
+    assert lines[0][:3] == ["rule", "would", "fire"]
+    assert lines[0][3:] == ["did", "fire", "only", "new", "only", "old", "undecided"]
+    assert lines[1] == ["run_failed", "1", "0", "1", "0", "0"]
+    assert lines[2] == ["run_stuck", "not", "recorded", "0", "-", "-", "-"]
     assert lines[5][:4] == ["new", "2026-11-20T10:02:00+00:00", "run_failed", "acme"]
+
+
+async def test_what_cannot_be_decided_says_why(past: Past) -> None:
+    """It is neither only new nor only old, for people and for programs."""
+    await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
+    (firing,) = (await past.rows(FAILED))["run_failed"]["only_new"]
+    silenced = EventType.ALERT_SILENCED
+    key = firing["fingerprint"]
+    await past.fired("run_failed", at=2 * MINUTE, key=key, transition=silenced)
+    row = (await past.rows(FAILED))["run_failed"]
+    why = "a silence held it back, and silences are not replayed"
+    assert (row["only_new"], row["only_old"]) == ([], [])
+    assert row["undecided"] == [{"firing": firing, "side": "new", "why": why}]
+    _, counts, _, head, line = (await past.test(FAILED)).out.splitlines()
+    assert counts.split() == ["run_failed", "1", "0", "0", "0", "1"]
+    assert head.split() == [
+        "undecided",
+        "since",
+        "rule",
+        "workspace",
+        "pipeline",
+        "not",
+        "recorded",
+    ]
+    assert line.startswith("new        2026-11-20T10:02:00+00:00  run_failed  acme")
+    assert line.endswith(why)
+
+
+async def test_the_parts_of_plan_runs_are_read_from_the_daemon(past: Past) -> None:
+    """A part that no event links to its plan run is linked in the replay: one alert, not two."""
+    past.site.live_state.update_workspace(
+        "acme", capabilities=frozenset({"follow_flow_runs", "list_plan_runs"})
+    )
+    failed, flow_run, plan = Status.FAILED, RunKind.FLOW_RUN, Trigger.PLAN
+    await past.run(7, at=2 * MINUTE, lasts=MINUTE, ends=failed, kind=flow_run, trigger=plan)
+    plan_run = RunKind.PLAN_RUN
+    await past.run(5, at=MINUTE, lasts=3 * MINUTE, ends=failed, kind=plan_run, pipeline=MONTH_END)
+    await past.run(1, at=20 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
+    assert (await past.rows(FAILED))["run_failed"]["would_fire"] == 2
+    part = RunState(
+        key=RunKey("acme", flow_run, "7"),
+        status=failed,
+        parents=Parents(plan_run="5"),
+        confirmed_at=BEGIN,
+        confirmed_by=Source.POLL,
+    )
+    whole = msgspec.structs.replace(
+        part, key=RunKey("acme", plan_run, "5"), parents=Parents(), pipeline=MONTH_END
+    )
+    await past.site.bus.commit(Change(runs=(part, whole)), timeout_seconds=5)
+    assert (await past.rows(FAILED))["run_failed"]["would_fire"] == 1
 
 
 async def test_time_passes_between_events(past: Past) -> None:
@@ -289,7 +353,7 @@ async def test_the_new_file_need_not_name_the_daemon(past: Past) -> None:
         "alerts", "backtest", *SINCE, "--daemon", str(running), config=new
     )
     assert done.code == 0, done.err
-    assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0"]
+    assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0", "0"]
 
 
 async def test_wrong_rules_are_reported_as_check_does(past: Past) -> None:

@@ -131,6 +131,19 @@ def test_records_read_for_a_claim_are_kept_for_its_confirmation() -> None:
     assert types(world)[-1] is EventType.RUN_CONFIRMED
 
 
+def test_progress_of_a_claimed_run_is_still_taken() -> None:
+    """Rules about runs that are stuck judge it by its newest job records, not by the claim's."""
+    progress = JobDetails(percent_complete=70.0, read_at=START + timedelta(minutes=5))
+    state = observed(
+        seen(0, "InProgress"),
+        called(2, "Failed", **records("failed")),
+        seen(5, None, source=Source.DETAIL, jobs=progress),
+    ).states[KEY]
+
+    assert state.jobs == progress
+    assert state.detailed
+
+
 def test_records_of_a_run_that_goes_on_show_no_end() -> None:
     """A callback that lies makes no end out of the times of those jobs that are over."""
     world = observed(seen(0, "InProgress"), called(2, "Complete", **records("failed", "running")))

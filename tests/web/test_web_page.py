@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from monitor.model.runs import Pipeline, PipelineKind, Status
+from monitor.model.runs import Implausible, Pipeline, PipelineKind, Status
 from tests.web.site import Site
 
 EVIL = '<script>alert("1")</script>'
@@ -30,6 +30,20 @@ async def test_names_and_errors_from_outside_are_shown_as_text(site: Site) -> No
         text = (await site.get(path)).text
         assert EVIL not in text
         assert text.count("&lt;script&gt;alert(") == 4
+
+
+async def test_what_is_doubtful_of_a_run_is_shown(site: Site) -> None:
+    """An end that only a callback reported, and what cannot be true, on page and API."""
+    await site.observe(
+        site.run("1", unconfirmed_end=Status.FAILED),
+        site.run("2", Status.SUCCEEDED, implausible=(Implausible.COMPLETE_WITH_FAILED_JOBS,)),
+    )
+    page = (await site.get("/")).text
+    assert ">failed, unconfirmed</abbr>" in page
+    assert ">complete with failed jobs</abbr>" in page
+    shown = {run["id"]: run for run in (await site.get("/api/v1/runs")).document["data"]}
+    assert (shown["1"]["status"], shown["1"]["unconfirmed_end"]) == ("running", "failed")
+    assert shown["2"]["implausible"] == ["complete_with_failed_jobs"]
 
 
 async def test_nothing_foreign_and_nothing_inline_runs_on_the_page(site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ def alert_findings(
             yield from _false_reds(world, rule, subject, expected, active)
             yield from _false_greens(world, rule, subject, expected, received, played, for_seconds)
         yield from _wrong_starts(world, subject, ends, received, played)
+        yield from _wrong_marks(world, subject, ends, received)
 
 
 def active_spans(words: Sequence[AlertWord], until: float) -> list[Span]:
@@ -180,6 +182,31 @@ def _wrong_starts(
                 kind=Kind.WRONG_START,
                 text=f"{RULE} about {_named(subject)} fired at {word.at:.1f} and starts at "
                 f"{start:.1f}; open were {sorted({_run(failure) for failure in known})}",
+            )
+
+
+def _wrong_marks(
+    world: World, subject: Subject, ends: Sequence[TrueEnd], received: Received
+) -> Iterator[Finding]:
+    """Yield alerts that were over when they were seen and do not say so, and the other way."""
+    words = received.alerts[RULE, subject]
+    for word, following in pairwise(words):
+        is_over = following.word == "resolved" and following.at - word.at <= _INSTANT_SECONDS
+        if word.word != "fired" or (is_over and word.is_over_when_seen):
+            continue
+        own = [end for end in ends if end.subject == subject]
+        could_be_open = any(
+            failure in possible_failures(ends, at)
+            for at in (word.at, word.at - _LATENCY_SECONDS)
+            for failure in own
+        )
+        if word.is_over_when_seen or (is_over and not could_be_open):
+            marked = "marked" if word.is_over_when_seen else "not marked"
+            yield Finding(
+                seed=world.seed,
+                kind=Kind.WRONG_MARK,
+                text=f"{RULE} about {_named(subject)} fired at {word.at:.1f}, is {marked} as over "
+                f"when it was seen, and resolved at {following.at:.1f}",
             )
 
 

@@ -18,9 +18,11 @@ class Kind(StrEnum):
     FALSE_RED = "false red"  # an alert is active about something that does not fail
     WRONG_START = "wrong start"  # an alert starts at another time than its oldest open failure
     WRONG_SUBJECT = "wrong subject"  # an alert about a part of a run that was known as its root
+    WRONG_MARK = "wrong mark"  # of an alert that was over when it was seen
     SILENCE = "unexplained silence"  # a failure is in no alert, and `explain` has no reason
     DENIAL = "denial"  # a failure is evidence of an alert, and `explain` denies it
     EVENTS = "events of runs"  # missing, repeated, out of order, late, or with another end
+    NOTIFICATIONS = "notifications"  # an Alertmanager has other alerts than the daemon
     GAUGES = "states and metrics"  # retained states, metrics or page data disagree
 
 

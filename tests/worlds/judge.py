@@ -8,6 +8,7 @@ from tests.worlds.alert_judge import alert_findings
 from tests.worlds.explain_judge import explain_findings
 from tests.worlds.findings import Figures, Finding
 from tests.worlds.gauge_judge import gauge_findings
+from tests.worlds.notification_judge import notification_findings
 from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.run_judge import run_findings
@@ -28,5 +29,6 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     faces = played.faces[world.name]
     yield from run_findings(world, received, delivered=delivered, blind=blind)
     yield from alert_findings(world, ends, received, played)
+    yield from notification_findings(world, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)
     yield from gauge_findings(world, own_ends(world, blind), received, faces)

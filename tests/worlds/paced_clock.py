@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import datetime
 from pathlib import Path
 
 from tests.clocks import FastClock
@@ -19,8 +20,8 @@ _TICK_SECONDS = 0.01
 class PacedClock(FastClock):
     """A `FastClock` that waits in each step for a write to ``file``. `stop` it at the end."""
 
-    def __init__(self, file: Path, *, speed: float) -> None:
-        super().__init__(speed=speed)
+    def __init__(self, file: Path, *, speed: float, start: datetime) -> None:
+        super().__init__(speed=speed, start=start)
         self._file = file.open("wb", buffering=0)
         self._write: asyncio.Future[None] | None = None
         self._is_stopped = False

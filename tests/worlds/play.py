@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -27,6 +28,7 @@ from monitor.outputs.settings import MqttSettings
 from monitor.polling.settings import InventorySettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
+from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.servers import Mosquitto, free_port
@@ -45,7 +47,15 @@ _NO_INVENTORY = InventorySettings(
     objects=False, tokens=False, configuration=False, usage=False, profiles=False
 )
 _EVALUATION_SECONDS = 3.0
+_BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin
 _TAIL_SECONDS = 25.0
+
+
+class Notifications(Struct, frozen=True, kw_only=True):
+    """What an Alertmanager holds at the end, and what it notified before."""
+
+    active: list[dict[str, Any]]
+    notified: list[dict[str, Any]]
 
 
 class Played(Struct, frozen=True, kw_only=True):
@@ -57,11 +67,22 @@ class Played(Struct, frozen=True, kw_only=True):
     delivered: dict[str, list[Callback]]  # by workspace
     blind: dict[str, list[Span]]  # by workspace, as it really was
     faces: dict[str, FinalFaces]  # by workspace, at the end
+    notified: Notifications | None = None  # None: without an Alertmanager
 
 
-async def play(worlds: Sequence[World], folder: Path, *, speed: float = SPEED) -> Played:
-    """Play worlds that share their stops, side by side, and return what the daemon said."""
-    clock = PacedClock(folder / "pace", speed=speed)
+async def play(
+    worlds: Sequence[World],
+    folder: Path,
+    *,
+    speed: float = SPEED,
+    alertmanager: Notified | None = None,
+) -> Played:
+    """Play worlds that share their stops, side by side, and return what the daemon said.
+
+    An Alertmanager lives by the machine's clock. The worlds' clock stays behind that, so that no
+    alert ends in its future.
+    """
+    clock = PacedClock(folder / "pace", speed=speed, start=datetime.now(UTC) - _BEHIND)
     server = WorldServer(worlds, clock)
     async with (
         Mosquitto(folder) as broker,
@@ -70,8 +91,11 @@ async def play(worlds: Sequence[World], folder: Path, *, speed: float = SPEED) -
         url = await server.start()
         try:
             settings = _configuration(worlds, url, broker.url, folder, speed=speed)
+            if alertmanager is not None:
+                sent = alertmanager.settings(resend_seconds=_BEHIND.total_seconds())
+                settings = msgspec.structs.replace(settings, alertmanager=sent)
             stage = _Stage(worlds, server, clock, settings)
-            return await stage.run(subscriber)
+            return await stage.run(subscriber, alertmanager)
         finally:
             await server.stop()
             await clock.stop()
@@ -94,7 +118,7 @@ class _Stage:
         self._delivered: dict[str, list[Callback]] = {world.name: [] for world in worlds}
         self._stops: list[Span] = []
 
-    async def run(self, subscriber: WorldSubscriber) -> Played:
+    async def run(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
         zero = self._clock.now()
         async with aiohttp.ClientSession() as session:
             for number, stop in enumerate((*self._worlds[0].stops, None)):
@@ -108,6 +132,7 @@ class _Stage:
                     await self._deliver(session, until=end)
                     if stop is None:
                         faces = await read_final_faces(face, self._worlds)
+                        notified = None if alertmanager is None else await _read(alertmanager)
                         break
                     self._stops.append(Span(self._server.seconds(), stop.end))
                 await self._sleep_until(stop.end)
@@ -118,6 +143,7 @@ class _Stage:
             delivered=self._delivered,
             blind={world.name: [*world.outages, *self._stops] for world in self._worlds},
             faces=faces,
+            notified=notified,
         )
 
     async def _follow(self, face: Face) -> None:
@@ -167,6 +193,10 @@ class _Stage:
 
     async def _sleep_until(self, at: float) -> None:
         await self._clock.sleep(at - self._server.seconds())
+
+
+async def _read(alertmanager: Notified) -> Notifications:
+    return Notifications(active=await alertmanager.active(), notified=alertmanager.alerts)
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ import pytest
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
 from tests.worlds.judge import judge
-from tests.worlds.play import LASTING, Played
+from tests.worlds.play import LASTING, Notifications, Played
 from tests.worlds.received import Arrival
 from tests.worlds.script import End, JobGroup, Pipeline, RunKind, World
 
@@ -59,7 +59,9 @@ def _run(at: float, group: int, word: str) -> Arrival:
     return Arrival(at, topic, json.dumps(event).encode())
 
 
-def _alert(at: float, word: str, *, rule: str = "run_failed", start: float = 20.0) -> Arrival:
+def _alert(
+    at: float, word: str, *, rule: str = "run_failed", start: float = 20.0, is_over: bool = False
+) -> Arrival:
     starts_at = _ZERO + timedelta(seconds=start)
     event = {
         "id": f"alert:{rule}:{start}:{word}",
@@ -67,6 +69,7 @@ def _alert(at: float, word: str, *, rule: str = "run_failed", start: float = 20.
         "data": {
             "labels": {"kind": "job_group", "pipeline_id": str(_FLOW)},
             "startsAt": starts_at.isoformat(),
+            "overWhenSeen": is_over,
             "evidence": [f"world-0:job_group:{_FAILED}:failed"],
         },
     }
@@ -120,7 +123,12 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
     )
 
 
-def _kinds(world: World, arrivals: Sequence[Arrival], faces: FinalFaces | None = None) -> set[Kind]:
+def _kinds(
+    world: World,
+    arrivals: Sequence[Arrival],
+    faces: FinalFaces | None = None,
+    notified: Notifications | None = None,
+) -> set[Kind]:
     played = Played(
         zero=_ZERO,
         until=_UNTIL,
@@ -128,6 +136,7 @@ def _kinds(world: World, arrivals: Sequence[Arrival], faces: FinalFaces | None =
         delivered={"world-0": []},
         blind={"world-0": []},
         faces={"world-0": faces or _faces(world)},
+        notified=notified,
     )
     return {finding.kind for finding in judge([world], played).findings}
 
@@ -181,13 +190,19 @@ def test_an_older_failure_that_is_seen_late_must_not_stay_active() -> None:
         _RECOVERED,
         job_groups=(
             _group(_FAILED, End.FAILED, ended=20, shown_from=210),
-            _group(_SUCCEEDED, End.COMPLETE, ended=200),
+            _group(_SUCCEEDED, End.COMPLETE, ended=100),
         ),
     )
-    shown = [*_SUCCESS, *(_run(212, _FAILED, word) for word in ("queued", "started", "failed"))]
+    shown = [
+        *(_run(at, _SUCCEEDED, word) for at, word in ((92, "queued"), (93, "started"))),
+        _run(102, _SUCCEEDED, "succeeded"),
+        *(_run(212, _FAILED, word) for word in ("queued", "started", "failed")),
+    ]
     state = _state(220, "succeeded", 0)
-    at_once = [_alert(213, "fired"), _alert(213.5, "resolved")]
+    at_once = [_alert(213, "fired", is_over=True), _alert(213.5, "resolved", is_over=True)]
     assert _kinds(late, [*shown, state, *at_once]) == set()
+    unmarked = [_alert(213, "fired"), _alert(213.5, "resolved")]
+    assert _kinds(late, [*shown, state, *unmarked]) == {Kind.WRONG_MARK}
     assert _kinds(late, [*shown, state, _alert(213, "fired")]) == {Kind.FALSE_RED}
 
 
@@ -222,3 +237,19 @@ def test_a_state_that_is_not_true_is_found() -> None:
     """Retained states, page data and metrics show the newest end."""
     assert _kinds(_FAILING, [*_RED, _state(40, "succeeded", 0)]) == {Kind.GAUGES}
     assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}
+
+
+def test_an_alertmanager_that_differs_is_found() -> None:
+    """What the broker's subscribers know, the Alertmanager holds and has notified."""
+    labels = {"workspace": "world-0", "kind": "job_group", "pipeline_id": str(_FLOW)}
+    alerts = [
+        {"labels": {**labels, "alertname": rule}, "status": "firing"}
+        for rule in ("run_failed", LASTING)
+    ]
+    both = Notifications(active=alerts, notified=alerts)
+    assert _kinds(_FAILING, _RED, notified=both) == set()
+    for partial in (
+        Notifications(active=alerts[:1], notified=alerts),
+        Notifications(active=alerts, notified=alerts[1:]),
+    ):
+        assert _kinds(_FAILING, _RED, notified=partial) == {Kind.NOTIFICATIONS}

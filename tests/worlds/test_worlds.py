@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.app.alertmanager_receiver import Notified
 from tests.summary import WORLDS
 from tests.worlds.generator import BATCH, world
 from tests.worlds.judge import judge
@@ -14,6 +16,7 @@ from tests.worlds.play import play
 from tests.worlds.story import story
 
 _WORLDS = 100
+_WITH_ALERTMANAGER = (20, 50)  # first seeds of batches that have one
 # Seeds that are left out, and what is missing for them.
 MISSING = {
     60: "the flow run of a failed part that is read before capabilities are known",
@@ -28,7 +31,11 @@ async def test_what_is_said_of_a_world_is_true(
     """Events, alerts, states, metrics, page data and explanations agree with the worlds' truth."""
     seeds = [seed for seed in range(first, first + BATCH) if seed not in MISSING]
     worlds = [world(seed) for seed in seeds]
-    played = await play(worlds, tmp_path)
+    async with contextlib.AsyncExitStack() as stack:
+        notified = None
+        if first in _WITH_ALERTMANAGER:
+            notified = await stack.enter_async_context(Notified(tmp_path))
+        played = await play(worlds, tmp_path, alertmanager=notified)
     figures = judge(worlds, played)
     record_property(WORLDS, figures.summary())
     failing = {finding.seed for finding in figures.findings}

@@ -89,7 +89,7 @@ class Lineage:
         return tuple(line)
 
     def _parent_keys(self, run: RunState) -> list[RunKey]:
-        """Return the reported parents that can be followed."""
+        """Return the reported parents that can be followed, or all before that was probed."""
         parents = run.parents
         if parents.flow_run is None and parents.plan_run is None:
             return []
@@ -103,7 +103,7 @@ class Lineage:
             )
             if run_id is not None
             and status is not None
-            and NEEDED_CAPABILITIES[kind] in status.capabilities
+            and (status.edition is None or NEEDED_CAPABILITIES[kind] in status.capabilities)
         ]
 
     def _state(self, key: RunKey) -> RunState | None:

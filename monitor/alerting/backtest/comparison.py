@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -27,6 +28,21 @@ class BacktestFiring(Struct, frozen=True, kw_only=True, order=True):
     summary: str
 
 
+class Side(StrEnum):
+    """Whose alert it is: of the rules that are tested, or of those that were in force."""
+
+    NEW = "new"
+    OLD = "old"
+
+
+class Undecided(Struct, frozen=True, kw_only=True, order=True):
+    """An alert of one side, of which the log does not hold whether the other side has it."""
+
+    firing: BacktestFiring
+    side: Side
+    why: str  # what is not recorded
+
+
 class RuleComparison(Struct, frozen=True, kw_only=True):
     """One rule: what it would have fired, and what a rule of that name did fire."""
 
@@ -36,6 +52,7 @@ class RuleComparison(Struct, frozen=True, kw_only=True):
     did_fire: int
     only_new: tuple[BacktestFiring, ...]
     only_old: tuple[BacktestFiring, ...]
+    undecided: tuple[Undecided, ...] = ()  # in neither of them
 
 
 def firings(events: Iterable[object]) -> list[BacktestFiring]:
@@ -72,21 +89,17 @@ def compare(
 def _comparison(
     name: str, not_recorded: str, would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]
 ) -> RuleComparison:
-    only_old = list(did)
-    only_new: list[BacktestFiring] = []
-    for firing in would:
-        same = next((old for old in only_old if _is_same(firing, old)), None)
-        if same is None:
-            only_new.append(firing)
-        else:
-            only_old.remove(same)
+    new, old = dict(enumerate(would)), dict(enumerate(did))
+    for number, same in _pairs(would, did):
+        if number in new and same in old:
+            del new[number], old[same]
     return RuleComparison(
         rule=name,
         not_recorded=not_recorded,
         would_fire=len(would),
         did_fire=len(did),
-        only_new=tuple(only_new),
-        only_old=() if not_recorded else tuple(only_old),
+        only_new=tuple(new.values()),
+        only_old=() if not_recorded else tuple(old.values()),
     )
 
 
@@ -94,9 +107,18 @@ def _not_recorded(kind: RuleKind | None) -> str:
     return "" if kind is None else RULE_DEFINITIONS[kind].not_recorded
 
 
-def _is_same(new: BacktestFiring, old: BacktestFiring) -> bool:
-    is_close = abs(new.starts_at - old.starts_at) <= _SAME_START
-    return new.fingerprint == old.fingerprint and is_close
+def _pairs(would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]) -> list[tuple[int, int]]:
+    """Return the indexes of those that may be the same alert, the nearest starts first."""
+    by_fingerprint: defaultdict[str, list[int]] = defaultdict(list)
+    for index, old in enumerate(did):
+        by_fingerprint[old.fingerprint].append(index)
+    pairs = [
+        (distance, number, index)
+        for number, new in enumerate(would)
+        for index in by_fingerprint[new.fingerprint]
+        if (distance := abs(new.starts_at - did[index].starts_at)) <= _SAME_START
+    ]
+    return [(number, index) for _, number, index in sorted(pairs)]
 
 
 def _by_rule(fired: Iterable[BacktestFiring]) -> defaultdict[str, list[BacktestFiring]]:

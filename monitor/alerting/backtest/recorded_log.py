@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import Recorded
 from monitor.model.events import RunEvent
+from monitor.model.runs import RunKey, RunKind
 
 _SLICE = 500
 # An event noticed later than this is a straggler; it says nothing of an outage.
@@ -35,6 +36,7 @@ class RecordedLog:
         self._file = file
         self._recorded = array("d")
         self._occurred = array("d")
+        self.plan_runs: dict[RunKey, None] = {}
 
     def __len__(self) -> int:
         return len(self._recorded)
@@ -45,6 +47,8 @@ class RecordedLog:
             event = recorded.event
             # Events of alerts and workspaces are never noticed late.
             occurred_at = event.occurred_at if isinstance(event, RunEvent) else None
+            if isinstance(event, RunEvent) and event.run.key.kind is RunKind.PLAN_RUN:
+                self.plan_runs[event.run.key] = None
             self._file.write(_ENCODER.encode(recorded) + b"\n")
             self._recorded.append(event.recorded_at.timestamp())
             self._occurred.append((occurred_at or event.recorded_at).timestamp())
@@ -60,6 +64,16 @@ class RecordedLog:
                 events=[_DECODER.decode(self._file.readline()) for _ in stamps],
                 known_until=[datetime.fromtimestamp(stamp, UTC) for stamp in stamps],
             )
+
+    def run_events(self, ids: Collection[str]) -> dict[str, RunEvent]:
+        """Return those of the events that it holds, by id; reads all of it where there are any."""
+        found: dict[str, RunEvent] = {}
+        self._file.seek(0)
+        for line in self._file if ids else ():
+            event = _DECODER.decode(line).event
+            if isinstance(event, RunEvent) and event.id in ids:
+                found[event.id] = event
+        return found
 
     def _known_until(self) -> array[float]:
         """Return for each event until when everything was known when it was recorded.

@@ -28,6 +28,7 @@ class RecordedTimeline(Timeline):
     def reset(self, rules: RuleSet) -> None:
         super().reset(rules)
         self._alert_timers = AlertTimers(rules.by_name, rules.limits)
+        self._waiting: dict[str, datetime] = {}  # fingerprint -> when a likely link is given up
 
     def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
         pending = context.pending
@@ -54,6 +55,11 @@ class RecordedTimeline(Timeline):
 
     def committed(self, pending: PendingStep) -> None:
         self._alert_timers.update(pending.changed[ALERT].items())
+        for key, instance in pending.changed[ALERT].items():
+            self._waiting.pop(key, None)
+            if instance is not None and instance.is_open:
+                until = [each.until for each in instance.inhibited_by if each.until is not None]
+                self._waiting |= {key: min(until)} if until else {}
 
     def next_evaluation(self) -> NextEvaluation:
         if self._is_new or self.touched:
@@ -66,6 +72,10 @@ class RecordedTimeline(Timeline):
             ours=min((at for at in ours if at is not None), default=None),
             theirs=min((at for at in theirs if at is not None), default=None),
         )
+
+    def next_link_at(self) -> datetime | None:
+        """Return when the first alert that waits for a likely link waits no longer (ours)."""
+        return min(self._waiting.values(), default=None)
 
     def _of_alerts(self, context: EvaluationContext) -> Iterator[Subject]:
         # What only events change was evaluated when the newest of them was handled.

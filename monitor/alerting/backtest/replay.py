@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.inhibitors import PREFIX
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
 from monitor.model.runs import RunKey, RunKind, RunState
@@ -24,6 +29,17 @@ from monitor.tracking.live_state import LiveState
 # Events this close together are one batch; closer where rules count seconds.
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 _RETRY = timedelta(seconds=60)  # between evaluations of what is due but cannot be judged yet
+
+
+class PartOfPlan(Struct, frozen=True, kw_only=True, gc=False):
+    """A run inside a plan run, as it is known today: both are read after its events were made."""
+
+    key: RunKey
+    created_at: datetime | None
+
+
+Parts = Mapping[RunKey, Sequence[PartOfPlan]]  # by plan run
+NO_PARTS: Parts = MappingProxyType({})
 
 
 class HealthTracker(Protocol):
@@ -68,9 +84,12 @@ class Replay:
         start: datetime,
         store: ReplayStore,
         health_tracker: Callable[[LiveState], HealthTracker],
+        parts: Parts = NO_PARTS,
         every_interval: bool = False,
     ) -> None:
         self._store = store
+        self._parts = parts
+        self._created_at = {part.key: part.created_at for some in parts.values() for part in some}
         self._clock = ReplayClock(start)
         self._live_state = LiveState([status.workspace for status in workspaces])
         for status in workspaces:
@@ -78,7 +97,7 @@ class Replay:
                 status, reachability=Reachability.REACHABLE, since=start, known_at=start
             )
         self._health_tracker = health_tracker(self._live_state)
-        timeline = Timeline if every_interval else RecordedTimeline
+        self._timeline = RecordedTimeline(self._live_state.view)
         self._engine = Engine(
             bus=store,
             view=self._live_state.view,
@@ -86,12 +105,13 @@ class Replay:
             settings=recorded_rules(settings),
             retention=Retention(),
             guard=_unguarded,
-            timeline=timeline(self._live_state.view),
+            timeline=Timeline(self._live_state.view) if every_interval else self._timeline,
         )
         self._batch_seconds = _batch_seconds(settings)
         self._interval = timedelta(seconds=settings.evaluation_interval_seconds)
         self._every_interval = every_interval
         self._runs: dict[RunKey, RunState] = {}
+        self._snapshot: AlertingSnapshot | None = None
 
     async def begin(self) -> None:
         await self._engine.restore()
@@ -100,9 +120,16 @@ class Replay:
         """Replay events, each as of its ``known_until``; recorded alerts are left out."""
         for first, last in _batches(events, self._batch_seconds):
             batch = [recorded.event for recorded in events[first:last]]
-            await self._pass_time(batch[0].recorded_at, known_until[first])
-            self._clock.move(batch[-1].recorded_at)
-            await self._record([event for event in batch if not isinstance(event, AlertEvent)])
+            number = first
+            for at, committed in groupby(batch, key=_recorded_at):
+                await self._pass_time(at, known_until[number])
+                logged = list(committed)
+                await self._record(
+                    [self._filled(each) for each in logged if not isinstance(each, AlertEvent)]
+                )
+                if self._has_released_alerts():
+                    await self._evaluate(known_until[number])
+                number += len(logged)
             await self._evaluate(known_until[last - 1])
         await asyncio.sleep(0)  # lets a signal cancel it
 
@@ -115,6 +142,20 @@ class Replay:
             self._clock.move(at)
             await self._evaluate(min(at, known_until))
 
+    def _has_released_alerts(self) -> bool:
+        """True where an alert waits behind one that has ended; a daemon's next cycle fires it."""
+        snapshot = self._engine.snapshot()
+        if snapshot is self._snapshot:
+            return False
+        self._snapshot = snapshot
+        waiting = [alert for alert in snapshot.alerts if alert.muted_by and not alert.ends_at]
+        open_alerts = {alert.fingerprint for alert in snapshot.alerts if not alert.ends_at}
+        return any(
+            reason.startswith(PREFIX) and reason.removeprefix(PREFIX) not in open_alerts
+            for alert in waiting
+            for reason in alert.muted_by
+        )
+
     def _next_evaluation(self, known_until: datetime) -> datetime | None:
         """Return when something may be due next; None: not before the next event."""
         now = self._clock.now()
@@ -124,10 +165,11 @@ class Replay:
         times = [] if timers.ours is None else [timers.ours]
         if timers.theirs is not None and timers.theirs <= known_until:
             times.append(timers.theirs)
+        times = [at if at > now else now + _RETRY for at in times]
+        if (link_at := self._timeline.next_link_at()) is not None and link_at > now:
+            times.append(link_at)
         if not times:
             return None
-        if min(times) <= now:
-            return now + _RETRY
         return now - (now - min(times)) // self._interval * self._interval  # rounded up
 
     async def _evaluate(self, known_until: datetime) -> None:
@@ -140,17 +182,43 @@ class Replay:
             self._live_state.update_workspace(
                 workspace, known_at=self._clock.now(), schedules_read_at=known_until
             )
-        while await self._engine.take_some():
-            pass
         await self._engine.evaluate()
 
     async def _record(self, events: Sequence[Event]) -> None:
+        """Let events of one commit be handled, as of what was known then and not later."""
+        if not events:
+            return
+        self._clock.move(events[-1].recorded_at)
         await self._store.record(events)
         of_runs = [event for event in events if isinstance(event, RunEvent)]
         runs = {event.run.key: event.run for event in of_runs}
         self._health_tracker.learn(runs.values(), self._runs)
         for event in of_runs:
             self._learn(event)
+        for event in of_runs:
+            if event.run.status.is_terminal and (parts := self._parts.get(event.run.key)):
+                await self._link(event.run.key, parts)
+        while await self._engine.take_some():
+            pass
+
+    def _filled(self, event: Event) -> Event:
+        """Return an event with what was read of its run before the next one, as is known today."""
+        if not isinstance(event, RunEvent) or event.run.created_at is not None:
+            return event
+        created_at = self._created_at.get(event.run.key)
+        if created_at is None:
+            return event
+        return replace(event, run=replace(event.run, created_at=created_at))
+
+    async def _link(self, plan_run: RunKey, parts: Sequence[PartOfPlan]) -> None:
+        keys = {part.key for part in parts}
+        await self._store.link(plan_run, keys)
+        active = self._live_state.active
+        for key in active.keys() & keys:
+            run = active[key].run
+            if run.parents.plan_run is None:
+                parents = replace(run.parents, plan_run=plan_run.id)
+                active[key] = replace(active[key], run=replace(run, parents=parents))
 
     def _learn(self, event: RunEvent) -> None:
         run, key, pipeline = event.run, event.run.key, event.run.pipeline
@@ -188,6 +256,10 @@ def _batches(events: Sequence[Recorded], seconds: float) -> Iterator[tuple[int, 
             first = index
     if events:
         yield first, len(events)
+
+
+def _recorded_at(event: Event) -> datetime:
+    return event.recorded_at
 
 
 def _unguarded(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
@@ -26,6 +28,9 @@ class ReplayStore(Store, Protocol):
 
     async def record(self, events: Sequence[Event]) -> None:
         """Record events, with the runs as they were then."""
+
+    async def link(self, plan_run: RunKey, parts: Collection[RunKey]) -> None:
+        """Set the plan run of those parts of it that are known, and of which it is not."""
 
 
 class MemoryStore:
@@ -60,6 +65,11 @@ class MemoryStore:
         if events:
             self._forget_failures(events[-1].recorded_at - _FAILURES_KEPT)
             self._forget_runs()
+
+    async def link(self, plan_run: RunKey, parts: Collection[RunKey]) -> None:
+        for run in (self._runs.get(key) for key in parts):
+            if run is not None and run.parents.plan_run is None:
+                self._keep(replace(run, parents=replace(run.parents, plan_run=plan_run.id)))
 
     async def subscribe(self, consumer: str, *, start: Start) -> int:  # noqa: ARG002 - a Store
         return self._position
@@ -104,6 +114,9 @@ class MemoryStore:
     def _keep(self, run: RunState) -> None:
         before = self._runs.get(run.key)
         if before is not None and before.parents != run.parents:
+            if run.parents.plan_run is None:  # what an event does not carry was known all the same
+                plan_run = before.parents.plan_run
+                run = replace(run, parents=replace(run.parents, plan_run=plan_run))
             self._unlink(before)
         self._runs[run.key] = run
         for parent in _parents(run):

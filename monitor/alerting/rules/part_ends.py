@@ -29,7 +29,8 @@ from monitor.model.runs import RunKey, Status
 
 _ERROR_KEPT = 1_000  # characters
 _PARTS_KEPT = 100
-_ENDS_KEPT = 50  # of one part, newest, besides its newest success
+_ENDS_KEPT = 20  # of one part, newest, besides its newest success
+_INNER_KEPT = 20  # failures inside one root run, the first ones
 _BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
 _WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
 
@@ -38,7 +39,8 @@ class RootRunEnd(RunEnd, frozen=True, kw_only=True, gc=False, omit_defaults=True
     """The end of a root run, or a failure inside it before it has ended itself."""
 
     event_id: str = ""  # of the first failure; empty where it made no event
-    failed_at: datetime | None = None  # of the first failure inside, where that came before its end
+    # The runs that failed inside it, and when each ended.
+    inner: dict[str, datetime] = msgspec.field(default_factory=dict)
     is_inner: bool = False  # the run itself has not ended yet
 
 
@@ -72,7 +74,8 @@ def with_end_of(
     if end is None:
         return before
     counts = end.status in (bad, Status.SUCCEEDED, Status.FAILED)
-    if not counts and (known is None or known.is_inner):
+    is_void = end.is_inner and not end.inner
+    if not counts and (known is None or (known.is_inner and not is_void)):
         return before  # canceling a run does not undo what failed inside it
     if bad is not Status.FAILED and end.status is Status.FAILED:
         # To the others a failure is an end like any: it clears.
@@ -115,7 +118,7 @@ def failing_parts(
 
 def failing_since(ends: SubjectEnds, failing: dict[str, tuple[RootRunEnd, ...]]) -> datetime:
     """Return when the oldest open failure happened."""
-    return min(_begin(ends, part, end) for part, failures in failing.items() for end in failures)
+    return min(_began(ends, part, failures) for part, failures in failing.items())
 
 
 def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
@@ -210,23 +213,37 @@ def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | N
             latest=end.latest,
             may_improve=end.may_improve,
             event_id=(known.event_id if known and is_failure else "") or event_id,
-            failed_at=known.failed_at if known is not None and is_failure else None,
+            inner=known.inner if known is not None and is_failure else {},
         )
-    if not is_failure or (known is not None and not known.is_inner):
-        if is_failure and known is not None and known.status is Status.FAILED:
-            first = min(known.failed_at or known.latest, end.latest)
-            return msgspec.structs.replace(known, failed_at=first)
+    return _with_inner(event_input, known, end)
+
+
+def _with_inner(
+    event_input: EventInput, known: RootRunEnd | None, end: RunEnd
+) -> RootRunEnd | None:
+    """Return the root run with a failure inside it, or without one that was none.
+
+    Without any it is void, and its status counts for nothing.
+    """
+    inner = dict(known.inner) if known is not None else {}
+    name = str(event_input.event.run.key)
+    if end.status is Status.FAILED:
+        inner[name] = end.at
+    elif inner.pop(name, None) is None:
         return None
+    if known is not None and not known.is_inner:
+        is_failure = known.status is Status.FAILED
+        return msgspec.structs.replace(known, inner=inner) if is_failure else None
+    first = dict(sorted(inner.items(), key=lambda failure: failure[1])[:_INNER_KEPT])
+    latest = max(first.values(), default=end.at)
     return RootRunEnd(
         run_id=event_input.root_run.id,
-        status=Status.FAILED,
-        earliest=end.earliest,
-        latest=max(end.latest, known.latest) if known is not None else end.latest,
+        status=Status.FAILED if first else Status.CANCELED,
+        earliest=latest,
+        latest=latest,
         may_improve=True,
         event_id=known.event_id if known is not None else _event_id(event_input),
-        failed_at=min(end.latest, known.failed_at or end.latest)
-        if known is not None
-        else end.latest,
+        inner=first,
         is_inner=True,
     )
 
@@ -263,12 +280,16 @@ def _relevant(ends: SubjectEnds, part: str, bad: Status) -> list[RootRunEnd]:
     return [*own, *successes]
 
 
-def _begin(ends: SubjectEnds, part: str, failure: RootRunEnd) -> datetime:
-    success = newest_success(_relevant(ends, part, failure.status))
-    first = failure.failed_at
-    if first is None or (success is not None and first < success.at):
-        return failure.at
-    return min(first, failure.at)
+def _began(ends: SubjectEnds, part: str, failures: Sequence[RootRunEnd]) -> datetime:
+    """Return when the first failure happened; what failed inside may come before its run's end."""
+    success = newest_success(_relevant(ends, part, Status.SUCCEEDED))
+    inner = (
+        failed_at
+        for failure in failures
+        for failed_at in failure.inner.values()
+        if success is None or failed_at >= success.at
+    )
+    return min((*inner, failures[0].at))
 
 
 def _over_when_seen(
@@ -281,7 +302,7 @@ def _over_when_seen(
         until = None if failure is None else _first_success_after(ends, part, failure)
         if failure is not None and until is not None:
             return OverWhenSeen(
-                since=min(failure.failed_at or failure.at, failure.at),
+                since=min((*failure.inner.values(), failure.at)),
                 until=until.at,
                 evidence=() if event_input.event.run.historical else (event_input.event.id,),
                 run=event_input.root_run,

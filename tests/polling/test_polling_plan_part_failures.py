@@ -135,15 +135,16 @@ async def test_a_part_that_is_listed_late_is_looked_up_once(
     await scene.polls.plan_runs.poll()
     await clock.advance(600)
     await scene.restart()
+    workspace.faults["jobGroups/.*/jobs"] = FORBIDDEN
+    reading = asyncio.create_task(scene.polls.details.run())
     for number in range(1, 21):
         flow = {"id": 45, "flow": {"id": 11 if number < 11 else 12}}
         workspace.put_job_group(
             number, "Complete", ranfor="plan", createdAt=created_at, wrangledDataset=flow
         )
-        polling = asyncio.create_task(scene.polls.changes.poll())
-        while not polling.done():
-            await clock.advance(0.1)
+        await scene.polls.changes.poll()
         await scene.polls.plan_children.poll()
+    reading.cancel()
     while (wait := scene.polls.plan_children.seconds_until_due()) is not None:
         await clock.advance(wait)
         await scene.polls.plan_children.poll()

@@ -23,7 +23,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
-from monitor.polling.poll_loop.intervals import wait_for_share
+from monitor.polling.poll_loop.intervals import wait_after_links
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
 from monitor.polling.runs.late_parts import LateParts
@@ -40,7 +40,6 @@ _REMEMBERED = 10_000
 _RECENT_RUNS = 200  # searched for parts when a plan run is first observed
 _READS_AT_ONCE = 4
 _READS_PER_POLL = 10
-_BUDGET_SHARE = 0.25  # of all requests, at most: links come before job records
 
 
 class PlanChildren:
@@ -90,7 +89,7 @@ class PlanChildren:
                 raise error
             failure = error or failure
         per_minute = self._context.client.settings.requests_per_minute
-        pause = wait_for_share(per_minute, reads=len(due), share=_BUDGET_SHARE)
+        pause = wait_after_links(per_minute, reads=len(due))
         self._paced_until = self._context.clock.monotonic() + pause
         if failure is not None:
             raise failure
@@ -271,7 +270,7 @@ class PlanChildren:
         unlinked = [key for key, state in known.items() if state.parents.plan_run is None]
         if unlinked:
             await self._context.observer.observe(
-                [linked_to(self._observation(key), parents[key]) for key in unlinked]
+                [linked_to(_unchanged(known[key]), parents[key]) for key in unlinked]
             )
         if are_flows_new:
             await self._search_parts()
@@ -291,10 +290,12 @@ class PlanChildren:
         missing = [key for key in parents if key not in known]
         return {**known, **await self._context.observer.known(missing)} if missing else known
 
-    def _observation(self, key: RunKey) -> Observation:
-        return Observation(key=key, source=Source.POLL, observed_at=self._context.clock.now())
-
     def _child_key(self, child: PlanChild) -> RunKey:
         if child.job_group_id is not None:
             return self._context.key(RunKind.JOB_GROUP, child.job_group_id)
         return self._context.key(RunKind.FLOW_RUN, child.flow_run_id or "")
+
+
+def _unchanged(run: RunState) -> Observation:
+    # The record names the run and shows nothing of its status: what is known grows no fresher.
+    return Observation(key=run.key, source=Source.POLL, observed_at=run.confirmed_at)

@@ -66,7 +66,8 @@ ALERTING = Section(
             kind=Kind.NUMBER,
             minimum=0,
             maximum=300,
-            about="How long the alert of a failed plan waits for that of the part that failed.",
+            about="How long links between a plan run and its parts are looked for, and how long an "
+            "alert waits behind another one that is likely to be about the same failure.",
         ),
     ),
 )

@@ -12,7 +12,11 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.poll_loop.intervals import wait_after_reads, wait_between_lists
+from monitor.polling.poll_loop.intervals import (
+    wait_after_links,
+    wait_after_reads,
+    wait_between_lists,
+)
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.metrics import ApiMetrics
@@ -71,6 +75,24 @@ async def test_a_small_budget_is_not_spent_on_change_polls_alone(
 
     assert spending.sent[Priority.DETAILS] >= 30
     assert spending.sent[Priority.CHANGES] >= 150
+
+
+async def test_links_leave_a_small_budget_to_job_records(clock: ManualClock) -> None:
+    """With ten requests a minute, plans are read without end, and beside them all the others."""
+    spending = Spending(clock)
+    spenders = [
+        spending.spend(Priority.CHANGES, rest_seconds=wait_between_lists(10, lists=1)),
+        spending.spend(Priority.LINKS, rest_seconds=wait_after_links(10, reads=1)),
+        spending.spend(Priority.DETAILS, rest_seconds=1),
+    ]
+    tasks = [asyncio.create_task(spender) for spender in spenders]
+    await clock.advance(1_800)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert spending.sent[Priority.LINKS] >= 35
+    assert spending.sent[Priority.DETAILS] >= 25
 
 
 def test_a_usual_budget_rests_no_longer_than_is_set() -> None:

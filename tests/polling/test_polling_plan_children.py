@@ -44,14 +44,21 @@ async def read_when_due(scene: Scene, clock: ManualClock, seconds: float) -> lis
     return reads
 
 
-async def test_a_part_is_linked_while_its_plan_runs(scene: Scene, workspace: TinyWorkspace) -> None:
-    """Job group and flow run name the plan run before any of the three has ended."""
+async def test_a_part_is_linked_while_its_plan_runs(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Job group and flow run name the plan run before any of the three has ended.
+
+    The record shows nothing else of them, so they are confirmed as of their own last read.
+    """
     await begin_plan_run(scene, workspace)
     workspace.put_flow_run(71)
     workspace.put_job_group(1, flowRun={"id": 71}, ranfor="plan")
     put_snapshot(workspace, {7: [1]})
     await scene.polls.changes.poll()
     assert scene.polls.plan_children.seconds_until_due() == 0
+    confirmed_at = scene.live_state.active[scene.key(1)].confirmed_at
+    await clock.advance(1)
     await scene.polls.plan_children.poll()
 
     assert await plan_run_of(scene, 1) == "7"
@@ -61,6 +68,7 @@ async def test_a_part_is_linked_while_its_plan_runs(scene: Scene, workspace: Tin
         Status.RUNNING
     }
     assert active[scene.key(1)].run.trigger is Trigger.PLAN
+    assert active[scene.key(1)].confirmed_at == confirmed_at
     assert scene.polls.plan_children.seconds_until_due() is None
 
 

@@ -29,7 +29,7 @@ from monitor.model.runs import RunKey, Status
 
 _ERROR_KEPT = 1_000  # characters
 _PARTS_KEPT = 100
-_ENDS_KEPT = 50  # of one part, newest, besides its newest success
+_ENDS_KEPT = 20  # of one part, newest, besides its newest success
 _INNER_KEPT = 20  # failures inside one root run, the first ones
 _BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
 _WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
@@ -118,7 +118,7 @@ def failing_parts(
 
 def failing_since(ends: SubjectEnds, failing: dict[str, tuple[RootRunEnd, ...]]) -> datetime:
     """Return when the oldest open failure happened."""
-    return min(_begin(ends, part, end) for part, failures in failing.items() for end in failures)
+    return min(_began(ends, part, failures) for part, failures in failing.items())
 
 
 def with_error(event_input: EventInput, ends: SubjectEnds) -> SubjectEnds:
@@ -280,14 +280,16 @@ def _relevant(ends: SubjectEnds, part: str, bad: Status) -> list[RootRunEnd]:
     return [*own, *successes]
 
 
-def _begin(ends: SubjectEnds, part: str, failure: RootRunEnd) -> datetime:
-    success = newest_success(_relevant(ends, part, failure.status))
+def _began(ends: SubjectEnds, part: str, failures: Sequence[RootRunEnd]) -> datetime:
+    """Return when the first failure happened; what failed inside may come before its run's end."""
+    success = newest_success(_relevant(ends, part, Status.SUCCEEDED))
     inner = (
         failed_at
+        for failure in failures
         for failed_at in failure.inner.values()
         if success is None or failed_at >= success.at
     )
-    return min((*inner, failure.at))
+    return min((*inner, failures[0].at))
 
 
 def _over_when_seen(

@@ -12,6 +12,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 
 _CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes behind in the order
+_LINK_SHARE = 0.15  # of the budget, where many plans run at once
 _CHANGE_LISTS = 2  # job groups and plan runs
 # How long after a callback the interval stays short, whatever is known to run.
 _SHORT_AFTER_WAKE_SECONDS = 30.0
@@ -53,9 +54,9 @@ def wait_after_reads(requests_per_minute: float, *, reads: int) -> float:
     return reads * 60.0 / requests_per_minute * (1 - _CHANGE_SHARE) / _CHANGE_SHARE
 
 
-def wait_for_share(requests_per_minute: float, *, reads: int, share: float) -> float:
-    """Return the seconds after so many reads in which they take no more than that share."""
-    return reads * 60.0 / (requests_per_minute * share)
+def wait_after_links(requests_per_minute: float, *, reads: int) -> float:
+    """Return the least seconds after so many reads of plans, for which job records wait."""
+    return reads * 60.0 / (requests_per_minute * _LINK_SHARE)
 
 
 def jittered(seconds: float, *, share: float, random: Random) -> float:

@@ -23,13 +23,14 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
-from monitor.polling.poll_loop.intervals import wait_for_share
+from monitor.polling.poll_loop.intervals import wait_after_links
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
+from monitor.polling.runs.late_parts import LateParts
 from monitor.polling.runs.plan_links import PlanLinks, linked_to
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.run_observations import has_ended
-from monitor.polling.runs.unlinked_parts import part_of
+from monitor.polling.runs.unlinked_parts import UnlinkedPart, part_of
 from monitor.workspace.payloads import PlanChild, PlanFull, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -39,7 +40,6 @@ _REMEMBERED = 10_000
 _RECENT_RUNS = 200  # searched for parts when a plan run is first observed
 _READS_AT_ONCE = 4
 _READS_PER_POLL = 10
-_BUDGET_SHARE = 0.25  # of all requests, at most: links come before job records
 
 
 class PlanChildren:
@@ -55,6 +55,7 @@ class PlanChildren:
         # Plans that are not shown to us, with the monotonic time of that answer.
         self._refused: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)
         self._paced_until = 0.0  # monotonic
+        self._late_parts = LateParts(context, plans=plans)
 
     def declared(self) -> tuple[Poll, ...]:
         timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self._followed.wake)
@@ -62,7 +63,7 @@ class PlanChildren:
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = self._followed.due_at()
+        due_at = self._late_parts.due_at() or self._followed.due_at()
         if due_at is None:
             return None
         return max(0.0, max(due_at, self._paced_until) - self._context.clock.monotonic())
@@ -79,6 +80,7 @@ class PlanChildren:
         """
         if not self._can_read():
             self._followed.clear()
+        await self._follow_again(self._late_parts.take_due())
         due = self._followed.due()[:_READS_PER_POLL]
         failure: MonitorError | None = None
         for plan_id in due:
@@ -87,7 +89,7 @@ class PlanChildren:
                 raise error
             failure = error or failure
         per_minute = self._context.client.settings.requests_per_minute
-        pause = wait_for_share(per_minute, reads=len(due), share=_BUDGET_SHARE)
+        pause = wait_after_links(per_minute, reads=len(due))
         self._paced_until = self._context.clock.monotonic() + pause
         if failure is not None:
             raise failure
@@ -104,9 +106,10 @@ class PlanChildren:
                 return
         await self._follow(row, is_over=is_over)
 
-    def follows_any(self) -> bool:
-        """True while a plan run is followed, so that any run may be a part of it."""
-        return bool(self._followed)
+    def may_link(self, observation: Observation) -> bool:
+        """True where a plan run that is known, or was, may have started the run."""
+        part = part_of(observation, ended_at=None)
+        return bool(self._followed) or (part is not None and part.is_of_a_plan)
 
     def is_followed(self, plan_run_id: str) -> bool:
         """True while children of this plan run may still be linked."""
@@ -126,8 +129,6 @@ class PlanChildren:
 
         A cancelled call leaves the rest to the poll.
         """
-        if not self._followed:
-            return
         failed = [
             observation
             for observation in self._links.apply(observations)
@@ -135,26 +136,38 @@ class PlanChildren:
             and observation.parents.plan_run is None
         ]
         known = await self._context.observer.known([run.key for run in failed]) if failed else {}
-        plan_ids: set[str] = set()
+        parts: list[UnlinkedPart] = []
         for observation in failed:
             state = known.get(observation.key)
             if state is None or (state.parents.plan_run is None and not state.historical):
-                for shown in (observation, state or observation):
-                    plan_ids.update(self._followed.around(part_of(shown, ended_at=None)))
-        await self._read_now(plan_ids)
+                shown = (part_of(run, ended_at=None) for run in (observation, state) if run)
+                parts += [part for part in shown if part is not None]
+        await self._follow_again([part for part in parts if self._is_late(part)])
+        await self._read_now({plan_id for part in parts for plan_id in self._followed.around(part)})
 
     async def notice(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
         """Look up the plan runs of observed runs, which have been committed."""
-        if not self._followed:
-            return
-        keys = [
-            observation.key
-            for observation, _ in observed
-            if self._followed.is_noticed(observation.key)
-            or self._followed.around(part_of(observation, ended_at=None))
-        ]
+        keys: list[RunKey] = []
+        for observation, _ in observed:
+            part = part_of(observation, ended_at=None)
+            if self._followed.is_noticed(observation.key) or self._followed.around(part):
+                keys.append(observation.key)
+            elif part is not None and self._is_late(part) and has_ended(observation.native_status):
+                self._late_parts.add(observation.key, part)
+                self._followed.wake.set()
         if keys:
             self._followed.notice((await self._context.observer.known(keys)).values())
+
+    def _is_late(self, part: UnlinkedPart) -> bool:
+        return part.is_of_a_plan and self._can_read() and not self._followed.around(part)
+
+    async def _follow_again(self, parts: Sequence[UnlinkedPart]) -> None:
+        """Follow again the ended plan runs that may have started these parts, observed late."""
+        if not parts:
+            return
+        for row in await self._late_parts.plan_runs_of(parts):
+            self._complete.forget(row.id)
+            await self._follow(row, is_over=True)
 
     def _can_read(self) -> bool:
         can = self._context.can
@@ -257,7 +270,7 @@ class PlanChildren:
         unlinked = [key for key, state in known.items() if state.parents.plan_run is None]
         if unlinked:
             await self._context.observer.observe(
-                [linked_to(self._observation(key), parents[key]) for key in unlinked]
+                [linked_to(_unchanged(known[key]), parents[key]) for key in unlinked]
             )
         if are_flows_new:
             await self._search_parts()
@@ -277,10 +290,12 @@ class PlanChildren:
         missing = [key for key in parents if key not in known]
         return {**known, **await self._context.observer.known(missing)} if missing else known
 
-    def _observation(self, key: RunKey) -> Observation:
-        return Observation(key=key, source=Source.POLL, observed_at=self._context.clock.now())
-
     def _child_key(self, child: PlanChild) -> RunKey:
         if child.job_group_id is not None:
             return self._context.key(RunKind.JOB_GROUP, child.job_group_id)
         return self._context.key(RunKind.FLOW_RUN, child.flow_run_id or "")
+
+
+def _unchanged(run: RunState) -> Observation:
+    # The record names the run and shows nothing of its status: what is known grows no fresher.
+    return Observation(key=run.key, source=Source.POLL, observed_at=run.confirmed_at)

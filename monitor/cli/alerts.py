@@ -60,7 +60,8 @@ def alerts(
 
     ``alerts backtest --since 30d -c new.toml`` evaluates the rules of another file on the recorded
     events and shows which alerts would have fired, beside those that really fired. Limits are
-    learned anew from the first of these events, and schedules are taken as they stand today.
+    learned anew from the first of these events, and schedules are taken as they stand today. What
+    depends on something that no event holds is undecided, with what that is.
     """
     if action == "backtest":
         running = daemon or _configuration_of_the_daemon() or config

@@ -53,7 +53,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 def run_end(run: RunState) -> RunEnd | None:
     """Return the end of a run as far as it is known; None while the workspace shows none.
 
-    An end that is reported to lie in the future has no time: it is bounded by what was seen.
+    An end in the future or before the start has no time: it is bounded by what was seen.
     """
     if not run.status.is_terminal:
         return None
@@ -75,13 +75,21 @@ def run_end(run: RunState) -> RunEnd | None:
 
 
 def _believable_finish(run: RunState) -> datetime | None:
-    """Return when the run ended; None where that lies behind the first sight of its end.
+    """Return when the run ended; None where that cannot be true.
 
-    An end in the future must not be the last one until then: it is bounded like one without a time.
+    An end in the future must not be the last one until then, nor one before the start the oldest:
+    both are bounded like an end without a time.
     """
-    at, seen_at = run.finished_at, run.end_seen_at
-    is_ahead = at is not None and seen_at is not None and at > seen_at
-    return None if is_ahead and Implausible.IN_THE_FUTURE in run.implausible else at
+    at, seen_at, begun_at = run.finished_at, run.end_seen_at, run.started_at or run.created_at
+    if at is None or seen_at is None or not run.implausible:
+        return at
+    is_ahead = at > seen_at and Implausible.IN_THE_FUTURE in run.implausible
+    is_early = (
+        begun_at is not None
+        and at < begun_at <= seen_at
+        and Implausible.ENDS_BEFORE_START in run.implausible
+    )
+    return None if is_ahead or is_early else at
 
 
 def without_run(ends: Iterable[E], run_id: str) -> tuple[E, ...]:

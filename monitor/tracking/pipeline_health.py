@@ -10,7 +10,15 @@ import msgspec
 from monitor.bus.contract import EventBus, StateEntry, decode_entries
 from monitor.model.ends import run_end
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import (
+    Implausible,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Status,
+)
 from monitor.tracking.kept_ends import with_end_of_run, without_end_of_run
 from monitor.tracking.live_state import HealthId, LiveState
 
@@ -154,8 +162,7 @@ def fold(
         pipeline=run.pipeline,
         recipe_id=_recipe_id(run),
     )
-    # Job groups and flow runs report no start; their creation is the nearest stamp.
-    begun_at = run.started_at or run.created_at
+    begun_at = _begun_at(run, is_new=before is None)
     if begun_at is not None and run.status is not Status.PENDING:
         newest = max(begun_at, health.last_started_at or begun_at)
         health = msgspec.structs.replace(health, last_started_at=newest)
@@ -166,6 +173,17 @@ def fold(
     after = with_end_of_run(health, end, is_counted=is_counted)
     is_last = after.last_run_id == run.key.id
     return msgspec.structs.replace(after, pipeline=run.pipeline) if is_last else after
+
+
+def _begun_at(run: RunState, *, is_new: bool) -> datetime | None:
+    """Return when the run began. A start in the future is when it was first seen, and no later."""
+    # Job groups and flow runs report no start; their creation is the nearest stamp.
+    begun_at, seen_at = run.started_at or run.created_at, run.end_seen_at or run.unfinished_at
+    if begun_at is None or seen_at is None or begun_at <= seen_at:
+        return begun_at
+    if Implausible.IN_THE_FUTURE not in run.implausible:
+        return begun_at
+    return seen_at if is_new else None
 
 
 def is_known_end(before: RunState | None, run: RunState) -> bool:

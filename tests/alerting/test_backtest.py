@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,20 @@ def test_nothing_is_known_before_it_was_recorded(
             occurred for noticed_at, occurred in recorded[index:] if noticed_at - occurred <= LATEST
         ]
         assert known[index] == min([recorded_at, *later])
+
+
+def test_details_that_come_late_are_no_outage() -> None:
+    """The end itself was noticed in time; what is added to it an hour later hides nothing."""
+    ended = event_at(ZERO + timedelta(seconds=2), ZERO)
+    late = ZERO + timedelta(hours=1)
+    added = [
+        msgspec.structs.replace(event_at(late, ZERO), type=event_type)
+        for event_type in (EventType.RUN_DETAILED, EventType.RUN_CONFIRMED)
+    ]
+    log = RecordedLog(BytesIO())
+    log.append(Recorded(position, event) for position, event in enumerate([ended, *added], 1))
+    (part,) = log.slices()
+    assert part.known_until == [ZERO, late, late]
 
 
 def test_the_same_start_is_found_on_both_sides() -> None:

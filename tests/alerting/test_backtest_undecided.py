@@ -175,6 +175,23 @@ async def test_an_alert_that_depends_on_an_unrecorded_link_is_undecided() -> Non
     assert all(f"no event holds when job_group 1 {linked}" == text for text in whys.values())
 
 
+async def test_a_run_is_active_until_the_workspace_reports_its_end() -> None:
+    """What only a callback reported ends nothing: the run becomes overdue, as it did."""
+    late = RuleSettings(name="late", rule=RuleKind.RUN_OVERDUE, threshold=60.0)
+    begun = state(1, Status.RUNNING, created_at=at(0), started_at=at(0))
+    claimed = state(1, Status.SUCCEEDED, created_at=at(0), started_at=at(0), finished_at=at(30))
+    claim = msgspec.structs.replace(claimed, unconfirmed_end=Status.SUCCEEDED)
+    confirmed = run_event(claimed, EventType.RUN_CONFIRMED)
+    log = [
+        recorded(begun, 1),
+        msgspec.structs.replace(recorded(claim, 31), before=Status.RUNNING),
+        ended(2, 100, Status.SUCCEEDED),
+        msgspec.structs.replace(confirmed, recorded_at=at(200)),
+    ]
+    row = (await run_backtest(*log, rules=(late,)))["late"]
+    assert [firing.starts_at for firing in row.only_new] == [at(60)]
+
+
 async def test_what_was_recorded_stays_a_difference() -> None:
     """Where nothing is missing, an alert of one side is a difference of the rules."""
     log = [ended(1, 60), ended(2, 600, Status.SUCCEEDED)]

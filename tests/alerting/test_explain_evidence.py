@@ -98,6 +98,26 @@ async def test_evidence_of_an_ended_alert_about_another_subject_is_not_denied(
     assert f"run acme:flow_run:1: reported by {named}" in explanation.answer
 
 
+async def test_a_plan_run_whose_part_failed_first_is_reported_by_its_own_alert(
+    alerting: Alerting,
+) -> None:
+    """The alert is about the plan run from its start, though its own failure came later."""
+    begun = END - timedelta(minutes=5)
+    plan_run = state(5, Status.RUNNING, kind=RunKind.PLAN_RUN, created_at=begun)
+    part = failed(1, parents=Parents(plan_run="5"))
+    await alerting.happen(plan_run, part)
+    await alerting.happen(failed(5, kind=RunKind.PLAN_RUN, created_at=begun))
+    for run in (part, plan_run):
+        explanation = await both_lives(alerting, run)
+        (alert,) = explanation.alerts
+        assert (alert.run, explanation.reason) == (plan_run.key, StepOutcome.WAITING)
+    alerting.live_state.name_pipeline("acme", PipelineKind.PLAN, "3", "nightly")
+    of_plan = await alerting.explainer.pipeline("acme", PipelineKind.PLAN, "3")
+    assert of_plan is not None
+    named = f"reported by alert run_failed ({alert.fingerprint}), firing since"
+    assert of_plan.answer.startswith(f"plan 3 (nightly) of acme: {named}")
+
+
 async def test_an_alert_that_fired_again_under_its_start_is_explained_with_all_its_events(
     alerting: Alerting,
 ) -> None:
@@ -211,6 +231,23 @@ async def test_that_no_rule_about_failures_matches_is_the_answer(alerting: Alert
     assert "no rule about cancels" in (await both_lives(alerting, canceled)).answer
     await alerting.happen(succeeded(3, 60))
     assert (await alerting.explain(succeeded(3, 60))).reason is StepOutcome.CONDITION_NOT_MET
+
+
+async def test_a_failure_that_only_a_callback_reported_is_explained_as_a_failure(
+    alerting: Alerting,
+) -> None:
+    """The workspace still shows the run as running, and no rule about failures matches it."""
+    await alerting.use(default_rule(RuleKind.NOT_FRESH), SALES)
+    claimed = failed(1)
+    claimed = msgspec.structs.replace(claimed, unconfirmed_end=Status.FAILED)
+    stored = msgspec.structs.replace(claimed, status=Status.RUNNING)
+    change = Change(runs=(stored,), events=(run_event(claimed),))
+    await alerting.bus.commit(change, timeout_seconds=5)
+    await alerting.judge()
+    explanation = await both_lives(alerting, stored)
+    assert explanation.reason is StepOutcome.NO_MATCHING_RULE
+    assert "no rule about failures matches" in explanation.answer
+    assert "only a callback reported that it failed" in explanation.steps[0].detail
 
 
 async def test_each_row_of_a_rule_says_what_it_is_about(alerting: Alerting) -> None:

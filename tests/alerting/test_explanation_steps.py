@@ -29,7 +29,7 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Severity, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType, RunEvent
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.runs import FailedPart, RunKey, RunKind, RunState, Source, Status
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 KEY = RunKey("acme", RunKind.JOB_GROUP, "17")
@@ -259,9 +259,21 @@ def test_what_is_kept_of_observations_is_shown() -> None:
         ended_by=Source.CALLBACK,
         is_called_back=True,
         contradiction="Complete",
+        unconfirmed_end=Status.SUCCEEDED,
+        implausible=("ends before it starts",),
+        failed_part=FailedPart(key=KEY, name="clean", error="no space"),
     )
     (step,) = observation_steps(state, has_events=True)
-    for words in ("by poll as failed", "'Failed'", "by callback", "a callback arr", "'Complete'"):
+    for words in (
+        "by poll as failed",
+        "'Failed'",
+        "by callback",
+        "a callback arr",
+        "'Complete'",
+        "only a callback reported that it succeeded",
+        "it cannot be true: ends before it starts",
+        "its first failed part is job_group 17 (clean): no space",
+    ):
         assert words in step.detail
 
 

@@ -130,3 +130,23 @@ def test_an_end_in_the_future_is_bounded_by_what_was_seen() -> None:
     past = run_end(msgspec.structs.replace(run, finished_at=at(45)))
     assert past is not None
     assert (past.earliest, past.latest) == (at(45), at(45))
+
+
+def test_a_failure_before_its_own_start_is_no_old_failure() -> None:
+    """What cannot be true of its end must not put it behind a success that came before it."""
+    run = RunState(
+        key=RunKey("acme", RunKind.PLAN_RUN, "1"),
+        status=Status.FAILED,
+        started_at=at(30),
+        finished_at=at(5),
+        finished_by=EndBasis.REPORTED,
+        unfinished_at=at(40),
+        end_seen_at=at(50),
+        implausible=(Implausible.ENDS_BEFORE_START,),
+        confirmed_at=at(50),
+        confirmed_by=Source.POLL,
+    )
+    bounded = run_end(run)
+    assert bounded is not None
+    assert (bounded.earliest, bounded.latest) == (at(40), at(50))
+    assert open_failures((SUCCESS, bounded)) == (bounded,)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from monitor.model.ends import newest_success, open_failures, run_end
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import (
+    Implausible,
     Pipeline,
     PipelineKind,
     Recipe,
@@ -273,3 +274,19 @@ def test_a_job_group_whose_recipe_is_known_late_counts_once() -> None:
         for health in live_state.view.pipeline_health()
     }
     assert counted == {None: 0, "7": 1}
+
+
+def test_a_start_in_the_future_is_when_the_run_was_first_seen() -> None:
+    """It must not stand for all starts until its time comes, and does not move on."""
+    run = msgspec.structs.replace(
+        ended(1, Status.RUNNING, minute=90),
+        finished_at=None,
+        unfinished_at=START + timedelta(minutes=2),
+        implausible=(Implausible.IN_THE_FUTURE,),
+    )
+    health = fold(None, run, None)
+    assert health is not None
+    assert health.last_started_at == START + timedelta(minutes=2)
+
+    later = msgspec.structs.replace(run, unfinished_at=START + timedelta(minutes=7))
+    assert fold(health, later, run) == health

@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.contract import Recorded
-from monitor.model.events import RunEvent
+from monitor.model.events import STATUS_EVENTS, RunEvent
 from monitor.model.runs import RunKey, RunKind
 
 _SLICE = 500
 # An event noticed later than this is a straggler; it says nothing of an outage.
 _OUTAGE_SECONDS = 6 * 3_600.0
+_TRANSITIONS = frozenset(STATUS_EVENTS.values())
 _DECODER = msgspec.json.Decoder(Recorded)
 _ENCODER = msgspec.json.Encoder()
 
@@ -45,8 +46,10 @@ class RecordedLog:
         """Add the next events in the order of the log."""
         for recorded in events:
             event = recorded.event
-            # Events of alerts and workspaces are never noticed late.
-            occurred_at = event.occurred_at if isinstance(event, RunEvent) else None
+            # Events of alerts and workspaces are never noticed late, and what is added to an end
+            # says nothing of when that was noticed.
+            is_transition = isinstance(event, RunEvent) and event.type in _TRANSITIONS
+            occurred_at = event.occurred_at if is_transition else None
             if isinstance(event, RunEvent) and event.run.key.kind is RunKind.PLAN_RUN:
                 self.plan_runs[event.run.key] = None
             self._file.write(_ENCODER.encode(recorded) + b"\n")

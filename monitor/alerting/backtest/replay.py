@@ -23,7 +23,7 @@ from monitor.bus.contract import Recorded, Retention
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
-from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveState
 
 # Events this close together are one batch; closer where rules count seconds.
@@ -224,6 +224,9 @@ class Replay:
         run, key, pipeline = event.run, event.run.key, event.run.pipeline
         if pipeline is not None:
             self._live_state.name_pipeline(key.workspace, pipeline.kind, pipeline.id, pipeline.name)
+        if run.unconfirmed_end is not None:
+            # The workspace itself has not reported an end: the run stays active until it does.
+            run = replace(run, status=event.before or Status.RUNNING)
         if run.status.is_terminal:
             self._live_state.active.pop(key, None)
             self._runs.pop(key, None)

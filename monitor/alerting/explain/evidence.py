@@ -175,10 +175,11 @@ def _based(found: FoundAlert, starts: Sequence[Alert], explained: ExplainedRun) 
         is_own = alert.run in (run, explained.root)
         is_last = any(ids[-1] in explained.ids for ids in at_start)
         basis = EvidenceBasis.BEGAN if is_own or is_last else EvidenceBasis.NOTIFIED
-    elif explained.is_in(alert.evidence):
-        basis = EvidenceBasis.ADDED
+    elif alert.run == run:
+        basis = EvidenceBasis.BEGAN  # by a part of it, which failed first
     else:
-        basis = EvidenceBasis.BEGAN if alert.run == run else EvidenceBasis.WITHIN
+        is_named = explained.is_in(alert.evidence)
+        basis = EvidenceBasis.ADDED if is_named else EvidenceBasis.WITHIN
     return replace(found, basis=basis)
 
 

@@ -80,6 +80,9 @@ class Explainer:
             if not logged:
                 return None
             run = logged[-1]  # the log keeps it longer
+        steps = observation_steps(run, has_events=bool(events))
+        if run.unconfirmed_end is not None:
+            run = replace(run, status=run.unconfirmed_end)  # as rules have handled it
         await self._engine.lineage.prepare([run])
         findings = Findings(self._engine, self._view)
         line = self._engine.lineage.line(run)
@@ -87,7 +90,6 @@ class Explainer:
             run=run, root=line[-1].key, ids=ids, fingerprints=findings.evidence_of(run, line)
         )
         reported = await EvidenceSearch(self._engine, self._bus).alerts_of(explained)
-        steps = observation_steps(run, has_events=bool(events))
         if not events and not reported:
             alerts = findings.preexisting(run) if run.historical else []
             for alert in alerts:
@@ -170,7 +172,8 @@ class Explainer:
             return await self._with_last(Explanation.of(subject, steps), last, findings)
         steps += rule_steps(findings.of_evidence(evidence), findings.silences)
         steps += await self._published(alerts)
-        return Explanation.of(subject, steps, alerts)
+        reported = next((alert for alert in alerts if alert.is_notified), None)
+        return Explanation.of(subject, steps, alerts, reported=reported)
 
     async def _evidence(
         self, workspace: str, pipeline: Pipeline, alerts: Iterable[Alert]

@@ -105,7 +105,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
             answer, reason = _not_notified(answering, alerts)
         if reported is not None:
             if reason is StepOutcome.DEDUPLICATED:
-                answer = own[0].detail
+                answer = next(step.detail for step in own if step.outcome is reason)
             answer = f"reported by {alert_words(reported)}: {answer}"
         return cls(
             subject=subject,

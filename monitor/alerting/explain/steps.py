@@ -69,6 +69,13 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         facts.append("a callback arrived")
     if run.contradiction is not None:
         facts.append(f"a later, different end was ignored: {run.contradiction!r}")
+    if run.unconfirmed_end is not None:
+        facts.append(f"only a callback reported that it {run.unconfirmed_end}")
+    if run.implausible:
+        facts.append(f"of what was reported it cannot be true: {', '.join(run.implausible)}")
+    if (part := run.failed_part) is not None:
+        name, why = f" ({part.name})" if part.name else "", f": {part.error}" if part.error else ""
+        facts.append(f"its first failed part is {part.key.kind} {part.key.id}{name}{why}")
     stage, observed = ExplanationStage.OBSERVATION, StepOutcome.OBSERVED
     steps = [ExplanationStep(stage, observed, "; ".join(facts), at=run.confirmed_at)]
     if run.historical:
@@ -272,14 +279,13 @@ def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[Ste
         return outcome, detail
     if found.basis is EvidenceBasis.NOTIFIED:
         return outcome, f"{detail}; this run was among its evidence when it fired"
-    already = f"the alert had fired already, since {instant(alert.starts_at)}"
     evidence = f"this is more evidence of it ({alert.evidence_count} in all)"
     if found.basis is EvidenceBasis.WITHIN:
         evidence = (
             f"this run ended within it, and the alert keeps the ids of the newest "
             f"{len(alert.evidence)} of its {alert.evidence_count} events"
         )
-    return StepOutcome.DEDUPLICATED, f"{already}; {evidence}"
+    return StepOutcome.DEDUPLICATED, f"the alert had fired already; {evidence}"
 
 
 def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:

@@ -242,6 +242,18 @@ def test_a_state_that_is_not_true_is_found() -> None:
     assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}
 
 
+def test_failures_in_a_row_that_nobody_reports_are_found() -> None:
+    """Three failures of a recipe in a row have an alert of their own."""
+    thrice = msgspec.structs.replace(
+        _FAILING,
+        job_groups=tuple(_group(3 + n, End.FAILED, ended=20 + 20 * n) for n in range(3)),
+    )
+    repeated = _alert(62, "fired", rule="failing_repeatedly")
+    assert Kind.FALSE_GREEN in _kinds(thrice, _RED)
+    assert Kind.FALSE_GREEN not in _kinds(thrice, [*_RED, repeated])
+    assert Kind.FALSE_RED in _kinds(_FAILING, [*_RED, repeated])
+
+
 def test_a_missing_reason_is_found() -> None:
     """A failed run shows the error of its jobs."""
     assert _kinds(_FAILING, _RED, _faces(_FAILING, error=None)) == {Kind.NO_REASON}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -18,6 +19,8 @@ from tests.worlds.script import RunKind, Span, World
 from tests.worlds.truth import Run, Subject, TrueEnd
 
 RULE = "run_failed"
+REPEATED = "failing_repeatedly"
+_IN_A_ROW = 3  # failures of a part that this rule waits for, by default
 _INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
 _STAMP_SECONDS = 1.5  # stamps may be cut to their seconds
 _LATENCY_SECONDS = 12.0  # between what a rule knew and the arrival of what it said
@@ -36,8 +39,24 @@ def alert_findings(
             active = active_spans(received.alerts[rule, subject], played.until)
             yield from _false_reds(world, rule, subject, expected, active)
             yield from _false_greens(world, rule, subject, expected, received, played, for_seconds)
+        repeated = [_only_repeated(stretch) for stretch in expected]
+        active = active_spans(received.alerts[REPEATED, subject], played.until)
+        yield from _false_reds(world, REPEATED, subject, repeated, active)
+        yield from _false_greens(world, REPEATED, subject, repeated, received, played, 0.0)
         yield from _wrong_starts(world, subject, ends, received, played)
         yield from _wrong_marks(world, subject, ends, received)
+
+
+def _only_repeated(stretch: Stretch) -> Stretch:
+    """Return the stretch with the failures of those parts that failed often in a row."""
+    return replace(stretch, must=_repeated(stretch.must), may=_repeated(stretch.may))
+
+
+def _repeated(failures: Sequence[TrueEnd]) -> tuple[TrueEnd, ...]:
+    runs: defaultdict[str, set[Run]] = defaultdict(set)
+    for failure in failures:
+        runs[failure.part].add(failure.run)
+    return tuple(failure for failure in failures if len(runs[failure.part]) >= _IN_A_ROW)
 
 
 def active_spans(words: Sequence[AlertWord], until: float) -> list[Span]:

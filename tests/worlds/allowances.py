@@ -12,8 +12,8 @@ from monitor.polling.settings import PollSettings
 from tests.worlds.script import NEVER, Span
 
 POLL = PollSettings(
-    active_seconds=4,
-    idle_seconds=8,
+    active_seconds=6,
+    idle_seconds=10,
     wake_gap_seconds=1,
     reconcile_seconds=40,
     relist_seconds=120,
@@ -33,7 +33,7 @@ RELIST_SECONDS = POLL.relist_seconds * 1.1 + REPORT_SECONDS
 RECONCILE_SECONDS = POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 LOST_SECONDS = 3 * POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 # A flow is gone when two lists in a row omit it.
-DELETED_SECONDS = 3 * POLL.names_seconds * 1.1 + REPORT_SECONDS
+DELETED_SECONDS = 4 * POLL.names_seconds * 1.1 + REPORT_SECONDS
 _RECOVERY_SECONDS = 25.0  # to connect again after an outage or a start
 # A change that is shown so much later than it was written may lie behind the overlap.
 BEHIND_OVERLAP_SECONDS = POLL.overlap_seconds - POLL.idle_seconds - 4

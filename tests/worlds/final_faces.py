@@ -39,6 +39,7 @@ class FinalFaces(Struct, frozen=True, kw_only=True):
     pipelines: list[dict[str, Any]]
     alerts: list[dict[str, Any]]
     explanations: dict[Run, dict[str, Any] | None]  # of failed runs; None: the run is not known
+    runs: dict[Run, dict[str, Any]] = {}  # those of the failed runs that are known
 
     def ends(self) -> Counter[tuple[str, str]]:
         """Return what is counted of ended runs, by kind and result."""
@@ -71,7 +72,12 @@ async def read_final_faces(face: Face, worlds: Sequence[World]) -> dict[str, Fin
             samples=samples[world.name],
             pipelines=pipelines[world.name],
             alerts=alerts[world.name],
-            explanations=await _explanations(face, world),
+            explanations=await _of_failed_runs(face, world, "/api/v1/explain?run="),
+            runs={
+                run: row["run"]
+                for run, row in (await _of_failed_runs(face, world, "/api/v1/runs/")).items()
+                if row is not None
+            },
         )
         for world in worlds
     }
@@ -84,17 +90,18 @@ async def _rows(face: Face, path: str) -> defaultdict[str, list[dict[str, Any]]]
     return rows
 
 
-async def _explanations(face: Face, world: World) -> dict[Run, dict[str, Any] | None]:
+async def _of_failed_runs(face: Face, world: World, path: str) -> dict[Run, dict[str, Any] | None]:
+    """Read what is shown of each failed run below a path; None where it is not known."""
     failed: list[Run] = [
         *((RunKind.JOB_GROUP, group.id) for group in world.job_groups if group.end is End.FAILED),
         *((RunKind.FLOW_RUN, run.id) for run in world.flow_runs if run.end is End.FAILED),
         *((RunKind.PLAN_RUN, run.id) for run in world.plan_runs if run.end is End.FAILED),
     ]
-    explanations: dict[Run, dict[str, Any] | None] = {}
+    rows: dict[Run, dict[str, Any] | None] = {}
     async with aiohttp.ClientSession() as session:
         for kind, run_id in failed:
-            url = f"{face.url}/api/v1/explain?run={world.name}/{kind}/{run_id}"
+            url = f"{face.url}{path}{world.name}/{kind}/{run_id}"
             async with session.get(url) as answer:
                 found = answer.status == 200
-                explanations[kind, run_id] = await answer.json() if found else None
-    return explanations
+                rows[kind, run_id] = await answer.json() if found else None
+    return rows

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     WRONG_MARK = "wrong mark"  # of an alert that was over when it was seen
     SILENCE = "unexplained silence"  # a failure is in no alert, and `explain` has no reason
     DENIAL = "denial"  # a failure is evidence of an alert, and `explain` denies it
+    NO_REASON = "missing reason"  # a failure whose error is readable is shown without it
     EVENTS = "events of runs"  # missing, repeated, out of order, late, or with another end
     NOTIFICATIONS = "notifications"  # an Alertmanager has other alerts than the daemon
     GAUGES = "states and metrics"  # retained states, metrics or page data disagree

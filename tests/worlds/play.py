@@ -40,13 +40,13 @@ from tests.worlds.received import Arrival, WorldSubscriber
 from tests.worlds.script import NEVER, Callback, Span, World
 from tests.worlds.server import WorldServer
 
-SPEED = 60.0  # worlds' seconds in a second of the machine
+SPEED = 70.0  # worlds' seconds in a second of the machine
 LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
 _SECRET = "worlds and monitor know it"
 _NO_INVENTORY = InventorySettings(
     objects=False, tokens=False, configuration=False, usage=False, profiles=False
 )
-_EVALUATION_SECONDS = 3.0
+_EVALUATION_SECONDS = 6.0
 _BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin
 _TAIL_SECONDS = 25.0
 

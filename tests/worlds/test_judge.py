@@ -20,6 +20,7 @@ from tests.worlds.script import End, JobGroup, Pipeline, RunKind, World
 _ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 _FLOW, _RECIPE, _FAILED, _SUCCEEDED = 1, 2, 3, 4
 _UNTIL = 400.0
+_ERROR = "The file was not found"
 
 
 def _group(group_id: int, end: End, *, ended: float, shown_from: float = 0.0) -> JobGroup:
@@ -33,6 +34,7 @@ def _group(group_id: int, end: End, *, ended: float, shown_from: float = 0.0) ->
         end=end,
         shown_from=shown_from or ended - 10,
         end_shown_from=max(shown_from, ended),
+        error=_ERROR if end is End.FAILED else None,
     )
 
 
@@ -95,7 +97,7 @@ _RED = [*_FAILURE, *_STARTS, _state(30, "failed", 1)]
 _GREEN = [*_FAILURE, *_STARTS, *_SUCCESS, *_ENDS, _state(210, "succeeded", 0)]
 
 
-def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
+def _faces(world: World, *, reason: str | None = None, error: str | None = _ERROR) -> FinalFaces:
     is_red = world is _FAILING
     result, failures = ("failed", 1) if is_red else ("succeeded", 0)
     labels = {"kind": "job_group", "pipeline": "Flow"}
@@ -120,6 +122,7 @@ def _faces(world: World, *, reason: str | None = None) -> FinalFaces:
         pipelines=[row],
         alerts=[],
         explanations={(RunKind.JOB_GROUP, _FAILED): explanation},
+        runs={(RunKind.JOB_GROUP, _FAILED): {"error": error}},
     )
 
 
@@ -237,6 +240,24 @@ def test_a_state_that_is_not_true_is_found() -> None:
     """Retained states, page data and metrics show the newest end."""
     assert _kinds(_FAILING, [*_RED, _state(40, "succeeded", 0)]) == {Kind.GAUGES}
     assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}
+
+
+def test_failures_in_a_row_that_nobody_reports_are_found() -> None:
+    """Three failures of a recipe in a row have an alert of their own."""
+    thrice = msgspec.structs.replace(
+        _FAILING,
+        job_groups=tuple(_group(3 + n, End.FAILED, ended=20 + 20 * n) for n in range(3)),
+    )
+    repeated = _alert(62, "fired", rule="failing_repeatedly")
+    assert Kind.FALSE_GREEN in _kinds(thrice, _RED)
+    assert Kind.FALSE_GREEN not in _kinds(thrice, [*_RED, repeated])
+    assert Kind.FALSE_RED in _kinds(_FAILING, [*_RED, repeated])
+
+
+def test_a_missing_reason_is_found() -> None:
+    """A failed run shows the error of its jobs."""
+    assert _kinds(_FAILING, _RED, _faces(_FAILING, error=None)) == {Kind.NO_REASON}
+    assert _kinds(_FAILING, _RED, _faces(_FAILING, error="another")) == {Kind.NO_REASON}
 
 
 def test_an_alertmanager_that_differs_is_found() -> None:

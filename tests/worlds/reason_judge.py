@@ -1,0 +1,69 @@
+"""Judges the reasons of failures: the error of the part that failed, wherever it is readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tests.worlds.alert_judge import RULE
+from tests.worlds.allowances import REPORT_SECONDS
+from tests.worlds.final_faces import FinalFaces
+from tests.worlds.findings import Finding, Kind
+from tests.worlds.received import runs_of
+from tests.worlds.script import NEVER, End, JobGroup, RunKind, Times, World
+from tests.worlds.truth import Run, TrueEnd, group_allowance
+
+_UNREADABLE = (Times.NO_JOBS, Times.NONE)
+
+
+def reason_findings(
+    world: World, ends: Sequence[TrueEnd], faces: FinalFaces, *, until: float
+) -> Iterator[Finding]:
+    """Yield failed runs and active alerts that lack the error of what failed in them.
+
+    ``ends`` are those of each run itself.
+    """
+    failures = {end.run: end for end in ends if end.end is End.FAILED and end.due_at < until}
+    for run, end in failures.items():
+        error = faces.runs.get(run, {}).get("error")
+        errors = _errors(world, run, end.parts)
+        if run in faces.runs and errors is not None and error not in errors:
+            text = f"{run[0]} {run[1]} has the error {error!r}, not one of {sorted(errors)}"
+            yield Finding(seed=world.seed, kind=Kind.NO_REASON, text=text)
+    for alert in faces.alerts:
+        if alert["name"] == RULE and alert["state"] == "firing":
+            yield from _of_alert(world, alert["facts"].get("error"), alert["evidence"], failures)
+
+
+def _of_alert(
+    world: World, error: object, evidence: list[str], failures: dict[Run, TrueEnd]
+) -> Iterator[Finding]:
+    runs = [run for run in runs_of(evidence) if run in failures]
+    errors = [_errors(world, run, failures[run].parts) for run in runs]
+    readable = set().union(*(texts for texts in errors if texts is not None))
+    if runs and None not in errors and error not in readable:
+        text = f"{RULE} by {runs[-1][0]} {runs[-1][1]} has the error {error!r}"
+        yield Finding(seed=world.seed, kind=Kind.NO_REASON, text=text)
+
+
+def _errors(world: World, run: Run, parts: Iterable[Run]) -> set[str] | None:
+    """Return the errors of what failed in a run; None where some need not be known."""
+    failed = list(_failed_groups(world, {run, *parts}))
+    if any(group.times in _UNREADABLE or group.deleted_at < NEVER for group in failed):
+        return None
+    if run[0] is not RunKind.JOB_GROUP and any(map(_appears_late, failed)):
+        return None
+    return {group.error for group in failed if group.error is not None}
+
+
+def _appears_late(group: JobGroup) -> bool:
+    """True for a part that lists show late, so that the whole may be known to have failed before.
+
+    Missing: the reason of such a part does not reach a plan run that has ended.
+    """
+    return group_allowance(group) > REPORT_SECONDS
+
+
+def _failed_groups(world: World, runs: set[Run]) -> Iterator[JobGroup]:
+    for group in world.job_groups:
+        if (RunKind.JOB_GROUP, group.id) in runs and group.end is End.FAILED:
+            yield group

@@ -13,7 +13,7 @@ from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
 from tests.polling.plan_rows import SNAPSHOT, begin_plan_run, plan_run_of, put_snapshot
-from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace
+from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace, stamp
 
 FULL = f"plans/{SNAPSHOT}/full"
 
@@ -100,3 +100,54 @@ def callback_of(scene: Scene, run_id: int) -> Observation:
         native_status="Failed",
         inbox_id=1,
     )
+
+
+async def test_a_part_that_is_listed_late_is_linked_after_a_restart(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Its failure names the plan run, minutes after that has ended and was forgotten here."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    created_at = stamp(workspace.now())
+    await clock.advance(30)
+    workspace.put_plan_run(7, "Failed", finishedAt=stamp(workspace.now()))
+    await scene.polls.plan_runs.poll()
+    await clock.advance(600)
+    await scene.restart()
+    workspace.faults["jobGroups/1/jobs"] = FORBIDDEN
+    workspace.put_job_group(1, "Failed", ranfor="plan", createdAt=created_at)
+    reading = asyncio.create_task(scene.polls.details.run())
+    await scene.polls.changes.poll()
+    reading.cancel()
+
+    assert (await failed_event(scene, 1)).run.parents.plan_run == "7"
+
+
+async def test_a_part_that_is_listed_late_is_looked_up_once(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Successes are linked by the poll; what no record names costs a bounded number of reads."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    created_at = stamp(workspace.now())
+    await clock.advance(30)
+    workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()))
+    await scene.polls.plan_runs.poll()
+    await clock.advance(600)
+    await scene.restart()
+    for number in range(1, 21):
+        flow = {"id": 45, "flow": {"id": 11 if number < 11 else 12}}
+        workspace.put_job_group(
+            number, "Complete", ranfor="plan", createdAt=created_at, wrangledDataset=flow
+        )
+        polling = asyncio.create_task(scene.polls.changes.poll())
+        while not polling.done():
+            await clock.advance(0.1)
+        await scene.polls.plan_children.poll()
+    while (wait := scene.polls.plan_children.seconds_until_due()) is not None:
+        await clock.advance(wait)
+        await scene.polls.plan_children.poll()
+
+    assert [await plan_run_of(scene, number) for number in (1, 2)] == ["7", None]
+    assert workspace.count("planSnapshotRuns/7") == 1
+    assert workspace.count(FULL) < 20

@@ -94,8 +94,11 @@ class JobGroups:
         async def link() -> None:
             await self._plan_children.link_failed(observations)
 
-        has_failed = any(status_of(run.native_status) is Status.FAILED for run in observations)
-        meanwhile = link if has_failed and self._plan_children.follows_any() else None
+        is_needed = any(
+            status_of(run.native_status) is Status.FAILED and self._plan_children.may_link(run)
+            for run in observations
+        )
+        meanwhile = link if is_needed else None
         return self._links.apply(await self._details.complete(observations, meanwhile=meanwhile))
 
     async def handle_read(

@@ -26,10 +26,11 @@ from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import wait_for_share
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
+from monitor.polling.runs.late_parts import LateParts
 from monitor.polling.runs.plan_links import PlanLinks, linked_to
 from monitor.polling.runs.plans import Plans
 from monitor.polling.runs.run_observations import has_ended
-from monitor.polling.runs.unlinked_parts import part_of
+from monitor.polling.runs.unlinked_parts import UnlinkedPart, part_of
 from monitor.workspace.payloads import PlanChild, PlanFull, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -55,6 +56,7 @@ class PlanChildren:
         # Plans that are not shown to us, with the monotonic time of that answer.
         self._refused: BoundedMemory[str, float] = BoundedMemory(_REMEMBERED)
         self._paced_until = 0.0  # monotonic
+        self._late_parts = LateParts(context, plans=plans)
 
     def declared(self) -> tuple[Poll, ...]:
         timing = WhenDue(seconds_until_due=self.seconds_until_due, wake=self._followed.wake)
@@ -62,7 +64,7 @@ class PlanChildren:
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = self._followed.due_at()
+        due_at = self._late_parts.due_at() or self._followed.due_at()
         if due_at is None:
             return None
         return max(0.0, max(due_at, self._paced_until) - self._context.clock.monotonic())
@@ -79,6 +81,7 @@ class PlanChildren:
         """
         if not self._can_read():
             self._followed.clear()
+        await self._follow_again(self._late_parts.take_due())
         due = self._followed.due()[:_READS_PER_POLL]
         failure: MonitorError | None = None
         for plan_id in due:
@@ -104,9 +107,10 @@ class PlanChildren:
                 return
         await self._follow(row, is_over=is_over)
 
-    def follows_any(self) -> bool:
-        """True while a plan run is followed, so that any run may be a part of it."""
-        return bool(self._followed)
+    def may_link(self, observation: Observation) -> bool:
+        """True where a plan run that is known, or was, may have started the run."""
+        part = part_of(observation, ended_at=None)
+        return bool(self._followed) or (part is not None and part.is_of_a_plan)
 
     def is_followed(self, plan_run_id: str) -> bool:
         """True while children of this plan run may still be linked."""
@@ -126,8 +130,6 @@ class PlanChildren:
 
         A cancelled call leaves the rest to the poll.
         """
-        if not self._followed:
-            return
         failed = [
             observation
             for observation in self._links.apply(observations)
@@ -135,26 +137,38 @@ class PlanChildren:
             and observation.parents.plan_run is None
         ]
         known = await self._context.observer.known([run.key for run in failed]) if failed else {}
-        plan_ids: set[str] = set()
+        parts: list[UnlinkedPart] = []
         for observation in failed:
             state = known.get(observation.key)
             if state is None or (state.parents.plan_run is None and not state.historical):
-                for shown in (observation, state or observation):
-                    plan_ids.update(self._followed.around(part_of(shown, ended_at=None)))
-        await self._read_now(plan_ids)
+                shown = (part_of(run, ended_at=None) for run in (observation, state) if run)
+                parts += [part for part in shown if part is not None]
+        await self._follow_again([part for part in parts if self._is_late(part)])
+        await self._read_now({plan_id for part in parts for plan_id in self._followed.around(part)})
 
     async def notice(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
         """Look up the plan runs of observed runs, which have been committed."""
-        if not self._followed:
-            return
-        keys = [
-            observation.key
-            for observation, _ in observed
-            if self._followed.is_noticed(observation.key)
-            or self._followed.around(part_of(observation, ended_at=None))
-        ]
+        keys: list[RunKey] = []
+        for observation, _ in observed:
+            part = part_of(observation, ended_at=None)
+            if self._followed.is_noticed(observation.key) or self._followed.around(part):
+                keys.append(observation.key)
+            elif part is not None and self._is_late(part) and has_ended(observation.native_status):
+                self._late_parts.add(observation.key, part)
+                self._followed.wake.set()
         if keys:
             self._followed.notice((await self._context.observer.known(keys)).values())
+
+    def _is_late(self, part: UnlinkedPart) -> bool:
+        return part.is_of_a_plan and self._can_read() and not self._followed.around(part)
+
+    async def _follow_again(self, parts: Sequence[UnlinkedPart]) -> None:
+        """Follow again the ended plan runs that may have started these parts, observed late."""
+        if not parts:
+            return
+        for row in await self._late_parts.plan_runs_of(parts):
+            self._complete.forget(row.id)
+            await self._follow(row, is_over=True)
 
     def _can_read(self) -> bool:
         can = self._context.can

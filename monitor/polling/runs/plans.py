@@ -51,6 +51,7 @@ class Plans:
         self._listed_at: float | None = None  # monotonic
         self._listed_until: datetime | None = None  # the same by the workspace's clock
         self._snapshots: BoundedMemory[str, _Snapshot] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._flows: dict[str, set[str]] = {}  # of every remembered snapshot of a plan
         self._unmapped: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
 
@@ -59,7 +60,7 @@ class Plans:
         stored = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
         # What is damaged is read again.
         known = decode_entries(stored, _DECODER, topic=SNAPSHOT)
-        forgotten = [self._snapshots.put(id_, snapshot) for id_, snapshot in known.items()]
+        forgotten = [self._put(id_, snapshot) for id_, snapshot in known.items()]
         # A commit that failed may have left more of them than are remembered.
         state_entries = [
             self._context.state_entry(SNAPSHOT, snapshot, None)
@@ -141,6 +142,15 @@ class Plans:
         is_snapshot = known is not None and known.plan_id != snapshot_id
         return known.flow_ids if known is not None and is_snapshot else None
 
+    def may_run(self, plan_id: str, flow_id: str | None) -> bool:
+        """False where the plan's snapshots that were read show that it does not run this flow."""
+        flow_ids = self._flows.get(plan_id)
+        return flow_ids is None or flow_id is None or flow_id in flow_ids
+
+    def _put(self, snapshot_id: str, snapshot: _Snapshot) -> str | None:
+        self._flows.setdefault(snapshot.plan_id, set()).update(snapshot.flow_ids)
+        return self._snapshots.put(snapshot_id, snapshot)
+
     async def learn(self, snapshot_id: str, full: PlanFull) -> str | None:
         """Keep what a full read shows of a snapshot and return its plan. Durable on return."""
         # One that is no snapshot is a plan that the list does not show us.
@@ -148,7 +158,7 @@ class Plans:
         if plan_id is None or snapshot_id in self._listed or self._snapshots.get(snapshot_id):
             return plan_id
         snapshot = _Snapshot(plan_id=plan_id, flow_ids=full.flow_ids)
-        forgotten = self._snapshots.put(snapshot_id, snapshot)
+        forgotten = self._put(snapshot_id, snapshot)
         value = msgspec.json.encode(snapshot)
         state_entries = [self._context.state_entry(SNAPSHOT, snapshot_id, value)]
         if forgotten is not None:

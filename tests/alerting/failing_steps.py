@@ -84,7 +84,7 @@ class Scene(Struct, frozen=True):
     seconds: float = 2.0
 
 
-_REST = Scene("passes")
+_REST = Scene("passes", seconds=61.0)  # as long as a process waits for kinds of runs at its start
 
 
 class Seen(Struct):

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from monitor.bus.contract import Change
+from monitor.model.alerts import AlertState
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
@@ -27,6 +28,16 @@ PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
 OTHER = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
 _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
+
+
+async def evidence(engine_scene: EngineScene) -> list[set[str]]:
+    """Return the evidence of each alert that somebody was notified of and that still fires."""
+    await engine_scene.round()
+    return [
+        set(alert.evidence)
+        for alert in engine_scene.engine.snapshot().alerts
+        if alert.name == "run_failed" and alert.state is AlertState.FIRING and alert.is_notified
+    ]
 
 
 class Family:

@@ -234,14 +234,6 @@ def with_late_evidence(instance: AlertInstance, evidence: tuple[str, ...]) -> Al
     return msgspec.structs.replace(instance, alert=alert)
 
 
-def with_facts(
-    instance: AlertInstance, facts: dict[str, str | float | None], fresh: Alert
-) -> AlertInstance:
-    """Return the alert with other facts, and the annotations made from them."""
-    alert = msgspec.structs.replace(instance.alert, facts=facts, annotations=fresh.annotations)
-    return msgspec.structs.replace(instance, alert=alert)
-
-
 def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
 

@@ -30,6 +30,7 @@ from monitor.alerting.attribution.lineage import (
 from monitor.alerting.attribution.subjects import first_key, keys_of, of_run, traits_of
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.store import Store
+from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
@@ -251,7 +252,8 @@ def _event(run: RunState) -> RunEvent:
 
 
 def _ended_at(run: RunState) -> datetime:
-    return run.finished_at or run.confirmed_at
+    end = run_end(run)
+    return run.confirmed_at if end is None else end.at
 
 
 def _order(run: RunState) -> tuple[datetime, int, RunKey]:

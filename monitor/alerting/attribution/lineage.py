@@ -19,7 +19,6 @@ NEEDED_CAPABILITIES = {
 # A run can be a part of runs of a larger size.
 SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _PARENTS_CACHED = 10_000
-_PARTS = 100  # flow runs of one plan run whose own parts are read
 _LEVELS = 2
 _NO_PARENTS = Parents()
 _RAN_FOR_PLAN = "plan"  # why a job group ran, in the workspace's word
@@ -115,20 +114,6 @@ class Lineage:
         self._parents.move_to_end(key)
         if len(self._parents) > _PARENTS_CACHED:
             self._parents.popitem(last=False)
-
-
-async def parts_of(run: RunKey, bus: Store) -> list[RunState]:
-    """Return the runs that are known to be inside a run.
-
-    Raises:
-        BusUnavailableError: the store does not answer.
-    """
-    if run.kind is RunKind.JOB_GROUP:
-        return []
-    inside = await bus.children(run)
-    for part in [child for child in inside if child.key.kind is RunKind.FLOW_RUN][:_PARTS]:
-        inside += await bus.children(part.key)
-    return inside
 
 
 def are_likely_related(first: RunState, second: RunState) -> bool:

@@ -16,8 +16,9 @@ from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.store import Store
+from monitor.model.ends import run_end
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKind, RunState
+from monitor.model.runs import RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 PIPELINE_KNOWN = "pipeline known since, and run again"
@@ -82,7 +83,13 @@ def _health_of(run: RunState, view: LiveStateView) -> list[PipelineHealth]:
 
 
 def _is_followed(run: RunState, later: Collection[PipelineHealth], rule: Rule) -> bool:
-    at = run.finished_at or run.updated_at or run.confirmed_at
+    end = run_end(run)
+    if end is None:
+        return False  # only a callback has reported its end
+    is_cancel = rule.settings.rule is RuleKind.CANCELED
+    if run.status is not (Status.CANCELED if is_cancel else Status.FAILED):
+        return True  # the workspace has corrected what a callback reported
+    at = end.at
     if any(health.last_success_at is not None and health.last_success_at > at for health in later):
         return True
     # Only this rule has an alert for each first failure under the name; others may have none.

@@ -32,6 +32,7 @@ _PARTS_KEPT = 100
 _ENDS_KEPT = 20  # of one part, newest, besides its newest success
 _INNER_KEPT = 20  # failures inside one root run, the first ones
 _BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
+_FEW_PARTS = 10  # of more, nothing is kept behind their newest successes
 _WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
 
 
@@ -115,7 +116,8 @@ def pruned(ends: SubjectEnds, *, kept: int = 0, bad: Status = Status.FAILED) -> 
 
     Far behind a success with a settled time nothing does, save for the newest ``kept`` ends.
     """
-    parts = {name: _pruned(part, kept) for name, part in ends.parts.items()}
+    behind = _BEHIND_KEPT if len(ends.parts) <= _FEW_PARTS else 0
+    parts = {name: _pruned(part, kept, behind) for name, part in ends.parts.items()}
     if len(parts) > _PARTS_KEPT:
         # What fails stays: it would be over without ever having succeeded.
         failing = failing_parts(ends, bad=bad)
@@ -132,13 +134,14 @@ def failing_parts(
     ends: SubjectEnds, *, bad: Status = Status.FAILED
 ) -> dict[str, tuple[RootRunEnd, ...]]:
     """Return the open failures of each part that fails, oldest first."""
+    failed = [part for part, known in ends.parts.items() if any(end.status is bad for end in known)]
     found = {
         part: tuple(
             end
             for end in open_failures(_relevant(ends, part, bad), bad=bad)
             if end.cleared_at is None or end.at > end.cleared_at
         )
-        for part in ends.parts
+        for part in failed
     }
     return {part: failures for part, failures in found.items() if failures}
 
@@ -261,10 +264,10 @@ def _with_inner(
         inner[name] = end.at
     elif inner.pop(name, None) is None:
         return None
+    first = dict(sorted(inner.items(), key=lambda failure: failure[1])[:_INNER_KEPT])
     if known is not None and not known.is_inner:
         is_failure = known.status is Status.FAILED
-        return msgspec.structs.replace(known, inner=inner) if is_failure else None
-    first = dict(sorted(inner.items(), key=lambda failure: failure[1])[:_INNER_KEPT])
+        return msgspec.structs.replace(known, inner=first) if is_failure else None
     latest = max(first.values(), default=end.at)
     return RootRunEnd(
         run_id=event_input.root_run.id,
@@ -284,11 +287,11 @@ def _event_id(event_input: EventInput) -> str:
     return run_event_id(run.key, STATUS_EVENTS[run.status])
 
 
-def _pruned(ends: Sequence[RootRunEnd], kept: int) -> tuple[RootRunEnd, ...]:
+def _pruned(ends: Sequence[RootRunEnd], kept: int, behind: int) -> tuple[RootRunEnd, ...]:
     """Drop what no later event can bring back: what lies far behind a success that is settled."""
     settled = [end for end in ends if not end.may_improve]
     success = newest_success(settled)
-    first = max(ends.index(success) - _BEHIND_KEPT, 0) if success is not None else 0
+    first = max(ends.index(success) - behind, 0) if success is not None else 0
     first = max(min(first, len(ends) - kept), 0)
     recent = ends[max(first, len(ends) - max(_ENDS_KEPT, kept)) :]
     return tuple(recent) if success is None or success in recent else (success, *recent)

@@ -36,13 +36,13 @@ def events_of(
             _event(state, event_type, after, before=before, observation=observation)
             for event_type in (EventType.RUN_CORRECTED, STATUS_EVENTS[after])
         ]
+    if not events and _is_confirmed(known, state):
+        events.append(
+            _event(state, EventType.RUN_CONFIRMED, after, before=before, observation=observation)
+        )
     if _brings_details(known, state):
         events.append(
             _event(state, EventType.RUN_DETAILED, after, before=after, observation=observation)
-        )
-    elif not events and _is_confirmed(known, state):
-        events.append(
-            _event(state, EventType.RUN_CONFIRMED, after, before=before, observation=observation)
         )
     return tuple(events)
 

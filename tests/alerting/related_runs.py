@@ -95,6 +95,24 @@ class Family:
         )
         await self._keep(Change(runs=(self.plan_run,), events=(event,)))
 
+    async def detail_of_child(self) -> None:
+        """Let what became known of the flow run after its end be published."""
+        event = self._run_of(msgspec.structs.replace(self.flow_run, detailed=True))
+        event = msgspec.structs.replace(
+            event,
+            id=run_event_id(self.flow_run.key, EventType.RUN_DETAILED),
+            type=EventType.RUN_DETAILED,
+        )
+        await self._keep(Change(runs=(event.run,), events=(event,)))
+
+    async def ends(self, run: RunState, status: Status) -> RunState:
+        """Let any run end now."""
+        return await self._ends(run, status)
+
+    async def keep(self, run: RunState) -> None:
+        """Let something of a run become known; no event says so."""
+        await self._keep(Change(runs=(run,)))
+
     async def link(self) -> None:
         """Let it become known that the flow run was a part of the plan run; no event says so."""
         parents = Parents(plan_run=self.plan_run.key.id)

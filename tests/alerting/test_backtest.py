@@ -23,6 +23,7 @@ ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED)
 STUCK = RuleSettings(name="run_stuck", rule=RuleKind.RUN_STUCK)
 LATEST = timedelta(hours=6)
+IN_TIME = timedelta(minutes=1)
 
 
 def firing(seconds: float = 0, *, key: str = "aa", rule: str = "run_failed") -> BacktestFiring:
@@ -69,21 +70,55 @@ RECORDED = st.lists(
 def test_nothing_is_known_before_it_was_recorded(
     recorded: list[tuple[datetime, datetime]],
 ) -> None:
-    """What was noticed later was not known then; a straggler delays nothing."""
+    """What was noticed later was not known then, unless others were noticed in time meanwhile."""
     log = RecordedLog(BytesIO())
     log.append(Recorded(position, event_at(*times)) for position, times in enumerate(recorded, 1))
     assert len(log) == len(recorded)
-    parts = list(log.slices())
-    known = [at for part in parts for at in part.known_until]
-    assert [row.position for part in parts for row in part.events] == [
+    assert [row.position for part in log.slices() for row in part.events] == [
         position for position, _ in enumerate(recorded, 1)
     ]
-    assert known == sorted(known)
-    for index, (recorded_at, _) in enumerate(recorded):
-        later = [
-            occurred for noticed_at, occurred in recorded[index:] if noticed_at - occurred <= LATEST
-        ]
-        assert known[index] == min([recorded_at, *later])
+    was_in_time: datetime | None = None
+    hidden_until = list[tuple[datetime, datetime]]()  # when each was noticed, and since when not
+    for at, occurred in recorded:
+        if at - occurred <= IN_TIME:
+            was_in_time = at
+            hidden_until.append((at, occurred))
+        elif at - occurred <= LATEST:
+            hidden_until.append((at, max(occurred, was_in_time or occurred)))
+    for at, _ in recorded:
+        expected = min([at, *(since for noticed_at, since in hidden_until if noticed_at >= at)])
+        assert log.known_until.at("acme", at) == expected
+
+
+def known_in(log: RecordedLog, *seconds: float, workspace: str = "acme") -> list[float]:
+    """Return until when everything was known at each of these times."""
+    instants = [ZERO + timedelta(seconds=second) for second in seconds]
+    return [(log.known_until.at(workspace, at) - ZERO).total_seconds() for at in instants]
+
+
+def log_of(*events: tuple[float, float]) -> RecordedLog:
+    """Return the log of events: when each was recorded, and when it happened, in seconds."""
+    log = RecordedLog(BytesIO())
+    log.append(
+        Recorded(
+            position, event_at(ZERO + timedelta(seconds=at), ZERO + timedelta(seconds=occurred))
+        )
+        for position, (at, occurred) in enumerate(events, 1)
+    )
+    return log
+
+
+def test_a_row_that_comes_late_is_no_outage() -> None:
+    """Others were noticed in time meanwhile, so all that they could show was judged."""
+    log = log_of((5, 3), (900, 898), (1_000, 100), (1_100, 1_098))
+    assert known_in(log, 4, 500, 899, 950, 1_099) == [3, 500, 898, 900, 1_098]
+
+
+def test_an_outage_is_until_what_happened_in_it_is_noticed() -> None:
+    """Nothing was noticed in time, and everything came at once; another workspace went on."""
+    log = log_of((5, 3), (3_600, 700), (3_600, 1_900), (3_610, 3_608))
+    assert known_in(log, 100, 800, 3_599, 3_605) == [100, 700, 700, 3_605]
+    assert known_in(log, 800, workspace="other") == [800]
 
 
 def test_details_that_come_late_are_no_outage() -> None:
@@ -96,8 +131,7 @@ def test_details_that_come_late_are_no_outage() -> None:
     ]
     log = RecordedLog(BytesIO())
     log.append(Recorded(position, event) for position, event in enumerate([ended, *added], 1))
-    (part,) = log.slices()
-    assert part.known_until == [ZERO, late, late]
+    assert known_in(log, 2, 3_600) == [0, 3_600]
 
 
 def test_the_same_start_is_found_on_both_sides() -> None:

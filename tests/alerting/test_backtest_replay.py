@@ -76,12 +76,13 @@ async def _replay(
         workspaces=[workspace()],
         start=BEGIN,
         store=store,
+        known_until=spooled.known_until.at,
         health_tracker=PipelineHealthTracker,
         every_interval=every_interval,
     )
     await replay.begin()
     for part in spooled.slices():
-        await replay.replay(part.events, part.known_until)
+        await replay.replay(part.events)
     await replay.finish(log[-1].event.recorded_at + _AFTERWARDS)
 
 

@@ -356,3 +356,36 @@ async def test_an_alert_reopened_under_its_start_has_other_ids(tmp_path: Path) -
         assert len({event.id for event in told}) == 3
         assert {event.alert.starts_at for event in told} == {at(-120)}
         assert [event.number for event in told] == [0, 0, 2]
+
+
+async def test_a_corrected_failure_does_not_come_back_beside_a_late_one(tmp_path: Path) -> None:
+    """In one batch the events of a run keep their order, whatever else failed before it."""
+    async with engine_scene(tmp_path, start=END) as scene:
+        claimed = await scene.claim(1, BAD)
+        await scene.correct(claimed, OK)
+        await scene.end_run_before(2, BAD, seconds=600)
+        await scene.round()
+        firing = {
+            alert.labels["pipeline"]
+            for alert in scene.engine.snapshot().alerts
+            if alert.state is AlertState.FIRING
+        }
+        assert firing == {"flow 2"}
+
+
+def test_a_part_that_fails_stays_whatever_else_succeeds() -> None:
+    """Of very many recipes those that fail are kept."""
+    ends = Ends()
+    ends.end(0, BAD, 0, recipe="broken")
+    for number in range(1, 130):
+        ends.end(number, OK, number, recipe=f"recipe {number}")
+    assert ends.failing == {"0"}
+
+
+def test_a_failure_inside_a_run_that_is_known_to_have_succeeded_is_none() -> None:
+    """Also where the run's own end is long forgotten."""
+    plan, parents = key(9, RunKind.PLAN_RUN), Parents(plan_run="9")
+    part = run_event(state(1, BAD, kind=RunKind.FLOW_RUN, finished_at=at(10), parents=parents))
+    event_input = EventInput(event=part, root_run=plan, root_succeeded=True)
+    assert DEFINITION.on_event is not None
+    assert DEFINITION.on_event(event_input, None, _RULE).result is None

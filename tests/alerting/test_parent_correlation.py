@@ -13,7 +13,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertState
-from monitor.model.runs import RunKind, Status, Trigger
+from monitor.model.runs import Parents, Recipe, RunKey, RunKind, RunState, Status, Trigger
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
 from tests.alerting.related_runs import Family
 
@@ -352,3 +352,83 @@ async def test_plans_that_have_nothing_to_do_with_it_wait_for_nothing(tmp_path: 
         await scene.round()
 
         assert await scene.words() == ["fired", "fired"]
+
+
+async def fails_alone(family: Family, number: str, recipe: str, trigger: Trigger) -> RunState:
+    """Let a job group of the flow fail, of which nothing says that a plan contains it."""
+    created_at = family.engine_scene.clock.now() - timedelta(seconds=20)
+    job_group = msgspec.structs.replace(
+        family.flow_run,
+        key=RunKey(WORKSPACE, RunKind.JOB_GROUP, number),
+        created_at=created_at,
+        recipe=Recipe(id=recipe),
+        trigger=trigger,
+    )
+    return await family.ends(job_group, Status.FAILED)
+
+
+async def test_the_success_of_a_plan_clears_only_what_ran_inside_it(tmp_path: Path) -> None:
+    """A recipe that somebody started by hand still fails when the plan has recovered."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        await fails_alone(family, "1", "a", Trigger.MANUAL)
+        await scene.round(60)
+        inside = await fails_alone(family, "2", "b", Trigger.PLAN)
+        await scene.round()
+        await family.keep(msgspec.structs.replace(inside, parents=Parents(plan_run="p1")))
+        await scene.round(60)
+        await Family(scene, number=2).plan_ends(Status.SUCCEEDED)
+        await scene.round()
+
+        assert await scene.words() == ["fired"]
+        assert len(await evidence(scene)) == 1
+
+
+async def test_details_of_a_part_do_not_notify_again_for_its_plan(tmp_path: Path) -> None:
+    """The part fired, its link became known, and its job records come: the plan's alert waits."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        await family.child_ends()
+        await scene.round()
+        await family.link()
+        await family.detail_of_child()
+        await scene.round()
+
+        assert await scene.words() == ["fired"]
+
+
+async def test_a_part_does_not_wait_for_ever_behind_a_plan_that_does_not_contain_it(
+    tmp_path: Path,
+) -> None:
+    """The plan that contains it is not observed yet; another one is active and has an alert."""
+    async with engine_scene(tmp_path) as scene:
+        await Family(scene).plan_ends()
+        await scene.round(60)
+        tonight = Family(scene, number=2)
+        tonight.begin()
+        await tonight.child_ends()
+        await scene.round()
+        assert await scene.words() == ["fired"]
+        await scene.round(16)
+        assert await scene.words() == ["fired", "fired"]
+
+
+async def test_what_failed_beside_a_part_is_not_merged_into_its_plan(tmp_path: Path) -> None:
+    """An alert with a failure that is not inside the plan stays one of its own."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        await family.plan_ends()
+        await scene.round()
+        inside = await fails_alone(family, "0", "x", Trigger.PLAN)
+        await fails_alone(family, "1", "a", Trigger.MANUAL)
+        await scene.round()
+        await family.keep(msgspec.structs.replace(inside, parents=Parents(plan_run="p1")))
+        await scene.round()
+        await scene.round(16)
+
+        assert await scene.words() == ["fired", "fired"]
+        of_flow = {"marketing:job_group:0:failed", "marketing:job_group:1:failed"}
+        assert of_flow in await evidence(scene)

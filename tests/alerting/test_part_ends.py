@@ -340,3 +340,29 @@ def test_a_failure_of_before_we_followed_names_no_event() -> None:
     assert len(again.evidence) == 1
 
     assert isinstance(story.end(3, OK), Ok)
+
+
+def test_a_ratio_survives_recipes_that_become_known_later() -> None:
+    """The ends move to their recipe, and the successes of that recipe end it."""
+    story = by_share(0.5)
+    for number in range(1, 5):
+        story.end(number, BAD)
+    assert story.is_firing
+    for number in range(1, 5):
+        run = state(number, BAD, finished_at=at(60 * number), recipe="a")
+        story.on_event(run_event(run, EventType.RUN_DETAILED))
+    assert story.is_firing
+    for number in range(5, 30):
+        story.end(number, OK, recipe="a")
+    assert not story.is_firing
+
+
+def test_a_success_that_only_a_callback_reported_ends_a_cancel_once_it_is_confirmed() -> None:
+    """The rule about cancels gets the confirmation as well."""
+    story = Story(CANCELED)
+    story.end(1, OFF)
+    success = state(2, OK, finished_at=at(120))
+    story.on_event(run_event(msgspec.structs.replace(success, unconfirmed_end=OK)))
+    assert story.is_firing
+    story.on_event(run_event(success, EventType.RUN_CONFIRMED))
+    assert not story.is_firing

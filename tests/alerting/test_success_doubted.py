@@ -14,7 +14,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.success_doubted import DEFINITION, REASONS, DoubtedParts
 from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import Implausible, RunState, Status
 from tests.alerting.run_samples import at, key, run_event, state
 
 _RULE = default_rule(RuleKind.SUCCESS_DOUBTED)
@@ -26,7 +26,8 @@ def doubtful(number: int, reason: str = "complete_with_failed_jobs", **other: An
 
 
 def sure(number: int, **other: Any) -> RunState:
-    return state(number, Status.SUCCEEDED, finished_at=at(60 * number), **other)
+    run = state(number, Status.SUCCEEDED, finished_at=at(60 * number), **other)
+    return msgspec.structs.replace(run, detailed=True)
 
 
 class Story:
@@ -53,7 +54,7 @@ def test_what_may_hide_a_failure_fires_and_says_why(reason: str) -> None:
     assert (result.since, result.run) == (at(60), key(1))
     assert result.evidence == ("acme:job_group:1:succeeded",)
     assert tuple(result.facts) == DEFINITION.template_fields
-    assert result.facts["reason"] == REASONS[reason]
+    assert result.facts["reason"] == REASONS[Implausible(reason)]
 
 
 def test_a_mark_that_hides_nothing_does_not_fire() -> None:
@@ -96,3 +97,16 @@ def test_an_old_doubt_seen_late_does_not_hide_the_newest_success() -> None:
     assert story.see(run_event(doubtful(3))) is None
     assert story.memory is not None
     assert story.memory.parts[""].at == at(0) + timedelta(seconds=540)
+
+
+def test_a_success_whose_job_records_are_not_read_yet_ends_nothing() -> None:
+    """Each run of a broken pipeline seems sure until they are: the alert does not flap."""
+    story = Story()
+    assert isinstance(story.see(run_event(doubtful(1), EventType.RUN_DETAILED)), Firing)
+    for number in range(2, 5):
+        unread = state(number, Status.SUCCEEDED, finished_at=at(60 * number))
+        assert story.see(run_event(unread)) is None
+        story.see(run_event(doubtful(number), EventType.RUN_DETAILED))
+        assert story.memory is not None
+    over = story.see(run_event(sure(5), EventType.RUN_DETAILED))
+    assert over == Ok(at=at(300), evidence=("acme:job_group:5:detailed",))

@@ -72,11 +72,12 @@ async def _cost(log: list[Recorded], sizes: Sizes) -> float:
         workspaces=[_workspace(sizes)],
         start=_BEGAN,
         store=MemoryStore(alerts.append),
+        known_until=lambda _, now: now - _NOTICED,
         health_tracker=PipelineHealthTracker,
     )
     await replay.begin()
     began = time.process_time()
-    await replay.replay(log, [recorded.event.recorded_at - _NOTICED for recorded in log])
+    await replay.replay(log)
     seconds = time.process_time() - began
     if not alerts:
         raise RuntimeError(f"{len(log)} events, and no alert fired")

@@ -10,6 +10,7 @@ from monitor.model.events import EventType, RunEvent
 from monitor.model.observations import Observation
 from monitor.model.runs import Source
 from monitor.polling.settings import PollSettings
+from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
 from tests.polling.plan_rows import SNAPSHOT, begin_plan_run, plan_run_of, put_snapshot
@@ -100,6 +101,20 @@ def callback_of(scene: Scene, run_id: int) -> Observation:
         native_status="Failed",
         inbox_id=1,
     )
+
+
+async def test_a_part_of_the_refetch_queue_fails_with_its_plan_run(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A failure that could not be decoded in a list names its plan run all the same."""
+    await begin_plan_run(scene, workspace)
+    put_snapshot(workspace, {7: [1]})
+    workspace.put_job(1, "Failed", finishedAt=stamp(workspace.now()))
+    workspace.put_job_group(1, "Failed", ranfor="plan")
+    row = await scene.client.runs.job_group("1", priority=Priority.RECONCILIATION)
+    await scene.polls.job_groups.handle_queued(row, is_last=False)
+
+    assert (await failed_event(scene, 1)).run.parents.plan_run == "7"
 
 
 async def test_a_part_that_is_listed_late_is_linked_after_a_restart(

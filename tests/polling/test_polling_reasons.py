@@ -151,6 +151,27 @@ async def test_an_end_without_a_time_stays_without(
     assert state.status.is_terminal
 
 
+async def test_the_end_of_one_part_is_not_that_of_the_whole(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Where a job group shows no time at all, its flow run may have ended as late as that."""
+    workspace.faults["jobGroups/./jobs"] = FORBIDDEN
+    workspace.put_flow_run(71, "InProgress")
+    end_group(workspace, 1, "Complete", flowRun={"id": 71})
+    end_group(workspace, 2, "InProgress", flowRun={"id": 71})
+    async with readers(scene):
+        await poll_flow_runs(scene)
+        await clock.advance(60)
+        end_group(workspace, 2, "Failed", updatedAt=None)
+        workspace.put_flow_run(71, "Failed")
+        await poll_flow_runs(scene)
+
+    end = await end_of(scene, 71, FLOW_RUN)
+    assert (end.finished_at, end.detailed) == (None, True)
+    assert end.failed_part is not None
+    assert end.failed_part.key == scene.key(2)
+
+
 async def test_a_succeeded_flow_run_gets_its_better_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

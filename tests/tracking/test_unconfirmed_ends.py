@@ -104,13 +104,14 @@ def test_agreement_ends_the_run_with_one_internal_event() -> None:
     assert world.observe(seen(4, "Failed")) is ObservationOutcome.UNCHANGED
 
 
-def test_details_that_come_with_the_confirmation_carry_it() -> None:
-    """`run.detailed` says as much as `run.confirmed`, so only one of them goes out."""
+def test_the_confirmation_goes_out_beside_details_that_come_with_it() -> None:
+    """Consumers count on it for each end that a callback reported first."""
     world = observed(
         seen(0, "InProgress"), called(2, "Failed"), seen(3, "Failed", **records("Failed"))
     )
 
-    assert types(world) == [*BEGUN, EventType.RUN_FAILED, EventType.RUN_DETAILED]
+    ended = [EventType.RUN_FAILED, EventType.RUN_CONFIRMED, EventType.RUN_DETAILED]
+    assert types(world) == [*BEGUN, *ended]
     assert world.log[-1].run.unconfirmed_end is None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from monitor.alerting.alerts.instance import AlertInstance
@@ -23,6 +23,8 @@ class FiringRuns:
         """``runs`` are held as if each had an open alert."""
         self._entries: dict[str, _Entry] = {}
         self._runs: defaultdict[Hashable, dict[str, RunKey]] = defaultdict(dict)
+        self._alerts: defaultdict[RunKey, set[str]] = defaultdict(set)
+        self._instances: dict[str, AlertInstance] = {}
         for run in runs:
             self._put(str(run.key), (run.key, _pipeline_id(run)))
 
@@ -30,13 +32,27 @@ class FiringRuns:
         """Replace everything by these alerts."""
         self._entries.clear()
         self._runs.clear()
+        self._alerts.clear()
+        self._instances.clear()
         for fingerprint, instance in instances.items():
-            self._put(fingerprint, _entry(instance))
+            self._take(fingerprint, instance)
 
     def committed(self, pending: PendingStep) -> None:
         """Apply what a durable step changed."""
         for fingerprint, instance in pending.changed[ALERT].items():
-            self._put(fingerprint, None if instance is None else _entry(instance))
+            self._take(fingerprint, instance)
+
+    def open_alerts(
+        self, pending: PendingStep, runs: Collection[RunKey]
+    ) -> Iterator[tuple[str, AlertInstance]]:
+        """Yield the open alerts about these root runs, also those of the step, by fingerprint."""
+        if not runs:
+            return
+        names = {name for run in runs if run in self._alerts for name in self._alerts[run]}
+        for name in sorted(names.union(pending.changed[ALERT])):
+            instance = pending.get(ALERT, name)
+            if instance is not None and instance.is_open and instance.root_run in runs:
+                yield name, instance
 
     def candidates(self, run: RunState) -> list[RunKey]:
         """Return the runs that may be inside the run or contain it; newest first."""
@@ -48,14 +64,29 @@ class FiringRuns:
         return self._newest(groups)
 
     def parts(self, run: RunState) -> list[RunKey]:
-        """Return the runs that may be inside a run of the same pipeline; newest first."""
+        """Return the runs that may be inside a run of the same pipeline, with all evidence."""
         workspace, kind = run.key.workspace, run.key.kind
         groups: tuple[Hashable, ...] = ()
         if kind is RunKind.PLAN_RUN:
             groups = ((workspace, _FLOW_RUN), (workspace, _JOB_GROUP))
         elif kind is _FLOW_RUN:
             groups = ((workspace, _JOB_GROUP, _pipeline_id(run)),)
-        return self._newest(groups)
+        found: dict[RunKey, None] = {}
+        for group in groups:
+            for name, root_run in reversed(self._runs.get(group, {}).items()):
+                if len(found) >= _RUNS_COMPARED:
+                    break
+                found[root_run] = None
+                found |= dict.fromkeys(self._instances[name].evidence_runs)
+        return list(found)
+
+    def _take(self, fingerprint: str, instance: AlertInstance | None) -> None:
+        entry = None if instance is None else _entry(instance)
+        self._put(fingerprint, entry)
+        if entry is None or instance is None:
+            self._instances.pop(fingerprint, None)
+        else:
+            self._instances[fingerprint] = instance
 
     def _newest(self, groups: Iterable[Hashable]) -> list[RunKey]:
         found: list[RunKey] = []
@@ -71,12 +102,16 @@ class FiringRuns:
             return
         if before is not None:
             del self._entries[name]
+            self._alerts[before[0]].discard(name)
+            if not self._alerts[before[0]]:
+                del self._alerts[before[0]]
             for group in _groups(before):
                 self._runs[group].pop(name)
                 if not self._runs[group]:
                     del self._runs[group]
         if entry is not None:
             self._entries[name] = entry
+            self._alerts[entry[0]].add(name)
             for group in _groups(entry):
                 self._runs[group][name] = entry[0]
 

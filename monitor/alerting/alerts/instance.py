@@ -7,7 +7,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertState
-from monitor.model.runs import RunKey
+from monitor.model.runs import RunKey, RunKind
+
+_KINDS = frozenset(RunKind)
+_WORDS_OF_A_RUN = 3
 
 
 class AlertSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,6 +78,16 @@ class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def root_run(self) -> RunKey | None:
         """The root run of the newest evidence."""
         return self.newest_run or self.alert.run
+
+    @property
+    def evidence_runs(self) -> frozenset[RunKey]:
+        """The runs that the ids of its evidence name."""
+        names = (event_id.rpartition(":")[0].split(":", 2) for event_id in self.alert.evidence)
+        return frozenset(
+            RunKey(workspace=words[0], kind=RunKind(words[1]), id=words[2])
+            for words in names
+            if len(words) == _WORDS_OF_A_RUN and words[1] in _KINDS
+        )
 
     @property
     def is_open(self) -> bool:

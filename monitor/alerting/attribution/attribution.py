@@ -24,17 +24,17 @@ from monitor.alerting.rules.compiled import Rule, Traits
 from monitor.alerting.rules.contract import Subject
 from monitor.alerting.store import Store
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState
+from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
-_ENDS = (*BAD_ENDS, EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED)
+_BAD = (Status.FAILED, Status.CANCELED)
 
 
 class RelatedRuns(Struct, frozen=True, kw_only=True):
     """Which runs with an open alert are about the same trouble as the root run of an event."""
 
-    inside: frozenset[RunKey] = frozenset()  # inside a run of the same pipeline
+    inside: frozenset[RunKey] = frozenset()  # inside a run of the same pipeline, all levels
     likely: frozenset[RunKey] = frozenset()  # not linked, but likely inside it or around it
     plans: tuple[Subject, ...] = ()  # plans of which an active run must contain it
 
@@ -73,6 +73,7 @@ class RuleTarget(Struct, frozen=True, kw_only=True):
     root_run: RunKey | None = None
     preexisting: bool = False  # it ended before the rule was first evaluated
     attribution: Attribution | None = None  # of the event, where it was routed
+    clears: frozenset[RunKey] = frozenset()  # the event is a success that counts for these alone
 
 
 class Attributor:
@@ -99,9 +100,9 @@ class Attributor:
         ended: dict[RunKey, RunState] = {}
         failed: set[RunKey] = set()
         for event, line in zip(events, lines, strict=True):
-            if event.type in _ENDS:
+            if event.run.status.is_terminal:
                 ended[line[-1].key] = line[-1].run or _by_id_alone(event, line[-1])
-                if event.type in BAD_ENDS:
+                if event.run.status in _BAD:
                     failed.add(line[-1].key)
         related = await self._related(ended, failed) if ended else {}
         attributions: list[Attribution] = []
@@ -118,7 +119,7 @@ class Attributor:
                     root=root,
                     root_run=root_run.key,
                     traits=traits_of(self._view, root, root_run.run or run),
-                    related=related.get(root_run.key) if event.type in _ENDS else None,
+                    related=related.get(root_run.key) if run.status.is_terminal else None,
                 )
             )
         return attributions
@@ -135,7 +136,7 @@ class Attributor:
             for key, run in ended.items()
         }
         stored = {key for keys in candidates.values() for key in keys}
-        plans = {key: self._plans_around(ended[key]) for key in failed}
+        plans = self._plans_around([ended[key] for key in failed])
         if not stored and not any(plans.values()):
             return {}
         states = {**await self._bus.runs(stored - ended.keys()), **ended}
@@ -143,7 +144,7 @@ class Attributor:
         found: dict[RunKey, RelatedRuns] = {}
         for key, run in ended.items():
             others = [states[other] for other in candidates[key] if other in states]
-            inside = frozenset(other.key for other in others if self.is_inside(other, run))
+            inside = frozenset(part for other in others for part in self._line_inside(other, run))
             likely = frozenset(
                 other.key
                 for other in others
@@ -154,17 +155,38 @@ class Attributor:
                 found[key] = related
         return found
 
-    def _plans_around(self, run: RunState) -> tuple[Subject, ...]:
-        """Return the plans with an active run that may contain this one, which a plan started."""
-        if run.key.kind is RunKind.PLAN_RUN or not is_of_a_plan(run) or run.created_at is None:
+    def _plans_around(self, runs: Sequence[RunState]) -> dict[RunKey, tuple[Subject, ...]]:
+        """Return the plans with an active run that may contain each run which a plan started."""
+        started = [
+            run
+            for run in runs
+            if run.key.kind is not RunKind.PLAN_RUN and is_of_a_plan(run) and run.created_at
+        ]
+        active = {
+            workspace: [
+                active.run
+                for active in self._view.active_runs(workspace)
+                if active.run.key.kind is RunKind.PLAN_RUN
+            ]
+            for workspace in {run.key.workspace for run in started}
+        }
+        return {
+            run.key: tuple(
+                of_run(plan_run.key, plan_run.pipeline)
+                for plan_run in active[run.key.workspace]
+                if plan_run.created_at is not None
+                and run.created_at is not None
+                and plan_run.created_at <= run.created_at
+            )
+            for run in started
+        }
+
+    def _line_inside(self, part: RunState, whole: RunState) -> tuple[RunKey, ...]:
+        """Return a run and what contains it, as far as that is inside a run of the pipeline."""
+        if not self.is_inside(part, whole):
             return ()
-        return tuple(
-            of_run(active.run.key, active.run.pipeline)
-            for active in self._view.active_runs(run.key.workspace)
-            if active.run.key.kind is RunKind.PLAN_RUN
-            and active.run.created_at is not None
-            and active.run.created_at <= run.created_at
-        )
+        line = self._lineage.line(part)
+        return tuple(run.key for run in line if SIZES[run.key.kind] < SIZES[whole.key.kind])
 
     def is_inside(self, part: RunState, whole: RunState) -> bool:
         """True where a run is inside any run of the other one's pipeline, as far as it is known.

@@ -17,11 +17,9 @@ from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.store import Store
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.model.runs import RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
 
-_KINDS = frozenset(RunKind)
-_WORDS_OF_A_RUN = 3
 PIPELINE_KNOWN = "pipeline known since, and run again"
 
 
@@ -34,7 +32,7 @@ async def ended_unidentified(
         BusUnavailableError: the store does not answer.
     """
     failures = {
-        key: (rule, _runs_of(instance)) for key, instance, rule in _unidentified(pending, rules)
+        key: (rule, instance.evidence_runs) for key, instance, rule in _unidentified(pending, rules)
     }
     keys = set().union(*(runs for _, runs in failures.values()))
     stored = await bus.runs(keys) if keys else {}
@@ -81,16 +79,6 @@ def _health_of(run: RunState, view: LiveStateView) -> list[PipelineHealth]:
         and (health.pipeline.kind, health.pipeline.id) == (pipeline.kind, pipeline.id)
         and (not is_part or recipe is None or health.recipe_id == recipe.id)
     ]
-
-
-def _runs_of(instance: AlertInstance) -> set[RunKey]:
-    """Return the runs that the ids of an alert's evidence name."""
-    names = (event_id.rpartition(":")[0].split(":", 2) for event_id in instance.alert.evidence)
-    return {
-        RunKey(workspace=words[0], kind=RunKind(words[1]), id=words[2])
-        for words in names
-        if len(words) == _WORDS_OF_A_RUN and words[1] in _KINDS
-    }
 
 
 def _is_followed(run: RunState, later: Collection[PipelineHealth], rule: Rule) -> bool:

@@ -64,6 +64,7 @@ async def backtest(
         workspaces=workspaces,
         start=start,
         store=store,
+        known_until=log.known_until.at,
         health_tracker=health_tracker,
         parts=parts,
     )
@@ -71,7 +72,7 @@ async def backtest(
     last = start
     for part in log.slices():
         on_progress(part.events[0].event.recorded_at, part.share)
-        await replay.replay(part.events, part.known_until)
+        await replay.replay(part.events)
         events = [recorded.event for recorded in part.events]
         did += firings(events)
         gathered.read(events)

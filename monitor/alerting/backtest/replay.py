@@ -74,6 +74,7 @@ class Replay:
 
     The engine evaluates only when something may be due. With ``every_interval`` it evaluates at
     each interval, as a daemon does: the same alerts, much slower. Alerts go to ``store``.
+    ``known_until`` returns until when everything was known of a workspace at a time.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Replay:
         workspaces: Sequence[WorkspaceStatus],
         start: datetime,
         store: ReplayStore,
+        known_until: Callable[[str, datetime], datetime],
         health_tracker: Callable[[LiveState], HealthTracker],
         parts: Parts = NO_PARTS,
         every_interval: bool = False,
     ) -> None:
         self._store = store
+        self._known_until = known_until
         self._parts = parts
         self._created_at = {part.key: part.created_at for some in parts.values() for part in some}
         self._clock = ReplayClock(start)
@@ -116,31 +119,30 @@ class Replay:
     async def begin(self) -> None:
         await self._engine.restore()
 
-    async def replay(self, events: Sequence[Recorded], known_until: Sequence[datetime]) -> None:
-        """Replay events, each as of its ``known_until``; recorded alerts are left out."""
+    async def replay(self, events: Sequence[Recorded]) -> None:
+        """Replay the next events; recorded alerts are left out."""
         for first, last in _batches(events, self._batch_seconds):
             batch = [recorded.event for recorded in events[first:last]]
-            number = first
             for at, committed in groupby(batch, key=_recorded_at):
-                await self._pass_time(at, known_until[number])
+                await self._pass_time(at)
                 logged = list(committed)
                 await self._record(
                     [self._filled(each) for each in logged if not isinstance(each, AlertEvent)]
                 )
                 if self._has_released_alerts():
-                    await self._evaluate(known_until[number])
-                number += len(logged)
-            await self._evaluate(known_until[last - 1])
+                    await self._evaluate()
+            await self._evaluate()
         await asyncio.sleep(0)  # lets a signal cancel it
 
     async def finish(self, at: datetime) -> None:
         """Let time pass until ``at``, up to which everything is known."""
-        await self._pass_time(at, at)
+        await self._pass_time(at)
 
-    async def _pass_time(self, to: datetime, known_until: datetime) -> None:
+    async def _pass_time(self, to: datetime) -> None:
+        known_until = max(self._known_until(name, to) for name in self._live_state.workspaces)
         while (at := self._next_evaluation(known_until)) is not None and at < to:
             self._clock.move(at)
-            await self._evaluate(min(at, known_until))
+            await self._evaluate()
 
     def _has_released_alerts(self) -> bool:
         """True where an alert waits behind one that has ended; a daemon's next cycle fires it."""
@@ -172,8 +174,9 @@ class Replay:
             return None
         return now - (now - min(times)) // self._interval * self._interval  # rounded up
 
-    async def _evaluate(self, known_until: datetime) -> None:
+    async def _evaluate(self) -> None:
         for workspace in self._live_state.workspaces:
+            known_until = self._known_until(workspace, self._clock.now())
             for kind in RunKind:
                 self._live_state.confirm(
                     workspace, kind, self._clock.now(), complete_at=known_until

@@ -234,11 +234,15 @@ class Engine:
         self._attributor = Attributor(
             lineage=self.lineage, firing=self._state.firing, view=self._view, bus=self._bus
         )
-        inhibitors = Inhibitors(self._attributor, wait_seconds=settings.parents_wait_seconds)
+        inhibitors = Inhibitors(
+            self._attributor, self._state.firing, wait_seconds=settings.parents_wait_seconds
+        )
         self._advancer = Advancer(
             self._rules, view=self._view, history=self.history, inhibitors=inhibitors
         )
-        self._router = EventRouter(self._rules, timeline=self._timeline, view=self._view)
+        self._router = EventRouter(
+            self._rules, timeline=self._timeline, view=self._view, firing=self._state.firing
+        )
         self._cycle.reset(
             self._rules,
             inhibitors=inhibitors,
@@ -346,9 +350,15 @@ class Engine:
 def _late_failures_in_order(events: list[RunEvent]) -> list[RunEvent]:
     """Return the events of a batch with their failures by when they happened.
 
-    Failures that were over when they were seen then make one alert, from the first of them.
+    Failures that were over when they were seen then make one alert, from the first of them. The
+    events of one run stay in their order.
     """
-    places = [at for at, event in enumerate(events) if event.type is EventType.RUN_FAILED]
+    last = {event.run.key: at for at, event in enumerate(events)}
+    places = [
+        at
+        for at, event in enumerate(events)
+        if event.type is EventType.RUN_FAILED and last[event.run.key] == at
+    ]
     failures = sorted((events[place] for place in places), key=_ended_order)
     ordered = list(events)
     for place, event in zip(places, failures, strict=True):

@@ -19,6 +19,7 @@ from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, StateInput, Subject
 from monitor.alerting.rules.results import RuleAnswer
+from monitor.model.runs import Status
 
 log = structlog.get_logger()
 
@@ -109,7 +110,18 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
     memory = None if stored is None else _decoded(rule, stored)
     if event is not None:
         on_event = definition.on_event
-        event_input = EventInput(event=event, root_run=target.root_run or event.run.key)
+        root_run = target.root_run or event.run.key
+        line = () if target.attribution is None else target.attribution.line
+        event_input = EventInput(
+            event=event,
+            root_run=root_run,
+            root_succeeded=any(
+                run.run is not None and run.run.status is Status.SUCCEEDED
+                for run in line
+                if run.key == root_run
+            ),
+            cleared=target.clears,
+        )
         return None if on_event is None else on_event(event_input, memory, settings)
     facts = context.facts_of(rule, subject)
     if definition.evaluate is None or facts is None:

@@ -15,6 +15,7 @@ import msgspec
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import subject_of
+from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance, Inhibitor
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ALERT, MEMORY, PendingStep
@@ -29,8 +30,9 @@ PREFIX = "inhibited:"
 class Inhibitors:
     """Finds what a new alert waits behind, and settles it as links become known."""
 
-    def __init__(self, attributor: Attributor, *, wait_seconds: float) -> None:
+    def __init__(self, attributor: Attributor, firing: FiringRuns, *, wait_seconds: float) -> None:
         self._attributor = attributor
+        self._firing = firing
         self._wait = timedelta(seconds=wait_seconds)
 
     def of_new_alert(
@@ -42,20 +44,22 @@ class Inhibitors:
         now: datetime,
     ) -> tuple[Inhibitor, ...]:
         """Return the open alerts of the rule that an alert waits behind when it opens."""
+        until = now + self._wait if self._wait else None
         plans = {fingerprint_of(rule.name, plan) for plan in related.plans}
-        if plans and all(_is_open(pending, plan) for plan in plans):
+        if plans and until and all(_is_open(pending, plan) for plan in plans):
             # Whichever plan contains it, each has an alert.
-            return (_behind(pending, min(plans)),)
+            return (_behind(pending, min(plans), until=until),)
         found: list[Inhibitor] = []
-        for key, instance in pending.rows(ALERT):
+        runs = related.inside | related.likely
+        for key, instance in self._firing.open_alerts(pending, runs):
             # What waits itself is nobody's first alert.
-            is_first = instance.is_open and not instance.inhibited_by and key != fingerprint
+            is_first = not instance.inhibited_by and key != fingerprint
             if instance.alert.name != rule.name or not is_first:
                 continue
             if instance.root_run in related.inside:
                 found.append(_behind(pending, key))
-            elif instance.root_run in related.likely and self._wait:
-                found.append(_behind(pending, key, until=now + self._wait))
+            elif until:
+                found.append(_behind(pending, key, until=until))
         return tuple(found)
 
     def reasons(
@@ -111,7 +115,10 @@ class Inhibitors:
                 if self._attributor.is_inside(around, own):
                     kept.append(msgspec.structs.replace(inhibitor, until=None))
                     continue
+                evidence = [runs.get(key) for key in instance.evidence_runs]
                 if self._attributor.is_inside(own, around):
+                    if not all(run and self._attributor.is_inside(run, around) for run in evidence):
+                        continue  # something else has failed as well
                     self._merge(pending, rules, instance, inhibitor.fingerprint, other)
                     return LifecycleOutcome(state=instance.past, step=StepWord.DEDUPLICATED)
             if self._lasts(inhibitor, now):
@@ -161,7 +168,8 @@ def _inhibiting(pending: PendingStep, inhibitor: Inhibitor) -> AlertInstance | N
 
 
 def _runs_of(pending: PendingStep, instance: AlertInstance) -> Iterator[RunKey]:
-    """Yield the root runs of an alert and of those that it waits behind."""
+    """Yield the runs of an alert's evidence, its root run and those that it waits behind."""
+    yield from instance.evidence_runs
     for state in (
         instance,
         *(pending.state_of(each.fingerprint) for each in instance.inhibited_by),

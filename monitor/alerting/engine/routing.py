@@ -8,8 +8,9 @@ from itertools import chain
 import msgspec
 
 from monitor.alerting.alerts.content import subject_of
+from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, LEARNED, PendingStep
+from monitor.alerting.alerts.pending_step import LEARNED, PendingStep
 from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
 from monitor.alerting.attribution.subjects import (
     fingerprint_of,
@@ -45,8 +46,11 @@ class EventRouter:
         *,
         timeline: Timeline,
         view: LiveStateView,
+        firing: FiringRuns,
     ) -> None:
         self._rules = rules
+        self._firing = firing
+        self._parts_rules = {rule.name: rule for rule in rules.of_root_runs.rules}
         self._timeline = timeline
         self._view = view
         self._own_types = _event_types(rules.of_own_runs)
@@ -112,11 +116,12 @@ class EventRouter:
         related, run = attribution.related, attribution.event.run
         if related is None or attribution.root_run != run.key or not _is_success(attribution):
             return
-        names = {rule.name: rule for rule in self._rules.of_root_runs.rules}
-        for _, instance in list(context.pending.rows(ALERT)):
-            rule = names.get(instance.alert.name)
-            if rule is not None and instance.is_open and instance.root_run in related.inside:
-                yield _target(rule, subject_of(rule, instance.alert), attribution, run.key)
+        inside = related.inside
+        for _, instance in list(self._firing.open_alerts(context.pending, inside)):
+            rule = self._parts_rules.get(instance.alert.name)
+            if rule is not None:
+                target = _target(rule, subject_of(rule, instance.alert), attribution, run.key)
+                yield msgspec.structs.replace(target, clears=inside)
 
 
 def _is_success(attribution: Attribution) -> bool:

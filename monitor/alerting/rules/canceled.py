@@ -26,7 +26,12 @@ DEFINITION: RuleDefinition[SubjectEnds, None] = RuleDefinition(
     rule=RuleKind.CANCELED,
     subject_kind=SubjectKind.PIPELINE,
     memory=SubjectEnds,
-    event_types=(EventType.RUN_CANCELED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED),
+    event_types=(
+        EventType.RUN_CANCELED,
+        EventType.RUN_SUCCEEDED,
+        EventType.RUN_FAILED,
+        EventType.RUN_CONFIRMED,
+    ),
     on_event=on_event,
     about="A run was canceled; over when one of the same pipeline ends otherwise.",
     is_default=False,  # people cancel on purpose

@@ -118,10 +118,16 @@ class DaemonFacts(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventInput:
-    """One event of a run, and the root run of it: that run itself, or what contains it."""
+    """One event of a run, and the root run of it: that run itself, or what contains it.
+
+    ``root_succeeded``: the root run is known to have ended well. ``cleared``: the event is the
+    success of a run that contains these, and counts for them alone.
+    """
 
     event: RunEvent
     root_run: RunKey
+    root_succeeded: bool = False
+    cleared: frozenset[RunKey] = frozenset()
 
     @property
     def is_own(self) -> bool:

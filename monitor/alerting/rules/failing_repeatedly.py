@@ -17,6 +17,7 @@ from monitor.alerting.rules.definition import Quantity, RuleDefinition
 from monitor.alerting.rules.part_ends import (
     RootRunEnd,
     SubjectEnds,
+    all_ends,
     error_facts,
     failing_parts,
     part_of,
@@ -85,20 +86,26 @@ def _since_by_ratio(
     event_input: EventInput, ends: SubjectEnds, before: dict[str, datetime], rule: RuleSettings
 ) -> dict[str, datetime]:
     """Return the parts whose ratio is reached; only the part of a new end can begin."""
-    part, since = part_of(event_input), dict(before)
-    newest = ends.parts.get(part, ())[-_ENDS_KEPT:]
-    if not event_input.is_own or not newest:
-        return since
-    ratio = _ratio(newest)
-    if part in since:
-        if ratio <= _OVER_AT * rule.threshold:
-            del since[part]
-        return since
+    since = {
+        part: began_at
+        for part, began_at in before.items()
+        if part in ends.parts and _ratio(newest_ends(ends, part)) > _OVER_AT * rule.threshold
+    }
+    part = part_of(event_input)
+    newest = newest_ends(ends, part) if part in ends.parts else ()
     # A success begins nothing, although with it there may be enough ends to evaluate.
-    is_failure = event_input.event.run.status is Status.FAILED
-    if is_failure and len(newest) >= rule.minimum and ratio >= rule.threshold:
+    is_failure = event_input.is_own and event_input.event.run.status is Status.FAILED
+    is_enough = is_failure and len(newest) >= rule.minimum
+    if part not in before and is_enough and _ratio(newest) >= rule.threshold:
         since[part] = event_input.at
     return since
+
+
+def newest_ends(ends: SubjectEnds, part: str) -> Sequence[RootRunEnd]:
+    """Return the newest ends of a part; a run without a recipe may have been of any part."""
+    if part:
+        return ends.parts[part][-_ENDS_KEPT:]
+    return sorted(all_ends(ends), key=lambda end: end.order)[-_ENDS_KEPT:]
 
 
 def _ratio(ends: Sequence[RootRunEnd]) -> float:
@@ -107,14 +114,14 @@ def _ratio(ends: Sequence[RootRunEnd]) -> float:
 
 def _is_newest(run: RunKey, failures: RepeatedFailures) -> bool:
     """True where the run is the newest end of a part that has reached the threshold."""
-    return any(failures.ends.parts[part][-1].run_id == run.id for part in failures.since)
+    return any(newest_ends(failures.ends, part)[-1].run_id == run.id for part in failures.since)
 
 
 def _firing(event_input: EventInput, failures: RepeatedFailures) -> Firing:
     part = part_of(event_input)
     if part not in failures.since:
-        part = max(failures.since, key=lambda name: failures.ends.parts[name][-1].order)
-    ends = failures.ends.parts[part][-_ENDS_KEPT:]
+        part = max(failures.since, key=lambda name: newest_ends(failures.ends, name)[-1].order)
+    ends = newest_ends(failures.ends, part)
     failed = [end for end in ends if end.status is Status.FAILED]
     row = failing_parts(failures.ends).get(part, ())
     return Firing(

@@ -42,6 +42,7 @@ class RootRunEnd(RunEnd, frozen=True, kw_only=True, gc=False, omit_defaults=True
     # The runs that failed inside it, and when each ended.
     inner: dict[str, datetime] = msgspec.field(default_factory=dict)
     is_inner: bool = False  # the run itself has not ended yet
+    cleared_at: datetime | None = None  # a run around it succeeded then
 
 
 class RunError(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +70,8 @@ def with_end_of(
     event_input: EventInput, before: SubjectEnds, *, bad: Status = Status.FAILED
 ) -> SubjectEnds:
     """Return the ends with what the event shows; ``before`` itself where it shows nothing new."""
+    if event_input.cleared:
+        return _with_cleared(event_input, before)
     known = next((end for end in all_ends(before) if end.run_id == event_input.root_run.id), None)
     end = _end_of(event_input, known)
     if end is None:
@@ -92,14 +95,31 @@ def with_end_of(
     return before if after == before.parts else SubjectEnds(parts=after, error=before.error)
 
 
-def pruned(ends: SubjectEnds, *, kept: int = 0) -> SubjectEnds | None:
+def _with_cleared(event_input: EventInput, before: SubjectEnds) -> SubjectEnds:
+    """Return the ends, those inside the run that succeeded cleared by it."""
+    ids = {key.id for key in event_input.cleared}
+    parts = {
+        name: tuple(
+            msgspec.structs.replace(end, cleared_at=event_input.at)
+            if end.run_id in ids and end.status is not Status.SUCCEEDED
+            else end
+            for end in part
+        )
+        for name, part in before.parts.items()
+    }
+    return SubjectEnds(parts=parts, error=before.error)
+
+
+def pruned(ends: SubjectEnds, *, kept: int = 0, bad: Status = Status.FAILED) -> SubjectEnds | None:
     """Return what still matters; None for nothing.
 
     Far behind a success with a settled time nothing does, save for the newest ``kept`` ends.
     """
     parts = {name: _pruned(part, kept) for name, part in ends.parts.items()}
     if len(parts) > _PARTS_KEPT:
-        newest = sorted(parts.items(), key=lambda named: named[1][-1].order)
+        # What fails stays: it would be over without ever having succeeded.
+        failing = failing_parts(ends, bad=bad)
+        newest = sorted(parts.items(), key=lambda named: (named[0] in failing, named[1][-1].order))
         parts = dict(newest[-_PARTS_KEPT:])
     return SubjectEnds(parts=parts, error=ends.error) if parts else None
 
@@ -112,7 +132,14 @@ def failing_parts(
     ends: SubjectEnds, *, bad: Status = Status.FAILED
 ) -> dict[str, tuple[RootRunEnd, ...]]:
     """Return the open failures of each part that fails, oldest first."""
-    found = {part: open_failures(_relevant(ends, part, bad), bad=bad) for part in ends.parts}
+    found = {
+        part: tuple(
+            end
+            for end in open_failures(_relevant(ends, part, bad), bad=bad)
+            if end.cleared_at is None or end.at > end.cleared_at
+        )
+        for part in ends.parts
+    }
     return {part: failures for part, failures in found.items() if failures}
 
 
@@ -171,7 +198,7 @@ def answer(
         result = Ok(at=_cleared_at(event_input, failed, after), evidence=(event.id,))
     elif event.type is EventType.RUN_SUCCEEDED and event_input.is_own:
         result = Ok(at=event_input.at, evidence=(event.id,))
-    return RuleAnswer(result, pruned(after))
+    return RuleAnswer(result, pruned(after, bad=bad))
 
 
 def _firing(
@@ -214,6 +241,7 @@ def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | N
             may_improve=end.may_improve,
             event_id=(known.event_id if known and is_failure else "") or event_id,
             inner=known.inner if known is not None and is_failure else {},
+            cleared_at=known.cleared_at if known is not None else None,
         )
     return _with_inner(event_input, known, end)
 
@@ -225,6 +253,8 @@ def _with_inner(
 
     Without any it is void, and its status counts for nothing.
     """
+    if end.status is Status.FAILED and event_input.root_succeeded:
+        return None
     inner = dict(known.inner) if known is not None else {}
     name = str(event_input.event.run.key)
     if end.status is Status.FAILED:
@@ -245,6 +275,7 @@ def _with_inner(
         event_id=known.event_id if known is not None else _event_id(event_input),
         inner=first,
         is_inner=True,
+        cleared_at=known.cleared_at if known is not None else None,
     )
 
 

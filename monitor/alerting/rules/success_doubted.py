@@ -17,16 +17,16 @@ from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAns
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, run_event_id
-from monitor.model.runs import RunKey, Status
+from monitor.model.runs import Implausible, RunKey, RunState, Status
 
 _PARTS_KEPT = 100
 # What may hide a failure, in words for the texts of the alert.
 REASONS = MappingProxyType(
     {
-        "complete_with_failed_jobs": "some of its jobs failed",
-        "in_the_future": "its times lie in the future",
-        "pipeline_changed": "it was first reported of another pipeline",
-        "contains_itself": "it is reported to contain itself",
+        Implausible.COMPLETE_WITH_FAILED_JOBS: "some of its jobs failed",
+        Implausible.IN_THE_FUTURE: "its times lie in the future",
+        Implausible.PIPELINE_CHANGED: "it was first reported of another pipeline",
+        Implausible.CONTAINS_ITSELF: "it is reported to contain itself",
     }
 )
 
@@ -36,7 +36,7 @@ class DoubtedSuccess(Struct, frozen=True, kw_only=True):
 
     at: datetime
     run_id: str
-    reasons: tuple[str, ...]
+    reasons: tuple[Implausible, ...]
 
 
 class DoubtedParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,14 +50,14 @@ def on_event(
     end = run_end(run)
     if end is None or run.status is not Status.SUCCEEDED or run.unconfirmed_end is not None:
         return RuleAnswer(None, memory)
-    if not event_input.is_own:
+    if not event_input.is_own or event_input.cleared:
         return RuleAnswer(None, memory)
     part, reasons = part_of(event_input), tuple(REASONS.keys() & set(run.implausible))
     known, parts = before.get(part), dict(before)
     is_news = known is None or end.at >= known.at or known.run_id == run.key.id
     if reasons and is_news:
         parts[part] = DoubtedSuccess(at=end.at, run_id=run.key.id, reasons=tuple(sorted(reasons)))
-    elif not reasons and known is not None and is_news:
+    elif not reasons and known is not None and is_news and _is_sure(run, known):
         del parts[part]
     result: EvaluationResult | None = None
     if parts and parts != before:
@@ -66,6 +66,11 @@ def on_event(
         result = Ok(at=end.at, evidence=(event_input.event.id,))
     kept = sorted(parts.items(), key=lambda named: named[1].at)[-_PARTS_KEPT:]
     return RuleAnswer(result, DoubtedParts(parts=dict(kept)) if kept else None)
+
+
+def _is_sure(run: RunState, known: DoubtedSuccess) -> bool:
+    """True where the job records could show another doubt no more, if they were the reason."""
+    return run.detailed or Implausible.COMPLETE_WITH_FAILED_JOBS not in known.reasons
 
 
 def _firing(event_input: EventInput, parts: dict[str, DoubtedSuccess]) -> Firing:

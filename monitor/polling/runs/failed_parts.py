@@ -43,7 +43,7 @@ def is_final(part: RunState) -> bool:
 
 
 def latest_end(parts: Sequence[RunState]) -> datetime | None:
-    """Return when the last part ended; None while one lacks a time that may still come."""
-    if any(part.finished_at is None and not is_final(part) for part in parts):
-        return None
-    return max((part.finished_at for part in parts if part.finished_at is not None), default=None)
+    """Return when the last part ended; None where one shows no end, which may be the last one."""
+    ends = [part.finished_at for part in parts]
+    known = [at for at in ends if at is not None]
+    return max(known) if known and len(known) == len(ends) else None

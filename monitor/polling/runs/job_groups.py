@@ -130,7 +130,7 @@ class JobGroups:
         )
 
     async def handle_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
-        """Observe a row of the refetch queue with its job records, however long they take.
+        """Observe a row of the refetch queue with job records and plan run, however long they take.
 
         ``is_last``: the job records will not be read again.
 
@@ -144,6 +144,7 @@ class JobGroups:
         observation = self._observation(row, Source.RECONCILIATION)
         if has_ended(row.native_status):
             observation = await self._details.complete_now(observation, is_last=is_last)
+            await self._plan_children.link_failed((observation,))
         await self._observe(self._links.apply((observation,)))
 
     async def _observe(self, observations: Sequence[Observation]) -> None:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     SILENCE = "unexplained silence"  # a failure is in no alert, and `explain` has no reason
     DENIAL = "denial"  # a failure is evidence of an alert, and `explain` denies it
     NO_REASON = "missing reason"  # a failure whose error is readable is shown without it
+    NO_LINK = "missing link"  # a part of a plan run that names it is not linked to it
     EVENTS = "events of runs"  # missing, repeated, out of order, late, or with another end
     NOTIFICATIONS = "notifications"  # an Alertmanager has other alerts than the daemon
     GAUGES = "states and metrics"  # retained states, metrics or page data disagree

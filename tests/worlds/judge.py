@@ -10,7 +10,7 @@ from tests.worlds.findings import Figures, Finding
 from tests.worlds.gauge_judge import gauge_findings
 from tests.worlds.notification_judge import notification_findings
 from tests.worlds.play import Played
-from tests.worlds.reason_judge import reason_findings
+from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Received
 from tests.worlds.run_judge import run_findings
 from tests.worlds.script import World
@@ -34,4 +34,5 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     yield from explain_findings(world, ends, received, faces, until=played.until)
     own = own_ends(world, blind)
     yield from gauge_findings(world, own, received, faces)
+    yield from link_findings(world, faces)
     yield from reason_findings(world, own, faces, until=played.until)

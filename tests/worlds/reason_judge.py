@@ -34,6 +34,18 @@ def reason_findings(
             yield from _of_alert(world, alert["facts"].get("error"), alert["evidence"], failures)
 
 
+def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
+    """Yield failed flow runs that are not linked to the plan run that has named them."""
+    for run in world.flow_runs:
+        shown = faces.runs.get((RunKind.FLOW_RUN, run.id))
+        groups = [world.group(group) for group in run.job_groups]
+        if run.plan_run is None or shown is None or any(map(_appears_late, groups)):
+            continue
+        if shown["plan_run"] != str(run.plan_run):
+            text = f"flow_run {run.id} of plan_run {run.plan_run} has {shown['plan_run']}"
+            yield Finding(seed=world.seed, kind=Kind.NO_LINK, text=text)
+
+
 def _of_alert(
     world: World, error: object, evidence: list[str], failures: dict[Run, TrueEnd]
 ) -> Iterator[Finding]:

@@ -14,8 +14,10 @@ from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
+from tests.worlds.reason_judge import link_findings
 from tests.worlds.received import Arrival
-from tests.worlds.script import End, JobGroup, Pipeline, RunKind, World
+from tests.worlds.script import End, FlowRun, JobGroup, Pipeline, RunKind, World
+from tests.worlds.truth import Run
 
 _ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 _FLOW, _RECIPE, _FAILED, _SUCCEEDED = 1, 2, 3, 4
@@ -258,6 +260,25 @@ def test_a_missing_reason_is_found() -> None:
     """A failed run shows the error of its jobs."""
     assert _kinds(_FAILING, _RED, _faces(_FAILING, error=None)) == {Kind.NO_REASON}
     assert _kinds(_FAILING, _RED, _faces(_FAILING, error="another")) == {Kind.NO_REASON}
+
+
+def test_a_missing_link_is_found() -> None:
+    """A failed flow run of a plan run is shown as part of it."""
+    flow_run = FlowRun(
+        id=5,
+        flow=_FLOW,
+        job_groups=(_FAILED,),
+        created=10,
+        ended=20,
+        end=End.FAILED,
+        end_shown_from=20,
+        plan_run=6,
+    )
+    inside = msgspec.structs.replace(_FAILING, flow_runs=(flow_run,))
+    for plan_run, kinds in (("6", set()), (None, {Kind.NO_LINK})):
+        shown: dict[Run, dict[str, Any]] = {(RunKind.FLOW_RUN, 5): {"plan_run": plan_run}}
+        faces = msgspec.structs.replace(_faces(_FAILING), runs=shown)
+        assert {finding.kind for finding in link_findings(inside, faces)} == kinds
 
 
 def test_an_alertmanager_that_differs_is_found() -> None:

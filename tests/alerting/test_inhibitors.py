@@ -7,6 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.model.runs import Parents, Recipe, RunKey, RunKind, RunState, Status, Trigger
 from tests.alerting.engine_scene import WORKSPACE, engine_scene
 from tests.alerting.related_runs import Family, evidence
@@ -90,3 +93,24 @@ async def test_what_failed_beside_a_part_is_not_merged_into_its_plan(tmp_path: P
         assert await scene.words() == ["fired", "fired"]
         of_flow = {"marketing:job_group:0:failed", "marketing:job_group:1:failed"}
         assert of_flow in await evidence(scene)
+
+
+async def test_what_does_not_inhibit_any_more_never_does_so_again(tmp_path: Path) -> None:
+    """The plan's alert fired after the part's had ended; the part fails again by itself."""
+    rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), repeat_seconds=3_600)
+    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
+        family = Family(scene)
+        await family.child_ends()
+        await scene.round()
+        await family.plan_ends()
+        await family.link()
+        await scene.round()
+        await Family(scene, number=2).child_ends(Status.SUCCEEDED)
+        await scene.round()
+        assert await scene.words() == ["fired", "resolved", "fired"]
+        by_hand = Family(scene, number=3)
+        by_hand.flow_run = msgspec.structs.replace(by_hand.flow_run, trigger=Trigger.MANUAL)
+        await by_hand.child_ends()
+        await scene.round()
+        await scene.round(3_700)
+        assert (await scene.words()).count("reminded") == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from monitor.model.events import EventType, RunEvent
@@ -13,10 +14,19 @@ from monitor.polling.settings import PollSettings
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
-from tests.polling.plan_rows import SNAPSHOT, begin_plan_run, plan_run_of, put_snapshot
+from tests.polling.plan_rows import (
+    SNAPSHOT,
+    begin_plan_run,
+    plan_run_of,
+    put_plan,
+    put_snapshot,
+)
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace, stamp
 
 FULL = f"plans/{SNAPSHOT}/full"
+
+
+_FEW_PER_MINUTE = 120.0  # requests
 
 
 @pytest.fixture
@@ -167,3 +177,29 @@ async def test_a_part_that_is_listed_late_is_looked_up_once(
     assert [await plan_run_of(scene, number) for number in (1, 2)] == ["7", None]
     assert workspace.count("planSnapshotRuns/7") == 1
     assert workspace.count(FULL) < 20
+
+
+async def test_failures_that_no_plan_started_leave_the_budget_to_others(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Ten active plans share a flow that fails again and again: links keep to their share."""
+    for number in range(10):
+        put_plan(workspace, 13 + number, name=f"plan {number}")
+        put_snapshot(workspace, {}, snapshot_id=900 + number, plan_id=13 + number)
+        workspace.put_plan_run(7 + number, plan={"id": 900 + number})
+    await scene.polls.plan_runs.poll()
+    scene.client.requester.settings = msgspec.structs.replace(
+        scene.client.settings, requests_per_minute=_FEW_PER_MINUTE
+    )
+    before, began_at = workspace.count("plans/9../full"), clock.monotonic()
+    for number in range(24):
+        workspace.put_job_group(100 + number, "Failed")
+        observing = asyncio.create_task(scene.polls.changes.poll())
+        while not observing.done():
+            await clock.advance(0.1)
+        await observing
+        await clock.advance(5)
+    reads = workspace.count("plans/9../full") - before
+    minutes = (clock.monotonic() - began_at) / 60
+    burst = 10
+    assert 0 < reads <= 0.15 * _FEW_PER_MINUTE * minutes + burst

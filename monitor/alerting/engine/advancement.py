@@ -70,6 +70,10 @@ class Advancer:
         """Let time alone change an alert."""
         target = RuleTarget(rule=rule, subject=subject_of(rule, instance.alert))
         muted_by: tuple[str, ...] = ()
+        before = instance
+        if instance.inhibited_by:
+            kept = self._inhibitors.lasting(context.pending, instance, context.now)
+            instance = msgspec.structs.replace(instance, inhibited_by=kept)
         if instance.is_open:
             muted_by = (
                 *self._inhibitors.reasons(context.pending, instance.inhibited_by, context.now),
@@ -77,7 +81,7 @@ class Advancer:
             )
         moment = self._evaluation_time(context, target, muted_by)
         outcome = lifecycle.pass_time(instance, rule.settings, moment)
-        context.pending.advance(key, instance, outcome)
+        context.pending.advance(key, before, outcome)
         if outcome.step:
             self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
 

@@ -64,7 +64,7 @@ from monitor.tracking.live_state import LiveStateView
 log = structlog.get_logger()
 
 _BATCH = 500
-_YIELD_EVERY = 50  # events: a long batch must not delay a callback
+_YIELD_EVERY = 10  # events: a long batch must not delay a callback
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SILENCES_BOUND = 1_000
 

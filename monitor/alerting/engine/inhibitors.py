@@ -72,6 +72,18 @@ class Inhibitors:
             if self._lasts(inhibitor, now) and _inhibiting(pending, inhibitor) is not None
         )
 
+    def lasting(
+        self, pending: PendingStep, instance: AlertInstance, now: datetime
+    ) -> tuple[Inhibitor, ...]:
+        """Return what still keeps an alert back; what is over never does so again."""
+        if instance.alert.is_notified or not instance.is_open:
+            return ()
+        return tuple(
+            inhibitor
+            for inhibitor in instance.inhibited_by
+            if self._lasts(inhibitor, now) and _inhibiting(pending, inhibitor) is not None
+        )
+
     async def resolve_links(
         self, pending: PendingStep, rules: Mapping[str, Rule], now: datetime
     ) -> list[tuple[str, AlertInstance, LifecycleOutcome]]:

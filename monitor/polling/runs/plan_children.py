@@ -40,6 +40,7 @@ _REMEMBERED = 10_000
 _RECENT_RUNS = 200  # searched for parts when a plan run is first observed
 _READS_AT_ONCE = 4
 _READS_PER_POLL = 10
+_BURST_SECONDS = 30.0  # how far immediate reads may run ahead of their share of the budget
 
 
 class PlanChildren:
@@ -88,9 +89,7 @@ class PlanChildren:
             if error is not None and not is_about_the_object(error):
                 raise error
             failure = error or failure
-        per_minute = self._context.client.settings.requests_per_minute
-        pause = wait_after_links(per_minute, reads=len(due))
-        self._paced_until = self._context.clock.monotonic() + pause
+        self._pace(len(due))
         if failure is not None:
             raise failure
         return bool(due)
@@ -208,10 +207,22 @@ class PlanChildren:
         self._followed.notice([*recent, *(active[key].run for key in keys)])
 
     async def _read_now(self, plan_ids: Iterable[str]) -> None:
-        chosen = sorted(plan_ids)[:_READS_PER_POLL]
+        """Read these plans, as far as a burst is allowed; the poll reads the others."""
+        allowed: list[str] = []
+        for plan_id in sorted(plan_ids)[:_READS_PER_POLL]:
+            if self._paced_until - self._context.clock.monotonic() >= _BURST_SECONDS:
+                break
+            self._pace(1)
+            allowed.append(plan_id)
         await for_each(
-            chosen, self._try_to_read, at_once=_READS_AT_ONCE, name="reading a plan's children"
+            allowed, self._try_to_read, at_once=_READS_AT_ONCE, name="reading a plan's children"
         )
+
+    def _pace(self, reads: int) -> None:
+        """Let later reads wait until these fit into their share of the budget."""
+        per_minute = self._context.client.settings.requests_per_minute
+        began_at = max(self._paced_until, self._context.clock.monotonic())
+        self._paced_until = began_at + wait_after_links(per_minute, reads=reads)
 
     async def _try_to_read(self, plan_id: str) -> MonitorError | None:
         """Read a plan and link what it names, or wait for the task that does; return a failure.

@@ -77,7 +77,9 @@ def _steps(before: Status | None, after: Status) -> tuple[Status, ...]:
 
 def _brings_details(known: RunState | None, state: RunState) -> bool:
     """True where the last read of an ended run shows what no event of it has carried."""
-    if not state.detailed or (known is not None and known.detailed):
+    if not state.detailed or state.unconfirmed_end is not None:
+        return False  # what was read for a callback counts once its end is confirmed
+    if known is not None and known.detailed and known.unconfirmed_end is None:
         return False
     return state.jobs is not None or state.has_unsent_details
 

@@ -108,7 +108,26 @@ def _ended(merged: RunState, end: Status, observation: Observation) -> RunState:
     )
 
 
+def _shows_it_goes_on(observed: Status | None, observation: Observation) -> bool:
+    is_read = observation.source not in (Source.CALLBACK, Source.DETAIL)
+    return is_read and observed is not None
+
+
+def _without_claimed_details(merged: RunState) -> RunState:
+    """Return a claimed run without the end that its job records showed: more jobs may come."""
+    return msgspec.structs.replace(
+        merged,
+        finished_at=None,
+        finished_by=None,
+        approximate=tuple(name for name in merged.approximate if name != "finished_at"),
+        error=None,
+        detailed=False,
+    )
+
+
 def _going_on(merged: RunState, observed: Status | None, observation: Observation) -> RunState:
+    if merged.unconfirmed_end is not None and _shows_it_goes_on(observed, observation):
+        merged = _without_claimed_details(merged)
     # Records that a callback caused to be read are not read again once its end is confirmed.
     detailed = merged.unconfirmed_end is not None and (
         merged.detailed or observation.is_detail_final

@@ -75,7 +75,7 @@ async def test_records_read_for_a_claim_are_not_read_again(
     assert (state.status, state.unconfirmed_end) == (Status.FAILED, None)
     assert (state.error, state.detailed) == ("no such column", True)
     assert workspace.count(RECORDS) == 1
-    assert (await running.run_events())[2:] == ["1:failed", "1:detailed", "1:confirmed"]
+    assert (await running.run_events())[2:] == ["1:failed", "1:confirmed", "1:detailed"]
 
 
 async def test_repeated_claims_read_no_records(
@@ -117,7 +117,7 @@ async def test_late_records_of_a_claim_confirm_nothing(
     state = await state_of(running)
     assert (state.status, state.unconfirmed_end) == (Status.RUNNING, Status.FAILED)
     assert (state.error, state.detailed) == ("no such column", True)
-    assert (await running.run_events())[2:] == ["1:failed", "1:detailed"]
+    assert (await running.run_events())[2:] == ["1:failed"]
 
 
 async def test_a_claimed_run_that_has_left_the_active_lists_is_read_by_id(

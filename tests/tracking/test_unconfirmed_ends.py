@@ -116,20 +116,32 @@ def test_the_confirmation_goes_out_beside_details_that_come_with_it() -> None:
 
 
 def test_records_read_for_a_claim_are_kept_for_its_confirmation() -> None:
-    """They go out once, with the claim, and need not be read again."""
+    """They go out once, with the confirmation, and need not be read again."""
     world = observed(seen(0, "InProgress"), called(2, "Failed", **records("Failed", "canceled")))
     assert world.states[KEY].detailed is False
 
     world = observed(seen(0, "InProgress"), called(2, "Failed", **records("failed", "canceled")))
-    assert types(world) == [*BEGUN, EventType.RUN_FAILED, EventType.RUN_DETAILED]
+    assert types(world) == [*BEGUN, EventType.RUN_FAILED]
     assert world.log[-1].run.unconfirmed_end is Status.FAILED
     assert world.states[KEY].detailed
-    world.observe(seen(3, "InProgress"))
     world.observe(seen(4, "Failed"))
     state = world.states[KEY]
     assert (state.detailed, state.error) == (True, "no such column")
     assert state.finished_at == START + timedelta(minutes=1)
-    assert types(world)[-1] is EventType.RUN_CONFIRMED
+    assert types(world)[-2:] == [EventType.RUN_CONFIRMED, EventType.RUN_DETAILED]
+
+
+def test_records_read_for_a_claim_are_void_where_the_run_goes_on() -> None:
+    """Between two jobs all records are over: they say nothing of an end that comes later."""
+    world = observed(
+        seen(0, "InProgress"),
+        called(2, "Complete", **records("succeeded")),
+        seen(5, "InProgress"),
+        seen(60, "Failed"),
+    )
+    state = world.states[KEY]
+    assert (state.status, state.detailed) == (Status.FAILED, False)
+    assert state.finished_at is None or state.finished_at > START + timedelta(minutes=5)
 
 
 def test_progress_of_a_claimed_run_is_still_taken() -> None:

@@ -15,7 +15,7 @@ from monitor.model.ends import RunEnd, with_end, without_run
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Status
 
-_ENDS_KEPT = 50
+_ENDS_KEPT = 20
 
 
 def with_end_of_run(health: PipelineHealth, end: RunEnd, *, is_counted: bool) -> PipelineHealth:

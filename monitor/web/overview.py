@@ -72,15 +72,20 @@ class Overview:
         ]
 
     def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
-        """Return each pipeline's last runs by kind; for job groups the worst of its recipes."""
+        """Return each pipeline's last runs by kind; for job groups the worst of its recipes.
+
+        The failures in a row are the most of any recipe, as metrics and retained states have them.
+        """
         active = Counter(
             (run.run.key.workspace, run.run.key.kind, run.run.pipeline.id)
             for run in self._view.active_runs()
             if run.run.pipeline is not None
         )
         worst: dict[tuple[str, RunKind, str], PipelineHealth] = {}
+        failures: Counter[tuple[str, RunKind, str]] = Counter()
         for health in self._view.pipeline_health():
             identity = (health.workspace, health.run_kind, health.pipeline.id)
+            failures[identity] = max(failures[identity], health.consecutive_failures)
             other = worst.get(identity)
             if other is None or _rank(health) < _rank(other):
                 worst[identity] = health
@@ -93,6 +98,7 @@ class Overview:
                 health,
                 label=self._view.label(health.workspace, health.pipeline),
                 active=active[identity],
+                consecutive_failures=failures[identity],
                 limit=limits.get(identity),
                 expected_start_at=alerting.expected.get(identity),
                 missed_starts=alerting.missed.get(identity, 0),

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -20,9 +21,11 @@ from monitor.model.runs import (
     EndBasis,
     Pipeline,
     PipelineKind,
+    Recipe,
     RunKey,
     RunKind,
     Source,
+    Status,
 )
 from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
@@ -103,15 +106,28 @@ def by_mqtt(daemon: Daemon) -> Shown:
     )
 
 
-def by_web(daemon: Daemon) -> Shown:
-    overview = Overview(
+def observer_of(daemon: Daemon) -> Observer:
+    return Observer(
+        bus=daemon.bus,
+        live_state=daemon.live_state,
+        clock=daemon.clock,
+        registry=CollectorRegistry(),
+        settings=TrackingSettings(),
+    )
+
+
+def overview_of(daemon: Daemon) -> Overview:
+    return Overview(
         bus=daemon.bus,
         view=daemon.live_state.view,
         clock=daemon.clock,
         stale_after_seconds=60,
         alerting=AlertingSnapshot,
     )
-    (view,) = overview.pipelines()
+
+
+def by_web(daemon: Daemon) -> Shown:
+    (view,) = overview_of(daemon).pipelines()
     return (
         view.last_run_id,
         view.last_status,
@@ -168,16 +184,29 @@ def test_health_retained_state_metrics_and_page_agree(
         asyncio.run(play(observations, Path(folder)))
 
 
+async def test_of_several_recipes_all_show_the_most_failures_in_a_row(tmp_path: Path) -> None:
+    """One recipe was canceled last and fails for the third time, the other failed last, twice."""
+    ends = [("a", "Failed")] * 3 + [("a", "Canceled")] + [("b", "Failed")] * 2
+    async with a_daemon(tmp_path / "state.db") as daemon:
+        daemon.reachable()
+        observer = observer_of(daemon)
+        for number, (recipe, word) in enumerate(ends):
+            run = observation(number, word, number, EndBasis.REPORTED)
+            key = RunKey("one", RunKind.JOB_GROUP, str(number))
+            await observer.observe(
+                [msgspec.structs.replace(run, key=key, recipe=Recipe(id=recipe))]
+            )
+        (view,) = overview_of(daemon).pipelines()
+        assert (view.last_status, view.consecutive_failures) == (Status.FAILED, 3)
+        page = (await daemon.page()).decode()
+        failures = [line for line in page.splitlines() if "consecutive_failures{" in line]
+        assert [line.rpartition(" ")[2] for line in failures] == ["3.0"]
+
+
 async def play(observations: list[Observation], folder: Path) -> None:
     async with a_daemon(folder / "state.db") as daemon:
         daemon.reachable()
-        observer = Observer(
-            bus=daemon.bus,
-            live_state=daemon.live_state,
-            clock=daemon.clock,
-            registry=CollectorRegistry(),
-            settings=TrackingSettings(),
-        )
+        observer = observer_of(daemon)
         for observed in observations:
             await observer.observe([observed])
             expected = true_health(await stored_ends(daemon))

@@ -267,15 +267,19 @@ async def test_a_plan_run_whose_parts_are_named_late_gets_its_reason_late(
     assert (await scene.run_events(PLAN_RUN))[-2:] == ["7:failed", "7:detailed"]
 
 
-async def test_a_plan_run_without_a_failed_part_is_final_when_nothing_more_can_come(
+async def test_a_plan_run_without_a_failed_part_is_final_after_a_day(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A request of the plan failed: after the wait for links there is nothing to wait for."""
+    """A request of the plan failed: until then a list that lags may still show a failed part."""
     await begin_plan_run(scene, workspace)
     await fail_plan_run(scene, workspace)
     for _ in range(60):
         await clock.advance(1)
         await scene.polls.plan_children.poll()
+        await scene.polls.reasons.poll()
+    assert not (await state_of(scene, 7, PLAN_RUN)).detailed
+    for _ in range(25):
+        await clock.advance(3_600)
         await scene.polls.reasons.poll()
 
     state = await state_of(scene, 7, PLAN_RUN)

@@ -213,9 +213,7 @@ class Reasons:
             end = msgspec.structs.replace(end, error=reason.error, failed_part=reason)
         if end.key.kind is RunKind.PLAN_RUN:
             is_reported = end.finished_at or (state is not None and state.finished_at)
-            is_known = bool(is_reported) and (
-                status is not Status.FAILED or self._is_explained(end, parts, failed)
-            )
+            is_known = bool(is_reported) and (status is not Status.FAILED or _is_explained(failed))
             return msgspec.structs.replace(end, is_detail_final=end.is_detail_final or is_known)
         finished_at = latest_end(parts)
         return msgspec.structs.replace(
@@ -226,16 +224,6 @@ class Reasons:
             is_detail_final=end.is_detail_final or all(is_final(part) for part in parts),
         )
 
-    def _is_explained(
-        self, end: Observation, parts: Sequence[RunState], failed: Sequence[RunState]
-    ) -> bool:
-        if failed:
-            return all(is_final(part) for part in failed)
-        if end.source is not Source.DETAIL:
-            return False  # its parts may still be linked, which begins when it has been observed
-        is_open = any(not part.status.is_terminal for part in parts)
-        return not is_open and not self._plan_children.is_followed(end.key.id)
-
     def _is_old(self, end: Observation) -> bool:
         since, ended_at = self._context.followed_since(), end.finished_at or end.updated_at
         return since is not None and ended_at is not None and ended_at < since
@@ -245,3 +233,8 @@ class Reasons:
             now = self._context.clock.monotonic()
             self._open[key] = _OpenEnd(since=now, due_at=now + after_seconds)
             self.wake.set()
+
+
+def _is_explained(failed: Sequence[RunState]) -> bool:
+    # Without a failed part: a list that lags may bring it to light hours later.
+    return bool(failed) and all(is_final(part) for part in failed)

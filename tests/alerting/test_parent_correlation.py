@@ -109,6 +109,22 @@ async def test_a_failure_counts_for_its_plan_where_the_link_is_known_in_time(
         assert plan.facts["part"] == "orders"
 
 
+async def test_a_flow_run_that_was_observed_counts_before_its_kind_is_probed(
+    tmp_path: Path,
+) -> None:
+    """The edition is known again, the capabilities not yet: what the store knows is followed."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        scene.live_state.update_workspace(
+            WORKSPACE, edition="RL", capabilities=frozenset({"list_changes"})
+        )
+        await family.part_of_child_fails()
+        await scene.round()
+        (alert,) = scene.engine.snapshot().alerts
+        assert alert.kind is RunKind.FLOW_RUN
+
+
 async def test_right_after_a_start_a_part_counts_for_its_flow_run(tmp_path: Path) -> None:
     """Nothing was probed yet, and an event of before the stop is handled: its root is known."""
     async with engine_scene(tmp_path) as scene:

@@ -11,7 +11,6 @@ from monitor.alerting.store import Store
 from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, RunState, Trigger
 from monitor.tracking.live_state import LiveStateView
 
-# A parent counts only where the workspace lets it be followed: else its end would never be seen.
 NEEDED_CAPABILITIES = {
     RunKind.FLOW_RUN: "follow_flow_runs",
     RunKind.PLAN_RUN: "list_plan_runs",
@@ -67,7 +66,8 @@ class Lineage:
     def line(self, run: RunState) -> tuple[RootRun, ...]:
         """Return the run and the runs that contain it, the root run last.
 
-        A parent of which only the id is known is left out: an alert must say what failed.
+        A parent of which only the id is known is left out: an alert must say what failed. So is
+        one that was never observed and cannot be followed: its end would not be seen.
         """
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
         if run.parents == _NO_PARENTS:
@@ -80,6 +80,8 @@ class Lineage:
         line = [own]
         for key in sorted(keys, key=lambda key: SIZES[key.kind]):
             state = self._state(key)
+            if state is None and not self._may_follow(key):
+                continue
             pipeline = state.pipeline if state is not None else None
             if pipeline is None and key.kind is RunKind.FLOW_RUN:
                 pipeline = run.pipeline  # a job group runs in a flow run of its own flow
@@ -88,22 +90,23 @@ class Lineage:
         return tuple(line)
 
     def _parent_keys(self, run: RunState) -> list[RunKey]:
-        """Return the reported parents that can be followed, or all before that was probed."""
+        """Return the reported parents."""
         parents = run.parents
-        if parents.flow_run is None and parents.plan_run is None:
-            return []
-        workspace = run.key.workspace
-        status = self._view.workspace(workspace)
         return [
-            RunKey(workspace, kind, run_id)
+            RunKey(run.key.workspace, kind, run_id)
             for kind, run_id in (
                 (RunKind.FLOW_RUN, parents.flow_run),
                 (RunKind.PLAN_RUN, parents.plan_run),
             )
             if run_id is not None
-            and status is not None
-            and (status.edition is None or NEEDED_CAPABILITIES[kind] in status.capabilities)
         ]
+
+    def _may_follow(self, key: RunKey) -> bool:
+        """True where runs of that kind can be followed, or that was not probed yet."""
+        status = self._view.workspace(key.workspace)
+        if status is None:
+            return False
+        return status.edition is None or NEEDED_CAPABILITIES[key.kind] in status.capabilities
 
     def _state(self, key: RunKey) -> RunState | None:
         active = self._view.active_run(key)

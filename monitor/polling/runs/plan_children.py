@@ -89,7 +89,7 @@ class PlanChildren:
             if error is not None and not is_about_the_object(error):
                 raise error
             failure = error or failure
-        self._pace(len(due))
+        self._spend_share(len(due))
         if failure is not None:
             raise failure
         return bool(due)
@@ -212,13 +212,13 @@ class PlanChildren:
         for plan_id in sorted(plan_ids)[:_READS_PER_POLL]:
             if self._paced_until - self._context.clock.monotonic() >= _BURST_SECONDS:
                 break
-            self._pace(1)
+            self._spend_share(1)
             allowed.append(plan_id)
         await for_each(
             allowed, self._try_to_read, at_once=_READS_AT_ONCE, name="reading a plan's children"
         )
 
-    def _pace(self, reads: int) -> None:
+    def _spend_share(self, reads: int) -> None:
         """Let later reads wait until these fit into their share of the budget."""
         per_minute = self._context.client.settings.requests_per_minute
         began_at = max(self._paced_until, self._context.clock.monotonic())

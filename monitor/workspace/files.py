@@ -108,8 +108,12 @@ class FileReceiver:
                 f"the answer broke off, and what {self._path} took cannot be taken back"
             )
         try:
-            if self._file is None:
-                self._file = await asyncio.to_thread(self._open)
+            if self._file is None and self._is_replaced:
+                # In this thread: a cancelled call must know the file that it has made.
+                self._file = self._part.open("xb")
+            elif self._file is None:
+                # A pipe opens when somebody reads it.
+                self._file = await asyncio.to_thread(self._target.open, "wb")
             elif self.received_bytes:
                 self._file.seek(0)
                 self._file.truncate()
@@ -127,9 +131,6 @@ class FileReceiver:
             raise self._failure(exc) from exc
         self.received_bytes += len(piece)
         self._report()
-
-    def _open(self) -> IO[bytes]:
-        return self._part.open("xb") if self._is_replaced else self._target.open("wb")
 
     def _report(self) -> None:
         if self._on_progress is not None:

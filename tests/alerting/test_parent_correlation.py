@@ -125,6 +125,18 @@ async def test_a_flow_run_that_was_observed_counts_before_its_kind_is_probed(
         assert alert.kind is RunKind.FLOW_RUN
 
 
+async def test_a_link_that_became_known_after_the_event_counts(tmp_path: Path) -> None:
+    """The event of the flow run names no plan run, the store does when the event is handled."""
+    async with engine_scene(tmp_path) as scene:
+        family = Family(scene)
+        family.begin()
+        await family.child_ends()
+        await family.link()
+        await scene.round()
+        (alert,) = scene.engine.snapshot().alerts
+        assert alert.kind is RunKind.PLAN_RUN
+
+
 async def test_right_after_a_start_a_part_counts_for_its_flow_run(tmp_path: Path) -> None:
     """Nothing was probed yet, and an event of before the stop is handled: its root is known."""
     async with engine_scene(tmp_path) as scene:

@@ -95,8 +95,9 @@ class Attributor:
         """
         if not events:
             return []
-        await self._lineage.prepare(event.run for event in events)
-        lines = [self._lineage.line(event.run) for event in events]
+        runs = await self._with_parents_known_now([event.run for event in events])
+        await self._lineage.prepare(runs)
+        lines = [self._lineage.line(run) for run in runs]
         ended: dict[RunKey, RunState] = {}
         failed: set[RunKey] = set()
         for event, line in zip(events, lines, strict=True):
@@ -123,6 +124,23 @@ class Attributor:
                 )
             )
         return attributions
+
+    async def _with_parents_known_now(self, runs: Sequence[RunState]) -> list[RunState]:
+        """Return the runs, failed ones with the plan run that became known after their event."""
+        unlinked = {
+            run.key
+            for run in runs
+            if run.status in _BAD
+            and run.key.kind is not RunKind.PLAN_RUN
+            and run.parents.plan_run is None
+        }
+        known = await self._bus.runs(unlinked) if unlinked else {}
+        return [
+            msgspec.structs.replace(run, parents=known[run.key].parents)
+            if run.key in known
+            else run
+            for run in runs
+        ]
 
     async def _related(
         self, ended: Mapping[RunKey, RunState], failed: set[RunKey]

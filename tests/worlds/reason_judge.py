@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.worlds.alert_judge import RULE
-from tests.worlds.allowances import REPORT_SECONDS
+from tests.worlds.allowances import POLL, REPORT_SECONDS
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import runs_of
@@ -39,7 +39,7 @@ def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
     for run in world.flow_runs:
         shown = faces.runs.get((RunKind.FLOW_RUN, run.id))
         groups = [world.group(group) for group in run.job_groups]
-        if run.plan_run is None or shown is None or any(map(_appears_late, groups)):
+        if run.plan_run is None or shown is None or _is_known_late(world, groups):
             continue
         if shown["plan_run"] != str(run.plan_run):
             text = f"flow_run {run.id} of plan_run {run.plan_run} has {shown['plan_run']}"
@@ -62,9 +62,31 @@ def _errors(world: World, run: Run, parts: Iterable[Run]) -> set[str] | None:
     failed = list(_failed_groups(world, {run, *parts}))
     if any(group.times in _UNREADABLE or group.deleted_at < NEVER for group in failed):
         return None
-    if run[0] is not RunKind.JOB_GROUP and any(map(_appears_late, failed)):
+    if run[0] is not RunKind.JOB_GROUP and _is_known_late(world, failed):
         return None
     return {group.error for group in failed if group.error is not None}
+
+
+def _is_known_late(world: World, groups: Iterable[JobGroup]) -> bool:
+    """True where some come to light, or are named, after links of them are looked for."""
+    return any(_appears_late(group) or _is_named_late(world, group) for group in groups)
+
+
+def _is_named_late(world: World, group: JobGroup) -> bool:
+    """True for a part that its plan names when its end, and the wait for links, are over."""
+    named = [
+        named_from
+        for plan_run in world.plan_runs
+        for child, named_from in plan_run.children_named_from.items()
+        if child in (group.flow_run, group.id) and plan_run.id == _plan_run_of(world, group)
+    ]
+    limit = group.end_shown_from + POLL.link_wait_seconds
+    return any(named_from > limit for named_from in named)
+
+
+def _plan_run_of(world: World, group: JobGroup) -> int | None:
+    around = (run.plan_run for run in world.flow_runs if run.id == group.flow_run)
+    return group.plan_run or next(around, None)
 
 
 def _appears_late(group: JobGroup) -> bool:

@@ -354,6 +354,9 @@ async def test_an_alert_reopened_under_its_start_has_other_ids(tmp_path: Path) -
         assert await scene.words() == ["fired", "resolved", "fired"]
         told = await scene.told()
         assert len({event.id for event in told}) == 3
+        await show(scene, ended(3, OK, at(-30)))
+        (first, second) = scene.engine.ended(told[0].alert.fingerprint)
+        assert first.alert.starts_at == second.alert.starts_at, "the second replaces none"
         assert {event.alert.starts_at for event in told} == {at(-120)}
         assert [event.number for event in told] == [0, 0, 2]
 

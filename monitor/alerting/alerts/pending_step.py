@@ -72,9 +72,10 @@ Row = Any  # of the shape of its table; bytes where it is kept encoded
 Tables = dict[str, dict[str, Row]]  # table -> key -> row
 
 
-def ended_key(fingerprint: str, starts_at: datetime) -> str:
-    """Return the key of an ended alert."""
-    return f"{fingerprint}:{starts_at.isoformat()}"
+def ended_key(fingerprint: str, starts_at: datetime, opening: int) -> str:
+    """Return the key of an ended alert; ``opening`` counts those of the same start, from 1."""
+    number = f"#{opening}" if opening > 1 else ""
+    return f"{fingerprint}:{starts_at.isoformat()}{number}"
 
 
 def empty_tables() -> Tables:
@@ -154,7 +155,10 @@ class PendingStep:
                 ended = after.alert if isinstance(after, AlertInstance) else before.alert
                 if ended.ends_at is not None or not isinstance(after, AlertInstance):
                     row = EndedAlert(alert=ended, word=word, at=self._wall_now)
-                    self.put(ENDED, ended_key(fingerprint, ended.starts_at), row)
+                    key = ended_key(fingerprint, ended.starts_at, before.opening)
+                    # One that was only pending is numbered not yet, and replaces none that fired.
+                    if word is not StepWord.ENDED_PENDING or self.get(ENDED, key) is None:
+                        self.put(ENDED, key, row)
         if not outcome.is_published or not isinstance(after, AlertInstance):
             return
         alert = after.alert

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintState, Inhibitor
+from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintState, Inhibitor
 from monitor.alerting.alerts.lifecycle import EvaluationTime
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import ENDED, MEMORY, EndedAlert, ended_key
@@ -117,7 +115,7 @@ class Advancer:
         past = state.past if isinstance(state, AlertInstance) else state
         span = past.span_around(result.since)
         if span is not None:
-            self._add_to_ended(context, key, span.starts_at, result.evidence)
+            self._add_to_ended(context, key, span, result.evidence)
         begun = Firing(
             since=result.since,
             as_of=result.until,
@@ -132,10 +130,10 @@ class Advancer:
         return lifecycle.over_when_seen(state, result, fresh, target.rule.settings, moment)
 
     def _add_to_ended(
-        self, context: EvaluationContext, key: str, starts_at: datetime, evidence: tuple[str, ...]
+        self, context: EvaluationContext, key: str, span: AlertSpan, evidence: tuple[str, ...]
     ) -> None:
         """Add evidence to an alert that has ended, for whoever asks about its runs."""
-        name = ended_key(key, starts_at)
+        name = ended_key(key, span.starts_at, span.openings)
         row: EndedAlert | None = context.pending.get(ENDED, name)
         if row is not None:
             instance = AlertInstance(alert=row.alert, since=row.at)

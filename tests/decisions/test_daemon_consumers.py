@@ -124,16 +124,26 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
                 why="the output does not go on",
             )
 
+            async def accounts() -> dict[str, float]:
+                return {
+                    "published": len(subscriber.received().events),
+                    "lost by mqtt": await face.total(lost, consumer="mqtt"),
+                    "skipped": await face.total(OUTCOMES, output="mqtt", outcome="skipped"),
+                    "counted": await face.total("dataprep_monitor_events_total"),
+                    "lost by metrics": await face.total(lost, consumer="metrics"),
+                }
+
+            latest: dict[str, float] = {}
+
             async def all_is_accounted_for() -> bool:
-                published = len(subscriber.received().events)
-                gone = await face.total(lost, consumer="mqtt")
-                skipped = await face.total(OUTCOMES, output="mqtt", outcome="skipped")
-                return gone + skipped + published == await face.total(
-                    "dataprep_monitor_events_total"
+                latest.update(await accounts())
+                # On a busy machine metrics may be overtaken too: both accounts are of one log.
+                return (
+                    latest["published"] + latest["lost by mqtt"] + latest["skipped"]
+                    == latest["counted"] + latest["lost by metrics"]
                 )
 
-            await eventually(all_is_accounted_for, why="published and lost events do not add up")
-            assert await face.shows(lost, 0, consumer="metrics")
+            await eventually(all_is_accounted_for, why=lambda: f"it does not add up: {latest}")
 
 
 async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:

@@ -100,6 +100,25 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     remaining: int
 
 
+class RefusedCapability(Struct, frozen=True, kw_only=True, gc=False):
+    """A capability that the workspace offered before and refuses now.
+
+    What it never offered is only absent from `WorkspaceStatus.capabilities`.
+    """
+
+    capability: str
+    since: datetime  # our clock
+    reason: str  # one sentence: how the workspace refuses it
+
+
+class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
+    """A list of the workspace that lacks rows which must be in it. Nothing follows from it."""
+
+    name: str  # "job groups", "plan runs", "flows", "plans", "schedules"
+    since: datetime  # our clock
+    reason: str  # one sentence: what it lacks
+
+
 class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     """One workspace as it stands. ``known_at`` (our clock) is when that was last confirmed."""
 
@@ -111,6 +130,8 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     edition: str | None = None
     edition_reason: str | None = None
     capabilities: frozenset[str] = frozenset()
+    refused: tuple[RefusedCapability, ...] = ()  # sorted by name
+    doubted: tuple[DoubtedList, ...] = ()  # sorted by name
     clock_skew_seconds: float | None = None  # workspace minus ours
     followed_since: datetime | None = None  # workspace time
     budgets: tuple[BudgetStatus, ...] = ()

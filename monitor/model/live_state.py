@@ -154,8 +154,13 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
         if self.reachability is Reachability.UNREACHABLE:
             return "the workspace is unreachable"
-        causes: tuple[RefusedCapability | DoubtedList, ...] = (*self.refused, *self.doubted)
+        causes = self.unwatched_causes()
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
+
+    def unwatched_causes(self) -> tuple[RefusedCapability | DoubtedList, ...]:
+        """Return why runs or schedules are unwatched although the workspace answers."""
+        causes: tuple[RefusedCapability | DoubtedList, ...] = (*self.refused, *self.doubted)
+        return tuple(cause for cause in causes if cause.unwatched)
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

@@ -17,13 +17,7 @@ from monitor.alerting.rules.definition import MINUTE, RuleDefinition
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.live_state import (
-    SCHEDULES,
-    DoubtedList,
-    PollStatus,
-    Reachability,
-    RefusedCapability,
-)
+from monitor.model.live_state import SCHEDULES, PollStatus, Reachability
 
 # Where one of these fails, a kind of run stays unseen, however well all else is answered.
 _LISTS = frozenset({"changes", "plan_runs"})
@@ -50,8 +44,7 @@ def evaluate(
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
-    causes: tuple[RefusedCapability | DoubtedList, ...] = (*status.refused, *status.doubted)
-    unwatched = any(cause.unwatched for cause in causes)
+    unwatched = bool(status.unwatched_causes())
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     late = _late_schedules(polls, now)

@@ -14,7 +14,7 @@ from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.discovery.offered_operations import OfferedOperations
+from monitor.polling.discovery.answered_operations import AnsweredOperations
 from monitor.polling.discovery.probe import PROBED, Finding, probe
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 # What was refused may be granted one day; tried rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
-_RETURN_SECONDS = 900.0
+_RETURN_SECONDS = 300.0
 # A loss is probed at once, but many losses one by one are not.
 _PROBE_GAP_SECONDS = 60.0
 # Never offered is unavailable; offered before and not now is refused.
@@ -57,7 +57,7 @@ class CapabilityDiscovery:
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
         self._reachability = reachability
-        self._offered = OfferedOperations(context)
+        self._answered = AnsweredOperations(context)
         self._switched_off: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
@@ -135,19 +135,20 @@ class CapabilityDiscovery:
         self._probed_at = context.clock.monotonic()
         before = self._published()
         edition = Edition(before[0]) if before[0] else None
-        await self._offered.load()
+        await self._answered.load()
         finding = await probe(
             context.client,
             before=edition,
-            offered=self._offered.operations,
-            doubted=doubted | self._offered.doubted,
+            answered=self._answered.operations,
+            doubted=doubted | self._answered.doubted,
         )
-        is_less = bool(self._ever - finding.capabilities)
+        unavailable = context.client.requester.unavailable
+        is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._switched_off = context.client.requester.unavailable
+        self._switched_off = unavailable
         await self._learn_edition(finding)
         await self._publish(finding.capabilities, before=before)
 
@@ -181,7 +182,7 @@ class CapabilityDiscovery:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
-        refused = await self._offered.update(
+        refused = await self._answered.update(
             missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
         )
         names = {known.capability for known in refused}

@@ -73,7 +73,7 @@ class ReachabilityJudge:
     def _unwatched(self) -> list[str]:
         """Return why a part of the workspace, which answers, cannot be watched."""
         status = self._context.live_state.workspaces[self._context.name]
-        return [cause.reason for cause in status.refused if cause.unwatched]
+        return [cause.reason for cause in status.unwatched_causes()]
 
     def _write(self, reachability: Reachability) -> None:
         context, now = self._context, self._context.clock.now()

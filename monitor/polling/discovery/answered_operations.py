@@ -18,7 +18,7 @@ from monitor.model.live_state import SCHEDULES, RefusedCapability
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 
-OFFERED = "offered"  # topic of the state entry
+ANSWERED = "answered"  # topic of the state entry
 _KEY = "operations"
 _NEEDED = frozenset(need for needs in NEEDS.values() for need in needs)
 # What nobody watches without the capability. The others cost details, names or inventory.
@@ -38,7 +38,7 @@ class _Stored(Struct, frozen=True, kw_only=True):
 _STORED = msgspec.json.Decoder(_Stored)
 
 
-class OfferedOperations:
+class AnsweredOperations:
     """Remembers across restarts what was offered, and since when it is refused."""
 
     def __init__(self, context: PollContext) -> None:
@@ -52,8 +52,8 @@ class OfferedOperations:
             BusError: it cannot be read.
         """
         if self._stored is None:
-            entries = await self._context.bus.state_entries(self._context.name, OFFERED)
-            decoded = decode_entries(entries, _STORED, topic=OFFERED)
+            entries = await self._context.bus.state_entries(self._context.name, ANSWERED)
+            decoded = decode_entries(entries, _STORED, topic=ANSWERED)
             self._stored = decoded.get(_KEY, _Stored())
 
     @property
@@ -107,7 +107,7 @@ class OfferedOperations:
         if after == self._stored:
             return
         value = msgspec.json.encode(after)
-        entry = self._context.state_entry(OFFERED, _KEY, value)
+        entry = self._context.state_entry(ANSWERED, _KEY, value)
         await self._context.observer.observe((), state_entries=(entry,))
         self._stored = after
 

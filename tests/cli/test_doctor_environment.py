@@ -185,6 +185,7 @@ async def test_the_certificate_of_a_workspace_is_checked(
         report = await run_checks(tmp_path, workspace_at(f"https://127.0.0.1:{port}", **settings))
     line = report["acme TLS"]
     assert (line.outcome, words in line.found) == (outcome, True), line
+    assert ("acme reachability" in report) == (outcome != "failed"), "one fault, one line"
 
 
 async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path, Path]) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,9 @@ from monitor.cli.doctor_checks.lines import CheckLine, bounded, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
-from tests.cli.doctor_scene import other_server, outcomes, run_checks, workspace_at
+from tests.cli.doctor_scene import other_server, outcomes, run_checks, without_rights, workspace_at
 from tests.servers import free_port
 
-_NOBODY = 65_534
 _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has
 
 
@@ -55,18 +54,6 @@ async def test_a_store_in_the_wrong_folder_fails(tmp_path: Path) -> None:
     for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "is no folder")):
         line = (await run_checks(tmp_path, store=store))["store"]
         assert (line.outcome, words in line.found) == ("failed", True), line
-
-
-@contextlib.contextmanager
-def without_rights() -> Iterator[None]:
-    """Be nobody for a while, since root may write everywhere."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(_NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 async def test_a_store_that_may_not_be_written_fails() -> None:

@@ -9,7 +9,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
-from monitor.cli.doctor_checks.addresses import Listening
+from monitor.cli.doctor_checks.callbacks_address import Listening
 from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError

@@ -19,8 +19,8 @@ from monitor.cli.doctor_checks.access import (
     reach,
     refused_token,
 )
-from monitor.cli.doctor_checks.addresses import Listening
 from monitor.cli.doctor_checks.callbacks import check_public_url, check_tasks
+from monitor.cli.doctor_checks.callbacks_address import Listening
 from monitor.cli.doctor_checks.capabilities import (
     FoundCapabilities,
     capabilities_line,

@@ -33,7 +33,7 @@ _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has
 async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
     """Neither the file nor its folder is needed, and doctor makes neither."""
     line = (await run_checks(tmp_path, store=tmp_path / "deep" / "er" / "state.db"))["store"]
-    assert (line.outcome, "can be created" in line.found) == ("ok", True)
+    assert (line.outcome, "can make it" in line.found) == ("ok", True)
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - pathlib counts as blocking, this does not
 
 
@@ -42,7 +42,12 @@ async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     owned = (await run_checks(tmp_path))["store"]
+    elsewhere = (await run_checks(tmp_path, server=ServerSettings(port=free_port())))["store"]
     await bus.close()
+    assert (elsewhere.outcome, "does not listen on server.listen" in elsewhere.found) == (
+        "warning",
+        True,
+    )
     assert (owned.outcome, f"process {os.getpid()} since" in owned.found) == ("ok", True)
     free = (await run_checks(tmp_path))["store"]
     assert (free.outcome, "no daemon holds it" in free.found) == ("ok", True)
@@ -51,7 +56,7 @@ async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
 async def test_a_store_in_the_wrong_folder_fails(tmp_path: Path) -> None:
     """A folder where the file should be, or a file where a folder should be."""
     (tmp_path / "file").write_text("")
-    for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "is no folder")):
+    for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "Not a directory")):
         line = (await run_checks(tmp_path, store=store))["store"]
         assert (line.outcome, words in line.found) == ("failed", True), line
 
@@ -69,9 +74,10 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
             old = (await run_checks(folder, store=folder / "old" / "state.db"))["store"]
         for path in (folder, folder / "old"):
             path.chmod(0o755)
-    assert (fresh.outcome, f"{folder} may not be written" in fresh.found) == ("failed", True)
-    assert (old.outcome, "may not be written" in old.found) == ("failed", True)
-    assert "storage.url" in str(old.hint)
+    for line, place in ((fresh, folder), (old, folder / "old" / "state.db")):
+        assert line.outcome == "failed"
+        assert f"{place} cannot be written: Permission denied" in line.found
+        assert "storage.url" in str(line.hint)
 
 
 @pytest.mark.parametrize(

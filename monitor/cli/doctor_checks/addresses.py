@@ -24,12 +24,22 @@ class Serving(Struct, frozen=True, kw_only=True):
 
     lines: list[CheckLine]
     has_daemon: bool  # ours runs there, on the store of this configuration
+    is_free: bool
 
 
 async def server_address(settings: ServerSettings, store: Path) -> Serving:
     """Check whether the address is free, or held by the daemon of this store."""
     lines = await bounded(SERVER, _check_server(settings, store))
-    return Serving(lines=lines, has_daemon=lines == [_used_by_daemon(settings)])
+    return Serving(
+        lines=lines,
+        has_daemon=lines == [_used_by_daemon(settings)],
+        is_free=lines == [_free(settings)],
+    )
+
+
+def _free(settings: ServerSettings) -> CheckLine:
+    address = joined_address(settings.host, settings.port)
+    return ok(SERVER, f"{address} is free: no daemon runs there")
 
 
 def _used_by_daemon(settings: ServerSettings) -> CheckLine:
@@ -47,7 +57,7 @@ async def _check_server(settings: ServerSettings, store: Path) -> list[CheckLine
         if exc.errno != errno.EADDRINUSE:
             return [unusable(SERVER, _SECTION, address, exc)]
     else:
-        return [ok(SERVER, f"{address} is free: no daemon runs there")]
+        return [_free(settings)]
     try:
         # Without credentials: the program there may be anybody's.
         async with AdminClient(ServerSettings(host=settings.host, port=settings.port)) as client:

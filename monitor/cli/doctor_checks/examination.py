@@ -75,7 +75,7 @@ async def examine(
         )
         async with asyncio.TaskGroup() as group:
             checks = {
-                "store": bounded("store", check_storage(configuration.storage)),
+                "store": bounded("store", check_storage(configuration.storage, serving)),
                 "mqtt connection": bounded(
                     "mqtt connection", check_broker(configuration.mqtt, clock=clock)
                 ),

@@ -45,10 +45,12 @@ class Server:
         checks: Mapping[str, Check],
         requests: Requests,
         alerting: AlertingRequests | None = None,
+        store_id: str | None = None,
     ) -> None:
         self._settings = settings
         self._render_metrics = render_metrics
         self._checks = checks
+        self._store_id = store_id
         self._streams = EventStreams(bus)
         overview = Overview(
             bus=bus,
@@ -115,7 +117,8 @@ class Server:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return web.json_response({"alive": True})
+        # Whoever knows a store can see whether this daemon is the one that holds it.
+        return web.json_response({"alive": True, "store": self._store_id})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         result = await readiness(self._checks)

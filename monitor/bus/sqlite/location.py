@@ -11,10 +11,9 @@ from monitor.model.errors import BusUnavailableError
 
 _MOUNTS = Path("/proc/self/mountinfo")
 # Between machines, locks and the shared memory of the write-ahead log do not hold there.
-_NETWORK = frozenset(
-    "nfs nfs4 cifs smb2 smb3 smbfs 9p afs ceph coda davfs glusterfs lustre beegfs ncpfs"
-    " fuse.sshfs fuse.ceph fuse.glusterfs fuse.davfs fuse.davfs2 fuse.rclone fuse.s3fs"
-    " fuse.gcsfuse fuse.juicefs fuse.nfs fuse.smbnetfs".split()
+_NETWORK = re.compile(
+    r"nfs4?|cifs|smb[23]|smbfs|9p|afs|ceph|coda|davfs|glusterfs|lustre|beegfs|ncpfs"
+    r"|fuse\.(sshfs|ceph|glusterfs|davfs2?|rclone|s3fs|gcsfuse|juicefs|nfs|smbnetfs)"
 )
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
@@ -37,7 +36,7 @@ def locate(store: Path, *, mounts: Path = _MOUNTS) -> Path:
             raise BusUnavailableError(f"{store} is a symbolic link that leads nowhere: remove it")
         if not stat.S_ISREG(mode):
             raise BusUnavailableError(f"{store} is not a regular file: choose another path")
-    if (kind := _file_system(real, mounts)) in _NETWORK:
+    if _NETWORK.fullmatch(kind := _file_system(real, mounts)):
         raise BusUnavailableError(
             f"{store} is on a network file system ({kind}), on which two daemons could open it "
             "at once: choose a path on a local disk"

@@ -220,8 +220,10 @@ class SqliteBus:
         if in_memory is not None:
             return Batch(events=in_memory)
 
+        known = self._tail.newest
+
         def find(db: Connection) -> tuple[Batch, Gap | None]:
-            batch = log.read_batch(db, after=after, limit=limit)
+            batch = log.read_batch(db, after=after, limit=limit, known=known)
             return batch, progress.uncounted(db, consumer, batch.gap)
 
         batch, uncounted = await self._reader.run(find)
@@ -236,7 +238,9 @@ class SqliteBus:
         in_memory = self._tail.behind(after, limit=limit)
         if in_memory is not None:
             return list(in_memory)
-        return await self._reader.run(partial(log.read, after=after, limit=limit))
+        return await self._reader.run(
+            partial(log.read, after=after, limit=limit, known=self._tail.newest)
+        )
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
         return await self._reader.run(partial(log.by_id, ids=ids))
@@ -245,6 +249,8 @@ class SqliteBus:
         return await self._reader.run(partial(log.position_before, recorded_at=recorded_at))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        # Whoever waits in a loop lets others run, a signal to stop included.
+        await asyncio.sleep(0)
         try:
             async with asyncio.timeout(timeout_seconds):
                 has_grown = await self._tail.wait_past(after)

@@ -82,6 +82,7 @@ class StoreWriter:
     ) -> None:
         """Call ``on_commit`` on the loop after each commit, before its callers go on.
 
+        The writer dies of what it raises.
         ``verify`` is called in the thread after each commit. It raises when the file is not ours
         any more: the writer dies, and no caller learns that its write was durable.
         """
@@ -193,15 +194,14 @@ class StoreWriter:
         running.add_done_callback(self._finish)
 
     def _finish(self, running: asyncio.Future[CommitNews | None]) -> None:
-        fatal = running.exception()
-        if fatal is not None:
-            self.die(fatal)
-        else:
+        try:
             news = running.result()
             if news is not None:
                 self._on_commit(news)
-            for job in self._group:
-                _answer(job)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
+            self.die(exc)
+        for job in self._group:
+            _answer(job)
         self._group = []
         self._is_scheduled = False
         if self._queue:

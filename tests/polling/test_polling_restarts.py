@@ -193,7 +193,23 @@ async def test_what_changed_while_the_monitor_was_away_is_published_once(
         offered = capabilities_of(edition)
         expected = []
         if Capability.LIST_FLOWS in offered:
-            expected.append(("capability:list_flows", "available", "unavailable"))
+            expected.append(("capability:list_flows", "available", "refused"))
         if Capability.READ_JOBS in offered:
             expected.append(("capability:read_jobs", "unavailable", "available"))
         assert changes == expected
+
+
+async def test_a_refusal_outlasts_reads_that_have_no_answer(tmp_path: Path) -> None:
+    """What was refused and answers 503 now, before and after a restart, is still refused."""
+    async with lives(tmp_path, Edition.RL) as it:
+        await it.live(seconds=600)
+        it.options.lose.update({"listSchedules": 0.0, "listApiAccessTokens": 0.0})
+        changes = await it.live(seconds=600)
+        it.options.only, it.options.status_503 = frozenset(it.options.lose), 1.0
+        for _ in range(2):
+            assert await it.live(seconds=1_200) == changes
+        status = it.scene.live_state.workspaces[NAME]
+        assert {known.capability for known in status.refused} == {
+            "read_schedules",
+            "read_tokens",
+        }

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 import structlog
 
-from monitor.catalogue.capabilities import NEEDS, Capability, without
+from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
+from monitor.polling.discovery.answered_operations import AnsweredOperations
 from monitor.polling.discovery.probe import NOTHING_PROVEN, PROBED, Finding, probe, reads_of
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
@@ -25,10 +26,11 @@ log = structlog.get_logger()
 # What was refused may be granted one day; tried rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
-_RETURN_SECONDS = 900.0
+_RETURN_SECONDS = 300.0
 # A loss is probed at once, but many losses one by one are not.
 _PROBE_GAP_SECONDS = 60.0
-_AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+# Never offered is unavailable; offered before and not now is refused.
+_AVAILABLE, _UNAVAILABLE, _REFUSED = "available", "unavailable", "refused"
 _EDITION = "edition"
 _HALVES = 3  # probes in a row with half the answers, after which no more is waited for
 # What each of these capabilities has read; without it that may no longer be true.
@@ -57,6 +59,7 @@ class CapabilityDiscovery:
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
         self._reachability = reachability
+        self._answered = AnsweredOperations(context)
         self._switched_off: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
@@ -141,20 +144,23 @@ class CapabilityDiscovery:
         stored = await context.observer.changes.last(context.name)
         edition = before[0] or stored.get(_EDITION)
         offered = {need: stored[_key(need)] == _AVAILABLE for need in NEEDS if _key(need) in stored}
+        await self._answered.load()
         finding = await probe(
             context.client,
             before=Edition(edition) if edition else None,
+            answered=self._answered.operations,
             earlier=self._proof,
             offered=offered,
             doubted=doubted,
         )
         self._proof, finding = finding.proof, _less_refused(finding, offered)
-        is_less = bool(self._ever - finding.capabilities)
+        unavailable = context.client.requester.unavailable
+        is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._switched_off = context.client.requester.unavailable
+        self._switched_off = unavailable
         context.live_state.update_workspace(
             context.name, edition=str(finding.edition), edition_reason=finding.reason
         )
@@ -195,15 +201,21 @@ class CapabilityDiscovery:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
-        keeps_schedules = Capability.READ_SCHEDULES in capabilities
+        refused = await self._answered.update(
+            missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
+        )
+        names = {known.capability for known in refused}
+        # Schedules that nobody shows any more are kept: a refusal is not their end.
+        keeps_schedules = Capability.READ_SCHEDULES in capabilities | names
         status = context.live_state.update_workspace(
             context.name,
             capabilities=frozenset(str(capability) for capability in capabilities),
+            refused=refused,
             schedules=status.schedules if keeps_schedules else (),
             schedules_read_at=status.schedules_read_at if keeps_schedules else None,
             inventory=_still_read(status.inventory, capabilities),
         )
-        self._reachability.switch_off(_limitation(capabilities))
+        self._reachability.limited(_limitation(capabilities))
         after = (status.edition, frozenset(capabilities))
         if after != before:
             log.info(
@@ -212,12 +224,13 @@ class CapabilityDiscovery:
                 edition=status.edition,
                 reason=status.edition_reason,
                 can=_named(capabilities),
+                refused=sorted(names),
                 lost=_named(before[1] - capabilities),
                 regained=_named((capabilities - before[1]) & self._ever_lost),
                 switched_off=_named(frozenset(NEEDS) - capabilities),
             )
         self._ever_lost |= before[1] - capabilities
-        values = {_key(need): _UNAVAILABLE for need in NEEDS}
+        values = {_key(need): _REFUSED if need in names else _UNAVAILABLE for need in NEEDS}
         values.update((_key(need), _AVAILABLE) for need in capabilities)
         for what, value in [(_EDITION, status.edition), *sorted(values.items())]:
             if what not in self._unproven:

@@ -85,6 +85,7 @@ async def probe(
     client: WorkspaceClient,
     *,
     before: Edition | None = None,
+    answered: frozenset[str] = frozenset(),
     earlier: Proof = NOTHING_PROVEN,
     offered: Mapping[Capability, bool] | None = None,
     doubted: frozenset[str] = frozenset(),
@@ -93,9 +94,11 @@ async def probe(
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
     ``before`` and ``earlier`` are what an earlier probe found and proved; they stand where a read
-    has no answer now. ``offered`` is what was learned of capabilities, also by other lives: what
-    is not known to be there is asked for, since only its own poll would find out; without it
-    nothing is. ``doubted`` are operations to be read as well.
+    has no answer now. ``answered`` are operations that were answered at any time: they belong to
+    the edition, and where they are refused now, rights were withdrawn. ``offered`` is what was
+    learned of capabilities, also by other lives: what is not known to be there is asked for, since
+    only its own poll would find out; without it nothing is. ``doubted`` are operations to be read
+    as well.
 
     Raises:
         WorkspaceError: the workspace cannot be read now, or refuses the token.
@@ -108,7 +111,7 @@ async def probe(
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
-        edition, reason = infer_edition(proof, specification, before=before)
+        edition, reason = infer_edition(_of_edition(proof, answered), specification, before=before)
     client.requester.edition = edition
     asked = client.requester.unavailable | doubted | _unknown(edition, offered)
     unanswered = await _ask_again(client, asked - PROBED)
@@ -182,6 +185,11 @@ def infer_edition(
 
 def _has_all(edition: Edition, found: Iterable[str]) -> bool:
     return all(operation(proven).is_part_of(edition) for proven in found)
+
+
+def _of_edition(proof: Proof, answered: frozenset[str]) -> Proof:
+    withdrawn = proof.refused & answered
+    return Proof(found=proof.found | withdrawn, refused=proof.refused - withdrawn)
 
 
 def _hint(specification: Specification) -> str:

@@ -96,7 +96,7 @@ def refuse_surprises(db: sqlite3.Connection, store: Path) -> None:
     try:
         for problem in (*_log(db, limit=_NEWEST_ROWS), *_rows(db, limit=_NEWEST_ROWS)):
             raise damaged(store, problem.what)
-    except sqlite3.Error as exc:
+    except (sqlite3.Error, UnicodeDecodeError) as exc:
         raise damaged(store, exc) from exc
 
 
@@ -126,7 +126,7 @@ def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[Stor
         on_part(part)
         try:
             problems += islice(problems_of(), _PROBLEMS_SHOWN)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, UnicodeDecodeError) as exc:
             if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise
             problems.append(StoreProblem(part, str(exc)))

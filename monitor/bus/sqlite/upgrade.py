@@ -30,6 +30,9 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
     files = schema_files(schema or resources.files("monitor.bus.sqlite") / "schema")
     try:
         _open_and_upgrade(path, files)
+    except UnicodeDecodeError as exc:
+        # SQLite names what it has found in the schema, whatever that is by now.
+        raise damaged(path, "its schema is no text") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
             raise damaged(path, f"it is not a sound SQLite database: {exc}") from exc

@@ -17,7 +17,6 @@ from tests.app.eventually import eventually
 from tests.worlds.script import RunKind
 from tests.worlds.truth import Run, Subject
 
-
 # Of one pipeline and kind of run each; all others are `OtherAlertWord`.
 RULES_ABOUT_FAILURES = ("run_failed", "run_failed_lasting", "failing_repeatedly")
 

@@ -32,9 +32,7 @@ _ALL = tuple(Ingredient)
 # What the daemon does not master yet. By hand it is played too.
 NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
     {
-        Ingredient.WITHDRAWN_RUNS,
         Ingredient.WITHDRAWN_WORKSPACE,
-        Ingredient.WITHDRAWN_SCHEDULES,
         Ingredient.SHORT_RUNS,
         Ingredient.SHORT_PIPELINES,
         Ingredient.SHORT_SCHEDULES,

@@ -19,6 +19,8 @@ from msgspec import Struct
 
 from monitor.bus.settings import store_path
 from monitor.bus.sqlite.lock import holder_of
+from monitor.config import Problem
+from monitor.config.problems import shown
 from monitor.model.errors import BusUnavailableError
 
 # The write-ahead log alone is cut back only above this size.
@@ -63,6 +65,14 @@ def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
         return StoreTrial(path=path, problem=no_file, exists=True)
     problem = _problem_of_files(path) or _problem_of_folder(path.parent, room_bytes)
     return StoreTrial(path=path, problem=problem, exists=exists)
+
+
+def store_problem(url: str) -> Problem | None:
+    """Return why no daemon of this user could open the store; None where one can, or has it."""
+    problem = try_store(url).problem
+    if problem is None:
+        return None
+    return Problem(key="storage.url", value=shown(url), hint=f"{problem.found}; {problem.hint}")
 
 
 def user_name() -> str:

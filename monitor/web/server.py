@@ -63,10 +63,9 @@ class Server:
         self._apis: list[Api | AlertsApi | ExplainApi] = [api]
         explain = None
         if alerting is not None:
-            workspaces = overview.workspace_names
             names = ExplainedNames(alerting, view=view, bus=bus)
             explain = ExplainApi(alerting, names=names)
-            self._apis += [AlertsApi(alerting, clock=clock, workspaces=workspaces), explain]
+            self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
         self._page = PageView(overview, explain)
         self._runner: web.AppRunner | None = None
 

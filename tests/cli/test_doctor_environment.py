@@ -56,7 +56,10 @@ async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
 async def test_a_store_in_the_wrong_folder_fails(tmp_path: Path) -> None:
     """A folder where the file should be, or a file where a folder should be."""
     (tmp_path / "file").write_text("")
-    for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "Not a directory")):
+    for store, words in (
+        (tmp_path, "is not a regular file"),
+        (tmp_path / "file" / "db", "Not a directory"),
+    ):
         line = (await run_checks(tmp_path, store=store))["store"]
         assert (line.outcome, words in line.found) == ("failed", True), line
 

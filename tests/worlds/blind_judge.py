@@ -17,7 +17,7 @@ from tests.worlds.script import World
 RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
-# Judged elsewhere, or true of a daemon at this speed.
+_ABOUT_DURATIONS = frozenset({"run_stuck", "queue_slow", "run_overdue"})
 _JUDGED_ELSEWHERE = frozenset({"schedule_missed"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
@@ -114,6 +114,12 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        if rule not in (RULE, *_JUDGED_ELSEWHERE):
+        if rule not in (RULE, *_JUDGED_ELSEWHERE, *_by_clock(world)):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+
+
+def _by_clock(world: World) -> frozenset[str]:
+    """Return the rules about durations, which a clock that is set forward makes longer."""
+    clock_set = world.workspace_clock_set
+    return frozenset() if clock_set is None or clock_set.seconds < 0 else _ABOUT_DURATIONS

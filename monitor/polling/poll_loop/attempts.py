@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from monitor.model.errors import (
     BudgetExhaustedError,
     BusError,
+    DoubtedListError,
     MonitorError,
     NoSuchObjectError,
     NotAvailableError,
@@ -34,6 +35,7 @@ _OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
     (WorkspaceUnreachableError, "unreachable"),
     (ThrottledError, "throttled"),
     (BudgetExhaustedError, "budget"),
+    (DoubtedListError, "doubted"),
     (TryLaterError, "incomplete"),
     (UnauthorizedError, "unauthorized"),
     (NotAvailableError, "not_available"),

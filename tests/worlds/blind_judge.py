@@ -80,15 +80,26 @@ def _glimpses(
 ) -> Iterator[Finding]:
     begin, end = unknown_by(part.span.begin, down), min(part.span.end, played.until)
     for glimpse in played.glimpses:
-        if not part.kinds or not begin <= glimpse.at < end:
+        is_inside = begin <= glimpse.at < end and _has_read(glimpse.at, played.stops)
+        if not part.kinds or not is_inside:
             continue
         shown = sorted(glimpse.active_kinds.get(world.name, set()) & part.kinds)
         green = [f"metrics count active {kind}s" for kind in shown]
+        green += [
+            f"{name} about a {kind} fires as if it could be judged"
+            for kind, name in sorted(glimpse.judged_alerts.get(world.name, ()))
+            if kind in part.kinds
+        ]
         if glimpse.reachability.get(world.name) == _REACHABLE:
             green.append("page data shows it as reachable")
         if green:
             text = f"{part.text} since {part.span.begin:.1f}; at {glimpse.at:.1f} "
             yield Finding(seed=world.seed, kind=Kind.BLIND, text=text + ", ".join(green))
+
+
+def _has_read(at: float, stops: Sequence[Span]) -> bool:
+    """True where the daemon has run for long enough to have read the workspace."""
+    return not any(stop.begin <= at < stop.end + RECOVERED_SECONDS for stop in stops)
 
 
 def _without_cause(

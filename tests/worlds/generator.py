@@ -55,12 +55,10 @@ _BY_A_STEADY_CLOCK = frozenset(
 NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
     {
         Ingredient.WITHDRAWN_WORKSPACE,
-        Ingredient.SHORT_RUNS,
         Ingredient.SHORT_PIPELINES,
         Ingredient.SHORT_SCHEDULES,
         Ingredient.VANISHED,
         Ingredient.PAGE_CAPS,
-        Ingredient.OUR_CLOCK,
     }
 )
 

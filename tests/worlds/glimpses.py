@@ -22,6 +22,8 @@ class Glimpse(Struct, frozen=True, kw_only=True):
     at: float
     reachability: dict[str, str]  # by workspace
     active_kinds: dict[str, set[str]]  # by workspace: kinds of runs of which a number is shown
+    # By workspace, kind and name of the firing alerts that do not say that nobody can judge them.
+    judged_alerts: dict[str, set[tuple[str, str]]] = {}
 
 
 def glimpse_times(world: World, until: float) -> Iterator[float]:
@@ -42,8 +44,13 @@ async def read_glimpse(face: Face, seconds: Callable[[], float]) -> Glimpse:
         for sample in family.samples:
             if sample.name == "dataprep_runs_active":
                 kinds[sample.labels["workspace"]].add(sample.labels["kind"])
+    judged: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for alert in (await face.json("/api/v1/alerts"))["data"]:
+        if alert["state"] == "firing" and alert["kind"] and not alert["unjudged"]:
+            judged[alert["workspace"]].add((alert["kind"], alert["name"]))
     return Glimpse(
         at=at,
+        judged_alerts=judged,
         reachability={row["workspace"]: row["reachability"] for row in rows},
         active_kinds=kinds,
     )

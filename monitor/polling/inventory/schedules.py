@@ -36,7 +36,7 @@ class Schedules:
         return (
             Poll(
                 name="schedules",
-                priority=Priority.INVENTORY,
+                priority=Priority.SCHEDULES,
                 timing=every(self._context.settings.schedules_seconds),
                 run=self.poll,
                 needs=Capability.READ_SCHEDULES,
@@ -50,7 +50,7 @@ class Schedules:
         # What was changed before this moment is in the list.
         read_at = context.workspace_now()
         client = context.client
-        pages = [page async for page in client.pipelines.schedules(priority=Priority.INVENTORY)]
+        pages = [page async for page in client.pipelines.schedules(priority=Priority.SCHEDULES)]
         # Pages overlap, so a schedule may have been shown twice.
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
@@ -90,7 +90,7 @@ class Schedules:
         if self._owner is None and self._context.can(Capability.KNOW_THE_PERSON):
             try:
                 person = await self._context.client.inventory.current_person(
-                    priority=Priority.INVENTORY
+                    priority=Priority.SCHEDULES
                 )
             except WorkspaceError as error:
                 if not is_about_the_object(error):

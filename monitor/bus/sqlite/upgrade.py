@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from importlib import resources
@@ -18,22 +17,18 @@ log = structlog.get_logger()
 
 APPLICATION_ID = 1146113357
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
-_OWNER_ONLY = 0o600
 
 
 def prepare(path: Path, *, schema: Traversable | None = None) -> None:
-    """Create the file where there is none, and bring it to the newest schema.
+    """Bring an existing file, which may be empty, to the newest schema.
 
     Raises:
         BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
-        BusUnavailableError: it cannot be opened, made or written.
+        BusUnavailableError: it cannot be opened or written.
     """
     files = schema_files(schema or resources.files("monitor.bus.sqlite") / "schema")
     try:
-        _create(path)
         _open_and_upgrade(path, files)
-    except OSError as exc:
-        raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
             raise BusSchemaError(f"{path} is not a sound SQLite database: {exc}") from exc
@@ -48,11 +43,6 @@ def schema_files(folder: Traversable) -> dict[int, str]:
         if (match := _FILE_NAME.fullmatch(entry.name))
     }
     return dict(sorted(files.items()))
-
-
-def _create(path: Path) -> None:
-    # SQLite would make it readable for everybody, and gives its side files the same rights.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
 
 
 def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import msgspec
 import structlog
 
-from monitor.catalogue.capabilities import NEEDS, Capability, without
+from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
+from monitor.polling.discovery.answered_operations import AnsweredOperations
 from monitor.polling.discovery.probe import PROBED, Finding, probe
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
@@ -25,10 +26,11 @@ log = structlog.get_logger()
 # What was refused may be granted one day; tried rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
-_RETURN_SECONDS = 900.0
+_RETURN_SECONDS = 300.0
 # A loss is probed at once, but many losses one by one are not.
 _PROBE_GAP_SECONDS = 60.0
-_AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+# Never offered is unavailable; offered before and not now is refused.
+_AVAILABLE, _UNAVAILABLE, _REFUSED = "available", "unavailable", "refused"
 # What each of these capabilities has read; without it that may no longer be true.
 _READ_BY: Mapping[Capability, str] = {
     Capability.COUNT_OBJECTS: "objects",
@@ -55,6 +57,7 @@ class CapabilityDiscovery:
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
         self._reachability = reachability
+        self._answered = AnsweredOperations(context)
         self._switched_off: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
@@ -132,13 +135,20 @@ class CapabilityDiscovery:
         self._probed_at = context.clock.monotonic()
         before = self._published()
         edition = Edition(before[0]) if before[0] else None
-        finding = await probe(context.client, before=edition, doubted=doubted)
-        is_less = bool(self._ever - finding.capabilities)
+        await self._answered.load()
+        finding = await probe(
+            context.client,
+            before=edition,
+            answered=self._answered.operations,
+            doubted=doubted | self._answered.doubted,
+        )
+        unavailable = context.client.requester.unavailable
+        is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._switched_off = context.client.requester.unavailable
+        self._switched_off = unavailable
         await self._learn_edition(finding)
         await self._publish(finding.capabilities, before=before)
 
@@ -172,15 +182,21 @@ class CapabilityDiscovery:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
-        keeps_schedules = Capability.READ_SCHEDULES in capabilities
+        refused = await self._answered.update(
+            missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
+        )
+        names = {known.capability for known in refused}
+        # Schedules that nobody shows any more are kept: a refusal is not their end.
+        keeps_schedules = Capability.READ_SCHEDULES in capabilities | names
         status = context.live_state.update_workspace(
             context.name,
             capabilities=frozenset(str(capability) for capability in capabilities),
+            refused=refused,
             schedules=status.schedules if keeps_schedules else (),
             schedules_read_at=status.schedules_read_at if keeps_schedules else None,
             inventory=_still_read(status.inventory, capabilities),
         )
-        self._reachability.switch_off(_limitation(capabilities))
+        self._reachability.limited(_limitation(capabilities))
         after = (status.edition, frozenset(capabilities))
         if after != before:
             log.info(
@@ -189,13 +205,15 @@ class CapabilityDiscovery:
                 edition=status.edition,
                 reason=status.edition_reason,
                 can=_named(capabilities),
+                refused=sorted(names),
                 lost=_named(before[1] - capabilities),
                 regained=_named((capabilities - before[1]) & self._ever_lost),
                 switched_off=_named(frozenset(NEEDS) - capabilities),
             )
         self._ever_lost |= before[1] - capabilities
         for need in sorted(NEEDS):
-            value = _AVAILABLE if need in capabilities else _UNAVAILABLE
+            missing = _REFUSED if need in names else _UNAVAILABLE
+            value = _AVAILABLE if need in capabilities else missing
             await context.observer.change_workspace(context.name, f"capability:{need}", value)
 
     def _published(self) -> Published:

@@ -59,12 +59,15 @@ async def probe(
     client: WorkspaceClient,
     *,
     before: Edition | None = None,
+    answered: frozenset[str] = frozenset(),
     doubted: frozenset[str] = frozenset(),
 ) -> Finding:
     """Read a little of everything; the client is set to the edition that fits.
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
-    ``before`` is what an earlier probe found, ``doubted`` are operations to be read as well.
+    ``before`` is what an earlier probe found. ``answered`` are operations that were answered at any
+    time: they belong to the edition, and where they are refused now, rights were withdrawn.
+    ``doubted`` are operations to be read as well.
 
     Raises:
         WorkspaceError: the workspace cannot be read now, or refuses the token.
@@ -78,7 +81,7 @@ async def probe(
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
-        edition, reason = infer_edition(proof, specification, before=before)
+        edition, reason = infer_edition(_of_edition(proof, answered), specification, before=before)
     client.requester.edition = edition
     capabilities = without(capabilities_of(edition), proof.refused | client.requester.unavailable)
     is_sure = proof.found | proof.refused >= set(_READS)
@@ -126,6 +129,11 @@ def infer_edition(
     )
     refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
     return edition, f"{found}{refused}{hint}"
+
+
+def _of_edition(proof: Proof, answered: frozenset[str]) -> Proof:
+    withdrawn = proof.refused & answered
+    return Proof(found=proof.found | withdrawn, refused=proof.refused - withdrawn)
 
 
 def _hint(specification: Specification) -> str:

@@ -98,6 +98,7 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     scope: str  # "own", "user", "workspace"
     limit: int
     remaining: int
+    starved: tuple[str, ...] = ()  # of our own: classes of requests that found no room lately
 
 
 SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched

@@ -13,6 +13,8 @@ from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
 from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.bus.contract import EventBus
+from monitor.bus.settings import store_path
+from monitor.bus.sqlite.identity import store_id
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
@@ -95,6 +97,7 @@ def assemble(
             ),
             requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
             alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
+            store_id=_store_id(configuration),
         ),
         listener=_listener(
             configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
@@ -142,7 +145,12 @@ def _listener(
         clock=clock,
         registry=registry,
         on_stored=on_callback,
+        store_id=_store_id(configuration),
     )
+
+
+def _store_id(configuration: Configuration) -> str | None:
+    return store_id(store_path(configuration.storage.url))
 
 
 def callback_settings(

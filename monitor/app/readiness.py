@@ -54,7 +54,12 @@ def readiness_checks(
             for workspace in view.workspaces()
             if workspace.reachability is Reachability.UNREACHABLE and workspace.since is not None
         ]
-        problems = [*down, *_late(view, now=clock.now())]
+        unwatched = [
+            f"{workspace.workspace}: {cause.reason}"
+            for workspace in view.workspaces()
+            for cause in workspace.unwatched_causes()
+        ]
+        problems = [*down, *unwatched, *_late(view, now=clock.now())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
     async def broker() -> HealthFinding:

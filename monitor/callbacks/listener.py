@@ -25,6 +25,8 @@ from monitor.model.secrets import Secret
 log = structlog.get_logger()
 
 SECRET_HEADER = "X-Monitor-Secret"  # noqa: S105 - the name of the header, not its value
+# In the answer to a test call, which only who knows the secret can make: whose listener it is.
+STORE_HEADER = "X-Monitor-Store"
 OUTCOMES = (
     "accepted",
     "duplicate",
@@ -87,8 +89,10 @@ class CallbackListener:
         clock: Clock,
         registry: CollectorRegistry,
         on_stored: Callable[[str], None],
+        store_id: str | None = None,
     ) -> None:
         self._settings = settings
+        self._store_id = store_id
         self.replace_workspaces(workspaces)
         self._bus = bus
         self._clock = clock
@@ -160,6 +164,8 @@ class CallbackListener:
                 headers["Retry-After"] = str(refusal.retry_after_seconds)
         finally:
             self._in_flight -= 1
+        if outcome == "test" and self._store_id is not None:
+            headers[STORE_HEADER] = self._store_id
         self._counters[outcome].inc()
         self._durations.observe(self._clock.monotonic() - began)
         if outcome == "wrong_secret":  # not in work any more: it must not make others wait

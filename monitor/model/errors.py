@@ -18,6 +18,7 @@
     ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
+    │   │   └── BusLostError              not ours any more, or damaged; the daemon ends
     │   ├── BusLockedError              another daemon has locked the store
     │   └── BusSchemaError            a newer version wrote the store, or it is damaged
     └── OutputError
@@ -135,6 +136,10 @@ class BusError(MonitorError):
 
 class BusUnavailableError(BusError):
     """Nothing was stored; the caller still owns the change and may commit it again."""
+
+
+class BusLostError(BusUnavailableError):
+    """The store is gone, damaged, or written by somebody else; the daemon must end."""
 
 
 class BusLockedError(BusError):

@@ -100,15 +100,20 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     remaining: int
 
 
+SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched
+
+
 class RefusedCapability(Struct, frozen=True, kw_only=True, gc=False):
     """A capability that the workspace offered before and refuses now.
 
-    What it never offered is only absent from `WorkspaceStatus.capabilities`.
+    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` are the
+    kinds of runs, and perhaps `SCHEDULES`, of which nothing new is seen without it.
     """
 
     capability: str
     since: datetime  # our clock
     reason: str  # one sentence: how the workspace refuses it
+    unwatched: tuple[str, ...] = ()
 
 
 class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
@@ -117,6 +122,7 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
     name: str  # "job groups", "plan runs", "flows", "plans", "schedules"
     since: datetime  # our clock
     reason: str  # one sentence: what it lacks
+    unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
 class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
@@ -143,6 +149,18 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
     inventory: Inventory = Inventory()
+
+    def why_unwatched(self, what: str) -> str | None:
+        """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
+        if self.reachability is Reachability.UNREACHABLE:
+            return "the workspace is unreachable"
+        causes = self.unwatched_causes()
+        return next((cause.reason for cause in causes if what in cause.unwatched), None)
+
+    def unwatched_causes(self) -> tuple[RefusedCapability | DoubtedList, ...]:
+        """Return why runs or schedules are unwatched although the workspace answers."""
+        causes: tuple[RefusedCapability | DoubtedList, ...] = (*self.refused, *self.doubted)
+        return tuple(cause for cause in causes if cause.unwatched)
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

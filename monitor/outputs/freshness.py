@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
+from monitor.model.runs import RunKind
 
 UNSEEN_FACTOR = 4  # how many times the limit a single run may be unobserved beside a fresh list
 
 
 def knows_what_runs(
     status: WorkspaceStatus,
+    kind: RunKind,
     *,
     active: Iterable[ActiveRun],
     listed_at: datetime | None,
@@ -20,8 +22,8 @@ def knows_what_runs(
 ) -> bool:
     """True while the live state of one pipeline's runs is fresh; a stale one is not repeated.
 
-    ``active`` are the pipeline's runs that have not ended, ``listed_at`` is when runs of their
-    kind were last confirmed as a whole, ``known_since`` the instant behind which all is too old.
+    ``active`` are its runs of the kind that have not ended, ``listed_at`` is when runs of
+    it were last confirmed as a whole, ``known_since`` the instant behind which all is too old.
     No list keeps a run fresh that was not observed since ``seen_since``, which lies further back,
     because an unchanged run is observed by reconciliation alone.
     """
@@ -35,6 +37,8 @@ def knows_what_runs(
         return False
     if listed_at is not None and listed_at >= known_since:
         return True
-    # The list of all runs is old, or not to be had; then each single run must be fresh. Where
-    # there is none, nobody knows that there is none.
+    if any(kind in refused.unwatched for refused in status.refused):
+        return False  # single runs are still read, but new ones are seen no more
+    # The list of all runs is old, or was never to be had; then each single run must be fresh.
+    # Where there is none, nobody knows that there is none.
     return bool(confirmed) and all(at >= known_since for at in confirmed)

@@ -63,6 +63,11 @@ class PollContext:
     def can(self, capability: Capability) -> bool:
         return capability in self.live_state.workspaces[self.name].capabilities
 
+    def is_refused(self, capability: Capability) -> bool:
+        """True where the workspace offered it before and refuses it now."""
+        refused = self.live_state.workspaces[self.name].refused
+        return any(known.capability == capability for known in refused)
+
     def is_unproven(self) -> bool:
         """True before the workspace's capabilities are known."""
         return self.live_state.workspaces[self.name].edition is None

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from monitor.model.alerts import Alert, AlertState
 from monitor.model.live_state import (
+    SCHEDULES,
     ActiveRun,
     NamedPipeline,
     PipelineHealth,
@@ -18,6 +20,7 @@ from monitor.model.live_state import (
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
+_SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
 
 _NOWHERE: tuple[str | None, str | None] = (None, None)
@@ -65,6 +68,17 @@ class LiveStateView:
     def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
         """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.name_of(workspace, pipeline.kind, pipeline.id)
+
+    def why_unjudged(self, alert: Alert) -> str | None:
+        """Return why nobody can judge now whether an open alert is over; None while it can be."""
+        status = self._live_state.workspaces.get(alert.workspace)
+        if status is None or alert.state is AlertState.RESOLVED:
+            return None
+        needed: list[str] = [] if alert.kind is None else [alert.kind]
+        if _SCHEDULE in alert.facts:
+            needed.append(SCHEDULES)
+        reasons = (status.why_unwatched(what) for what in needed)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         """True where the pipeline was listed, or named by a run, and not found to be gone."""

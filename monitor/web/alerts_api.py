@@ -14,7 +14,7 @@ from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Si
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import PipelineKind, RunKey
-from monitor.web.overview import worst_first
+from monitor.web.overview import Overview, worst_first
 from monitor.web.problems import ProblemDetails
 from monitor.web.request_parsing import (
     answer_json,
@@ -70,11 +70,11 @@ class AlertsApi:
         requests: AlertingRequests,
         *,
         clock: Clock,
-        workspaces: Callable[[], Sequence[str]],
+        overview: Overview,
     ) -> None:
         self._requests = requests
         self._clock = clock
-        self._workspaces = workspaces
+        self._overview = overview
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
@@ -100,8 +100,8 @@ class AlertsApi:
             and workspace in (None, alert.workspace)
         ]
         if not shown:
-            refuse_unknown(workspace, [*self._workspaces(), BRIDGE])
-        return answer_json({"data": [alert_view(alert) for alert in shown]})
+            refuse_unknown(workspace, [*self._overview.workspace_names(), BRIDGE])
+        return answer_json({"data": [self._view(alert) for alert in shown]})
 
     async def _alert(self, request: web.Request) -> web.Response:
         fingerprint = request.match_info["fingerprint"]
@@ -110,8 +110,11 @@ class AlertsApi:
         ended = [alert_view(alert) for alert in self._requests.ended(fingerprint)]
         if now is None and not ended:
             raise no_alert(fingerprint, self._requests.snapshot())
-        alert: AlertView | None = None if now is None else alert_view(now)
+        alert: AlertView | None = None if now is None else self._view(now)
         return answer_json({"alert": alert, "ended": ended})
+
+    def _view(self, alert: Alert) -> AlertView:
+        return alert_view(alert, unjudged=self._overview.why_unjudged(alert))
 
     async def _silences(self, _: web.Request) -> web.Response:
         return answer_json({"data": self.silences()})

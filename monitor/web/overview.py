@@ -149,6 +149,10 @@ class Overview:
         """Return the snapshot of alerting."""
         return self._alerting()
 
+    def why_unjudged(self, alert: Alert) -> str | None:
+        """Return why nobody can judge now whether an open alert is over."""
+        return self._view.why_unjudged(alert)
+
 
 def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return firing alerts before others, then by severity, then the newest first."""

@@ -41,7 +41,12 @@ class PageView:
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
         )
         self._templates.filters.update(
-            instant=_instant, duration=_duration, words=_words, name=_name, subject=_subject
+            instant=_instant,
+            duration=_duration,
+            words=_words,
+            name=_name,
+            subject=_subject,
+            unjudged=overview.why_unjudged,
         )
 
     def add_routes(self, router: web.UrlDispatcher) -> None:

@@ -50,6 +50,7 @@ class Server:
         checks: Mapping[str, Check],
         requests: Requests,
         alerting: AlertingRequests | None = None,
+        store_id: str | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -71,6 +72,7 @@ class Server:
         )
         self._render_metrics = render_metrics
         self._checks = checks
+        self._store_id = store_id
         self._streams = EventStreams(bus)
         overview = Overview(
             bus=bus,
@@ -83,10 +85,9 @@ class Server:
         self._apis: list[Api | AlertsApi | ExplainApi] = [api]
         explain = None
         if alerting is not None:
-            workspaces = overview.workspace_names
             names = ExplainedNames(alerting, view=view, bus=bus)
             explain = ExplainApi(alerting, names=names)
-            self._apis += [AlertsApi(alerting, clock=clock, workspaces=workspaces), explain]
+            self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
         self._page = PageView(overview, explain)
 
     async def start(self) -> int:
@@ -132,7 +133,8 @@ class Server:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return web.json_response({"alive": True})
+        # Whoever knows a store can see whether this daemon is the one that holds it.
+        return web.json_response({"alive": True, "store": self._store_id})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         result = await readiness(self._checks)

@@ -139,6 +139,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     over_when_seen: bool
     evidence: tuple[str, ...]  # ids of events, the newest ones
     evidence_count: int
+    unjudged: str | None  # why nobody can judge now whether it is over
 
 
 def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
@@ -156,7 +157,7 @@ def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
     )
 
 
-def alert_view(alert: Alert) -> AlertView:
+def alert_view(alert: Alert, *, unjudged: str | None = None) -> AlertView:
     """Return the view of an alert with every field, also empty ones."""
     return AlertView(
         fingerprint=alert.fingerprint,
@@ -182,6 +183,7 @@ def alert_view(alert: Alert) -> AlertView:
         over_when_seen=alert.over_when_seen,
         evidence=alert.evidence,
         evidence_count=alert.evidence_count,
+        unjudged=unjudged,
     )
 
 

@@ -115,7 +115,8 @@ class Requester:
         self._metrics = ApiMetrics.of(registry)
         self._transport = Transport(settings, clock=clock)
         self._time = WorkspaceTime(clock)
-        self._unavailable: set[str] = set()
+        self._answered: set[str] = set()
+        self._unavailable: dict[str, str] = {}  # id -> the refusal
         self._budget = RequestBudget(
             workspace=settings.name,
             requests_per_minute=settings.requests_per_minute,
@@ -143,13 +144,23 @@ class Requester:
         return self._time.skew_seconds
 
     @property
+    def answered(self) -> frozenset[str]:
+        """Ids of operations that the workspace has answered well, in this life."""
+        return frozenset(self._answered)
+
+    @property
     def unavailable(self) -> frozenset[str]:
         """Ids of operations that the workspace proved not to offer us; they are not sent."""
         return frozenset(self._unavailable)
 
+    def refusal_of(self, operation_id: str) -> str:
+        """Return how the workspace refuses an operation that is `unavailable`."""
+        return self._unavailable[operation_id]
+
     def forget_unavailable(self, *operation_ids: str) -> None:
         """Let these operations, or without any named all, be tried again."""
-        self._unavailable.difference_update(operation_ids or self.unavailable)
+        for operation_id in operation_ids or self.unavailable:
+            self._unavailable.pop(operation_id, None)
 
     def budgets(self) -> tuple[BudgetStatus, ...]:
         """Return our own budget and the workspace's quotas that still count."""
@@ -195,11 +206,13 @@ class Requester:
             receiver=receiver,
         )
         try:
-            return await self._retrying.run(lambda: self._try(call), what=operation_id)
+            answer = await self._retrying.run(lambda: self._try(call), what=operation_id)
         except NotAvailableError as error:
             if is_about_the_operation(error, called):
-                self._unavailable.add(operation_id)
+                self._unavailable[operation_id] = str(error)
             raise
+        self._answered.add(operation_id)
+        return answer
 
     async def _try(self, call: _Call) -> Success[Answer] | Failure:
         await self._budget.acquire(

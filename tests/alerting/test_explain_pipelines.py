@@ -13,6 +13,7 @@ from monitor.alerting.explain.explanation import StepOutcome
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.bus.contract import Change
+from monitor.model.live_state import RefusedCapability
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -50,6 +51,34 @@ async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> No
     assert explanation is not None
     assert explanation.subject == "flow 7 (orders) of acme"
     assert (explanation.reason, len(explanation.alerts)) == (StepOutcome.WAITING, 1)
+
+
+async def test_what_cannot_be_seen_is_not_explained_as_healthy(alerting: Alerting) -> None:
+    """While job groups are unwatched, a pipeline is unknown, and an open alert unjudged."""
+    flow = failed().pipeline
+    assert flow is not None
+    alerting.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)
+    refused = RefusedCapability(
+        capability="list_changes", since=END, reason="rights withdrawn", unwatched=("job_group",)
+    )
+    alerting.live_state.update_workspace("acme", refused=(refused,))
+    explanation = await alerting.explainer.pipeline("acme", flow.kind, flow.id)
+    assert explanation is not None
+    assert explanation.reason is StepOutcome.UNKNOWN
+    assert "nothing new is seen of job_group now: rights withdrawn" in explanation.answer
+
+    await alerting.happen(failed(1))
+    (alert,) = (await alerting.explain(failed(1))).alerts
+    unjudged = f"alert run_failed ({alert.fingerprint}) cannot be judged now: rights withdrawn"
+    explained = await alerting.explainer.alert(alert.fingerprint)
+    assert explained is not None
+    assert explained.steps[-1].detail == unjudged
+    assert explained.steps[-1].outcome is StepOutcome.UNKNOWN
+
+    alerting.live_state.update_workspace("acme", refused=())
+    explained = await alerting.explainer.alert(alert.fingerprint)
+    assert explained is not None
+    assert "cannot be judged" not in explained.answer
 
 
 async def test_a_pipeline_whose_alert_is_resolved_names_it_and_its_outputs(

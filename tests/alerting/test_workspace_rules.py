@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.contract import TokenFacts, WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.model.live_state import BudgetStatus, PollStatus, Reachability, WorkspaceStatus
+from monitor.model.live_state import (
+    BudgetStatus,
+    DoubtedList,
+    PollStatus,
+    Reachability,
+    RefusedCapability,
+    WorkspaceStatus,
+)
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 DAY = 86_400.0
@@ -105,6 +113,38 @@ class TestUnreachable:
         failing = poll(outcome, 60, name=name, good=0)
         well = poll("ok", 61, name="schedules", good=61)
         assert rule.evaluate(status(Reachability.DEGRADED, failing, well), 62) == word
+
+    @pytest.mark.parametrize(("unwatched", "word"), [(("job_group",), "firing"), ((), "ok")])
+    def test_what_was_offered_and_is_refused_fires(
+        self, unwatched: tuple[str, ...], word: str
+    ) -> None:
+        """It fires where runs or schedules go unwatched by it; a figure less is no outage."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        refused = RefusedCapability(
+            capability="c", since=at(0), reason="was offered", unwatched=unwatched
+        )
+        facts = status(Reachability.DEGRADED, refused=(refused,), reason=refused.reason)
+        assert rule.evaluate(facts, 10) == word
+        if word == "firing":
+            assert rule.firing.facts == {"reason": "was offered"}
+
+    def test_a_list_that_is_doubted_fires(self) -> None:
+        """A list that lacks rows hides runs as well as one that fails."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        doubted = DoubtedList(
+            name="job groups", since=at(0), reason="lacks 3", unwatched=("job_group",)
+        )
+        facts = status(Reachability.DEGRADED, doubted=(doubted,), reason=doubted.reason)
+        assert rule.evaluate(facts, 10) == "firing"
+
+    def test_schedules_that_were_not_read_for_long_are_unwatched(self) -> None:
+        """However they fail: unread, nothing is missed of them, and that must not be silent."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        late = poll("unreadable", 600, name="schedules", good=0)
+        late = msgspec.structs.replace(late, is_expected_by=at(660))
+        assert rule.evaluate(status(Reachability.DEGRADED, late), 659) == "ok"
+        assert rule.evaluate(status(Reachability.DEGRADED, late), 661) == "firing"
+        assert "schedules are unwatched" in str(rule.firing.facts["reason"])
 
 
 class TestToken:

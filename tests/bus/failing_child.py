@@ -181,7 +181,7 @@ class Life:
 async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBus:
     """Build the store as `SqliteBus.open` does, save for the writer's connection."""
     lock = StoreLock(path, now=clock.now())
-    prepare(path)
+    prepare(lock.store)
     reader = StoreReader(partial(connect_reading, path), timeout_seconds=SOON)
     tail = LogTail(await reader.run(newest_position))
     writer = StoreWriter(
@@ -189,6 +189,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         clock=clock,
         durations=Histogram("duration", "Of a transaction.", registry=CollectorRegistry()),
         on_commit=lambda news: tail.append(news.events) if news.events else None,
+        verify=lambda: None,
         queue_bound=10,
         stall_seconds=SOON,
     )
@@ -200,7 +201,6 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         arrivals=RecentCallbacks(),
         clock=clock,
         settings=StorageSettings(),
-        path=path,
     )
 
 

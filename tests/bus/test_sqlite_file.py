@@ -152,6 +152,7 @@ FIRST = "PRAGMA application_id = 1146113357; CREATE TABLE a (x); INSERT INTO a V
 def test_a_store_is_brought_to_the_newest_schema(tmp_path: Path) -> None:
     """Only the versions that are missing are applied, in order, and the data stays."""
     path = tmp_path / "state.db"
+    path.touch()
     prepare(path, schema=schema_of(tmp_path / "one", FIRST))
     second = "ALTER TABLE a ADD COLUMN y DEFAULT 2;"
     third = "UPDATE a SET y = y + 1;"
@@ -168,6 +169,7 @@ def test_a_store_is_brought_to_the_newest_schema(tmp_path: Path) -> None:
 def test_an_upgrade_that_fails_has_not_happened(tmp_path: Path) -> None:
     """A version that breaks half-way leaves the store as it was, and can be applied later."""
     path = tmp_path / "state.db"
+    path.touch()
     prepare(path, schema=schema_of(tmp_path / "one", FIRST))
     broken = schema_of(tmp_path / "broken", FIRST, "DROP TABLE a; CREATE TABLE b (x); NONSENSE;")
     with pytest.raises(BusUnavailableError, match="NONSENSE"):
@@ -220,12 +222,14 @@ async def test_a_store_of_the_first_schema_keeps_entries_and_callbacks(tmp_path:
     """The upgrade renames tables and columns; waiting and processed callbacks stay so."""
     path = tmp_path / "state.db"
     first = schema_files(resources.files("monitor.bus.sqlite") / "schema")[1]
+    path.touch()
     prepare(path, schema=schema_of(tmp_path / "first", first))
     db = sqlite3.connect(path)
     db.execute("INSERT INTO note VALUES ('w', 'watermark', 'changes', x'31')")
     columns = "(workspace, fingerprint, received_at, settled_at, body)"
-    waiting = codec.encode(callback(1))
-    db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f1', 0, NULL, ?)", (waiting,))  # noqa: S608 - a constant
+    waiting = codec.encode(callback(1, workspace="w"))
+    row = ("w", "fingerprint-1", waiting)
+    db.execute(f"INSERT INTO callback {columns} VALUES (?, ?, 0, NULL, ?)", row)  # noqa: S608 - a constant
     db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f2', 0, 1, x'')")  # noqa: S608 - a constant
     db.commit()
     db.close()

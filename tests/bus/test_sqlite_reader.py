@@ -25,6 +25,7 @@ COUNT = (
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    (tmp_path / "state.db").touch()
     prepare(tmp_path / "state.db")
     return tmp_path / "state.db"
 

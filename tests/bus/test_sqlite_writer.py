@@ -29,6 +29,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.page_limits: list[int] = []
+        path.touch()
         prepare(path)
         registry = CollectorRegistry()
         self.writer = StoreWriter(
@@ -36,6 +37,7 @@ class Store:
             clock=ManualClock(),
             durations=Histogram("duration", "Of a transaction.", registry=registry),
             on_commit=lambda _news: None,
+            verify=lambda: None,
             queue_bound=5,
             stall_seconds=STALL_SECONDS,
         )

@@ -37,6 +37,12 @@ def test_a_verifier_accepts_what_its_key_signed_however_often(
         assert not verifier.accepts(header, body + b" ", now=NOW)
 
 
+@given(key=st.text(max_size=80), body=st.binary(max_size=500))
+def test_a_verifier_signs_as_the_scheme_says(key: str, body: bytes) -> None:
+    """What it signs is what the scheme makes of the same second, key and body."""
+    assert Verifier(Secret(key)).sign(body, now=NOW) == signed(str(SECONDS), body, key=key)
+
+
 @pytest.mark.parametrize("factor", [1, 1_000])
 @pytest.mark.parametrize("late_seconds", [300, -300, 301, -301])
 def test_a_stamp_is_valid_for_five_minutes(factor: int, late_seconds: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _READS = (
     "getCurrentPerson",
     "listUserDefinedFunctions",
 )
+
+_NOBODY = 65_534
 
 Report = dict[str, CheckLine]
 
@@ -130,3 +133,15 @@ async def other_server(status: int, body: object = None) -> AsyncIterator[int]:
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+@contextlib.contextmanager
+def without_rights() -> Iterator[None]:
+    """Be nobody for a while, since root may write everywhere."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
-from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.catalogue.operations import Edition
-from monitor.cli.doctor_checks.addresses import callback_address
+from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import SystemClock
@@ -22,7 +24,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.eventually import eventually
-from tests.cli.doctor_scene import other_server, run_checks
+from tests.cli.doctor_scene import other_server, run_checks, without_rights
 from tests.servers import free_port
 
 
@@ -74,12 +76,19 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
-    """While another process holds the address, no test call is made."""
+    """While another process holds the address, no test call is made: one fault, one line."""
     async with a_site() as site, other_server(404) as port:
         report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
     assert report["callbacks address"].outcome == "failed"
-    assert report["acme callbacks"].outcome == "warning"
-    assert "was not tried" in report["acme callbacks"].found
+    assert "acme callbacks" not in report
+
+
+async def test_a_port_that_changes_cannot_be_called(tmp_path: Path) -> None:
+    """A public URL cannot lead to a port that each start chooses."""
+    async with a_site() as site:
+        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=0))
+    line = report["acme callbacks"]
+    assert (line.outcome, "port 0" in line.found) == ("warning", True), line
 
 
 async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
@@ -128,6 +137,97 @@ async def test_tasks_are_reported_as_the_daemon_keeps_them(tmp_path: Path) -> No
     line = report["acme webhook tasks"]
     assert line.outcome == "warning"
     assert line.found.startswith(f"1 over_limit, {len(flows) - 1} registered: the flow is full")
+
+
+@contextlib.asynccontextmanager
+async def two_monitors(
+    folder: Path, **callbacks: Any
+) -> AsyncIterator[tuple[WorkspaceConfiguration, ServerSettings, ListenerSettings]]:
+    """A daemon with its store in ``folder``, and what a configuration of it would name."""
+    server = ServerSettings(port=free_port())
+    acme = msgspec.structs.replace(
+        stage.unreachable("acme"),
+        callbacks=CallbackSettings(secret=Secret(stage.SECRET), **callbacks),
+    )
+    settings = stage.configuration(folder, acme, callbacks_port=free_port())
+    assert settings.callbacks is not None
+    async with stage.daemon(msgspec.structs.replace(settings, server=server)):
+        yield acme, server, settings.callbacks
+
+
+async def test_another_daemon_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """It answers on both addresses and knows the secret, but it holds another store."""
+    (tmp_path / "theirs").mkdir()
+    for store in (tmp_path / "ours.db", tmp_path / "none.db"):
+        async with two_monitors(tmp_path / "theirs") as (acme, server, callbacks):
+            (tmp_path / "ours.db").touch()
+            report = await run_checks(
+                tmp_path, acme, server=server, callbacks=callbacks, store=store
+            )
+        for subject in ("server address", "callbacks address"):
+            assert report[subject].outcome == "failed", report[subject]
+            assert f"held by another monitor, whose store is not {store}" in report[subject].found
+        assert "theirs" not in str(report), "the path of another's store is nobody's business"
+
+
+async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: Path) -> None:
+    """A store that is reached by a symbolic link of its folder is the same store."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    async with two_monitors(tmp_path / "real") as (acme, server, callbacks):
+        report = await run_checks(
+            tmp_path, acme, server=server, callbacks=callbacks, store=tmp_path / "link" / "state.db"
+        )
+    assert report["server address"].found.endswith("held by our own daemon, which is alive")
+    assert "accepts our callbacks" in report["callbacks address"].found
+
+
+async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path: Path) -> None:
+    """Where this user may not see the store, doctor says so instead of guessing."""
+    with tempfile.TemporaryDirectory() as name:  # which only its owner may enter
+        hidden = Path(name)
+        async with two_monitors(hidden) as (acme, server, callbacks):
+            with without_rights():
+                report = await run_checks(
+                    tmp_path, acme, server=server, callbacks=callbacks, store=hidden / "state.db"
+                )
+    for subject in ("server address", "callbacks address"):
+        assert report[subject].outcome == "warning", report[subject]
+        assert "as the user that runs the daemon" in str(report[subject].hint)
+
+
+async def test_a_required_signature_is_no_failure(tmp_path: Path) -> None:
+    """With ``signature = "require"`` the daemon accepts doctor's call, which is signed."""
+    signing = {"signature": SignatureMode.REQUIRE, "signing_secret": Secret("k" * 20)}
+    async with two_monitors(tmp_path, **signing) as (acme, server, callbacks):
+        report = await run_checks(tmp_path, acme, server=server, callbacks=callbacks)
+    line = report["callbacks address"]
+    assert (line.outcome, "accepts our callbacks" in line.found) == ("ok", True), line
+
+
+async def test_a_required_signature_of_another_key_fails(tmp_path: Path) -> None:
+    """The daemon runs with another key than the configuration names."""
+    signing = {"signature": SignatureMode.REQUIRE, "signing_secret": Secret("k" * 20)}
+    async with two_monitors(tmp_path, **signing) as (acme, server, callbacks):
+        assert acme.callbacks is not None
+        other = msgspec.structs.replace(acme.callbacks, signing_secret=Secret("o" * 20))
+        changed = msgspec.structs.replace(acme, callbacks=other)
+        report = await run_checks(tmp_path, changed, server=server, callbacks=callbacks)
+    line = report["callbacks address"]
+    assert (line.outcome, "with 401" in line.found) == ("failed", True), line
+    assert "restart the daemon with this configuration" in str(line.hint)
+
+
+async def test_the_workspace_signs_what_doctor_requires(tmp_path: Path) -> None:
+    """Without a daemon doctor listens, requires the signature too, and the workspace signs."""
+    async with a_site() as site:
+        assert site.acme.callbacks is not None
+        signing = msgspec.structs.replace(
+            site.acme.callbacks, signature=SignatureMode.REQUIRE, signing_secret=Secret("k" * 20)
+        )
+        acme = msgspec.structs.replace(site.acme, callbacks=signing)
+        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=site.port))
+    assert report["acme callbacks"].found.endswith("and got 204")
 
 
 def _fill(workspace: Sandbox, flow_id: int) -> None:

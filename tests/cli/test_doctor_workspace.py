@@ -67,17 +67,14 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
     assert "sends none; our own budget is 120" in report["acme rate limits"].found
 
 
-async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path) -> None:
-    """Nothing listens: that is the failure; what rests on it is reported as not checked."""
-    report = await run_checks(tmp_path, workspace_at("http://127.0.0.1:9"))
-    assert [subject for subject, outcome in outcomes(report).items() if outcome == "failed"] == [
-        "acme reachability"
-    ]
-    assert "no connection" in report["acme reachability"].found
-    for subject in ("clock", "token", "edition", "capabilities", "callbacks", "webhook tasks"):
-        assert report[f"acme {subject}"].found == (
-            "not checked, because the workspace does not answer"
-        )
+async def test_a_workspace_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """Nothing listens: that is the failure; what rests on it has no line of its own."""
+    for url in ("http://127.0.0.1:9", "https://127.0.0.1:9"):
+        report = await run_checks(tmp_path, workspace_at(url))
+        ill = {subject: line for subject, line in report.items() if line.outcome != "ok"}
+        assert list(ill) == ["acme reachability"]
+        assert "no connection" in ill["acme reachability"].found
+        assert "the other checks need this" in str(ill["acme reachability"].hint)
 
 
 async def test_a_workspace_that_answers_503_fails(
@@ -106,10 +103,11 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        line = (await run_checks(tmp_path, workspace_at(url)))["acme reachability"]
+        report = await run_checks(tmp_path, workspace_at(url))
     finally:
         await runner.cleanup()
-    assert line.outcome == "failed"
+    (line,) = [line for line in report.values() if line.outcome != "ok"]
+    assert (line.subject, line.outcome) == ("acme reachability", "failed")
     assert "answers, but not as the API does" in line.found
     assert "not the page's" in str(line.hint)
 
@@ -143,14 +141,16 @@ async def test_a_workspace_that_reports_no_time_is_a_warning(
 async def test_a_refused_token_fails_and_is_not_shown(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """The hint is a new token; what rests on it is not checked."""
+    """The hint is a new token; what rests on it has no line of its own."""
     workspace.faults = {".*": (401, "AuthenticationException")}
     report = await report_on(workspace, tmp_path, token=Secret("the-token-itself"))
     assert outcomes(report)["acme reachability"] == "ok"
     assert report["acme token"].outcome == "failed"
     assert report["acme token"].found.startswith("refused: ")
     assert "make a new token" in str(report["acme token"].hint)
-    assert "because the token is refused" in report["acme edition"].found
+    assert [subject for subject, outcome in outcomes(report).items() if outcome != "ok"] == [
+        "acme token"
+    ]
     assert "the-token-itself" not in str(report)
 
 
@@ -194,6 +194,16 @@ async def test_a_token_that_reports_its_end_is_believed(
         report = await run_checks(tmp_path, workspace_at(url, token=token), clock=workspace.clock)
         line = report["acme token expiry"]
         assert (line.outcome, words in line.found) == (outcome, True), line
+
+
+async def test_an_expired_token_that_is_refused_is_one_line(
+    workspace: EditionWorkspace, tmp_path: Path
+) -> None:
+    """It is refused because it has expired: one fault, one line."""
+    workspace.faults = {".*": (401, "AuthenticationException")}
+    report = await report_on(workspace, tmp_path, token=jwt(workspace.clock.now() - timedelta(1)))
+    (line,) = [line for line in report.values() if line.outcome != "ok"]
+    assert (line.subject, line.outcome) == ("acme token expiry", "failed")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
 from monitor.callbacks.task_statuses import STATES
+from monitor.catalogue.capabilities import Capability
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.inventory import QUALITIES
@@ -68,6 +69,7 @@ _WORDS: dict[str, Collection[str]] = {
     "state": (*AlertState, *STATES, "active"),
     "quality": QUALITIES,
     "job": ("dataprep-monitor",),
+    "capability": frozenset(Capability),
 }
 _OUTCOMES = {
     "dataprep_monitor_polls_total": (OK, IDLE, *(word for _, word in POLL_OUTCOMES)),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
+from monitor.model.live_state import RefusedCapability
+from monitor.model.runs import RunKind
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
 from tests.servers import Mosquitto
@@ -105,7 +108,28 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) 
         "isFlapping": False,
         "mutedBy": ["silence:7"],
         "reminders": 2,
+        "unjudged": None,
     }
+
+
+async def test_an_alert_that_nobody_can_judge_says_so(broker: Mosquitto, scene: MqttScene) -> None:
+    """Its state names the reason while its runs cannot be seen, and no longer than that."""
+    scene.snapshot = snapshot_of(alert())
+    refused = RefusedCapability(
+        capability="list_changes",
+        since=datetime(2024, 11, 21, 9, 40, tzinfo=UTC),
+        reason="was offered and is refused",
+        unwatched=(RunKind.FLOW_RUN,),
+    )
+    async with Subscriber(broker.port) as subscriber:
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 1)
+        scene.live_state.update_workspace("w", refused=(refused,))
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 2)
+        scene.live_state.update_workspace("w", refused=())
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
+    states = [message.json() for message in subscriber.on(f"{KEY}/state")]
+    assert [state["unjudged"] for state in states] == [None, "was offered and is refused", None]
+    assert {state["status"] for state in states} == {"firing"}
 
 
 async def test_a_pending_alert_is_not_published(broker: Mosquitto, scene: MqttScene) -> None:

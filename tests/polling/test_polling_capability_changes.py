@@ -16,6 +16,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.errors import NotAvailableError
 from monitor.model.inventory import Figures
 from monitor.model.live_state import Reachability
+from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.attempts import PollAttempts
@@ -92,7 +93,7 @@ def loud(lines: Sequence[MutableMapping[str, Any]]) -> list[Mapping[str, Any]]:
 async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """Its capability is off, the workspace is as well as before; and on again when it returns."""
+    """What was offered is refused, which leaves the workspace degraded until it returns."""
     await followed.poll()
     before = len(await followed.scene.changes())
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
@@ -103,9 +104,12 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     status = followed.scene.live_state.workspaces[NAME]
 
     assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
-    assert await followed.published(before) == [("capability:read_schedules", "unavailable")]
+    assert await followed.published(before) == [("capability:read_schedules", "refused")]
     assert Capability.READ_SCHEDULES not in status.capabilities
-    assert status.reachability is Reachability.REACHABLE
+    assert [known.capability for known in status.refused] == ["read_schedules"]
+    assert status.reachability is Reachability.DEGRADED
+    assert status.reason == status.refused[0].reason
+    assert "read schedules (listSchedules answered 404" in status.refused[0].reason
     # Nothing waits for a success of what is no longer read.
     assert followed.scene.live_state.polls[NAME, "schedules"].is_expected_by is None
 
@@ -118,6 +122,8 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
         (LINE, ["read_schedules"])
     ]
     assert (await followed.published(before))[1:] == [("capability:read_schedules", "available")]
+    status = followed.scene.live_state.workspaces[NAME]
+    assert (status.refused, status.reachability) == ((), Reachability.REACHABLE)
 
 
 async def test_a_second_loss_does_not_put_off_the_probe(
@@ -138,7 +144,7 @@ async def test_a_second_loss_does_not_put_off_the_probe(
 
 
 async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
-    """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
+    """Figures of a lost ability are not shown until they grow old; schedules are not over by it."""
     context = followed.scene.context
     figures = Figures(values={"flow": 8.0}, until=context.clock.now())
     context.update_inventory(objects=figures, usage=figures)
@@ -150,7 +156,7 @@ async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> 
     status = followed.scene.live_state.workspaces[NAME]
 
     assert schedules
-    assert not status.schedules
+    assert status.schedules == schedules
     assert status.inventory.objects is None
     assert status.inventory.usage is None  # this edition has none
 
@@ -180,10 +186,8 @@ async def test_a_loss_is_probed_at_least_four_times_an_hour(
     assert len(await followed.published(0)) == 1
 
 
-async def test_a_renewal_is_logged_in_one_line(
-    followed: Followed, configured: Edition | None
-) -> None:
-    """All that went is named together, with an event for each; the edition is found anew."""
+async def test_a_renewal_is_logged_in_one_line(followed: Followed) -> None:
+    """All that went is named together, with an event for each: rights withdrawn, no edition."""
     before = len(await followed.scene.changes())
     followed.sandbox.world.options.renewal = 0.0
     with structlog.testing.capture_logs() as lines:
@@ -192,15 +196,13 @@ async def test_a_renewal_is_logged_in_one_line(
     published = dict(await followed.published(before))
 
     (line,) = loud(lines)
-    gone = {item for item, after in published.items() if after == "unavailable"}
+    gone = {item for item, after in published.items() if after in ("unavailable", "refused")}
     assert {f"capability:{item}" for item in line["lost"]} == gone
     assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
-    if configured is None:
-        assert published.pop("edition") == "PC"
-        assert followed.scene.live_state.workspaces[NAME].capabilities == capabilities_of(
-            Edition.PC
-        )
-    assert published.keys() == gone
+    assert published["capability:list_changes"] == "refused"
+    assert published.keys() == gone  # and not the edition
+    workspace = followed.scene.live_state.workspaces[NAME]
+    assert {why for kind in RunKind if (why := workspace.why_unwatched(kind)) is None} == set()
     assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
 
     followed.sandbox.world.options.renewal = None

@@ -161,7 +161,7 @@ async def test_a_loss_is_published_once_and_a_return_too(
     ]
 
     assert published == [
-        ("capability:read_schedules", "unavailable"),
+        ("capability:read_schedules", "refused"),
         ("capability:read_schedules", "available"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from monitor.model.alerts import AlertState, LearnedLimit, Severity
+from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Site
 
@@ -44,6 +46,17 @@ async def test_firing_alerts_come_first(site: Site) -> None:
         "Resolved within the last hour",
     ):
         assert shown in text, shown
+
+
+async def test_an_alert_that_nobody_can_judge_is_marked(site: Site) -> None:
+    """Page and API say why it may be over already, and that nobody can see it."""
+    site.alerting.show(site.alerting.alert())
+    assert "cannot be judged now" not in (await site.get("/")).text
+    site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)
+    text = (await site.get("/")).text
+    assert "cannot be judged now" in text
+    (alert,) = json.loads((await site.get("/api/v1/alerts")).text)["data"]
+    assert alert["unjudged"] == "the workspace is unreachable"
 
 
 async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:

@@ -25,6 +25,7 @@ from monitor.alerting.explain.explanation import (
     StepOutcome,
     alert_name,
     instant,
+    with_unwatched,
 )
 from monitor.alerting.explain.findings import Findings, RuleFinding, is_open
 from monitor.alerting.explain.steps import (
@@ -40,7 +41,7 @@ from monitor.alerting.explain.steps import (
 from monitor.bus.contract import EventBus, Recorded
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
 
 Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
@@ -72,6 +73,11 @@ class Explainer:
 
     async def run(self, key: RunKey) -> Explanation | None:
         """Return what became of a run; None where it is unknown or forgotten."""
+        explanation = await self._of_run(key)
+        kinds = [key.kind] if self._view.active_run(key) is not None else []
+        return self._with_unwatched(explanation, key.workspace, kinds)
+
+    async def _of_run(self, key: RunKey) -> Explanation | None:
         ids = frozenset(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
         events = await self._recorded(ids)
         run = (await self._bus.runs([key])).get(key)
@@ -135,6 +141,10 @@ class Explainer:
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest alert of a fingerprint came about; None where there is none."""
+        explanation = await self._of_alert(key)
+        return self._with_unwatched(explanation, "", ())
+
+    async def _of_alert(self, key: str) -> Explanation | None:
         findings = Findings(self._engine, self._view)
         found = findings.newest(key)
         if found is None:
@@ -149,6 +159,32 @@ class Explainer:
 
         For what did not happen: a run that never came has no id to ask for.
         """
+        explanation = await self._of_pipeline(workspace, kind, key)
+        return self._with_unwatched(explanation, workspace, RUN_KINDS[kind])
+
+    def _with_unwatched(
+        self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]
+    ) -> Explanation | None:
+        """Add why open alerts cannot be judged now, and why kinds of runs are not seen."""
+        if explanation is None:
+            return None
+        statuses = [status for status in self._view.workspaces() if status.workspace == workspace]
+        unwatched = [
+            f"nothing new is seen of {kind} now: {why}"
+            for status in statuses
+            for kind in kinds
+            if (why := status.why_unwatched(kind)) is not None
+        ]
+        unwatched += [
+            f"{alert_name(alert)} cannot be judged now: {why}"
+            for alert in explanation.alerts
+            if (why := self._view.why_unjudged(alert)) is not None
+        ]
+        return with_unwatched(explanation, unwatched)
+
+    async def _of_pipeline(
+        self, workspace: str, kind: PipelineKind, key: str
+    ) -> Explanation | None:
         known = [
             pipeline
             for pipeline in self._view.pipelines()

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from monitor.model.alerts import Alert, AlertState
 
@@ -114,6 +115,24 @@ class Explanation(Struct, frozen=True, kw_only=True):
             steps=tuple(steps),
             alerts=tuple(alerts),
         )
+
+
+def with_unwatched(explanation: Explanation, unwatched: Sequence[str]) -> Explanation:
+    """Return the explanation with what cannot be seen or judged now; "nothing found" is no answer.
+
+    ``unwatched`` are sentences.
+    """
+    if not unwatched:
+        return explanation
+    stage, unknown = ExplanationStage.OBSERVATION, StepOutcome.UNKNOWN
+    steps = (ExplanationStep(stage, unknown, sentence) for sentence in unwatched)
+    is_blind = explanation.reason in (StepOutcome.CONDITION_NOT_MET, StepOutcome.NOT_EVALUATED)
+    return replace(
+        explanation,
+        answer="; ".join((explanation.answer, *unwatched)),
+        reason=unknown if is_blind else explanation.reason,
+        steps=(*explanation.steps, *steps),
+    )
 
 
 def instant(at: datetime) -> str:

@@ -1,5 +1,8 @@
 """workspace_unreachable: a workspace does not answer, refuses our token, or hides its runs.
 
+It hides them where a list fails, is refused though it was offered before, or lacks rows that must
+be in it. Schedules are unwatched in the same ways, and where reading them is long overdue.
+
 Evaluated by our own clock: what an outage hides is the workspace's clock too.
 """
 
@@ -14,7 +17,7 @@ from monitor.alerting.rules.definition import MINUTE, RuleDefinition
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.live_state import PollStatus, Reachability
+from monitor.model.live_state import SCHEDULES, PollStatus, Reachability
 
 # Where one of these fails, a kind of run stays unseen, however well all else is answered.
 _LISTS = frozenset({"changes", "plan_runs"})
@@ -41,18 +44,29 @@ def evaluate(
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
+    unwatched = bool(status.unwatched_causes())
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
-    if not (is_cut_off or is_blind or _is_refused(polls)):
+    late = _late_schedules(polls, now)
+    if not (is_cut_off or is_blind or unwatched or late or _is_refused(polls)):
         return RuleAnswer(Ok(at=now))
     memory = memory or UnreachableSince(since=now)
     result = Firing(
         since=memory.since,
         as_of=now,
-        facts={"reason": status.reason},
+        facts={"reason": "; ".join(filter(None, (status.reason, late))) or None},
         preexisting=memory.preexisting,
     )
     return RuleAnswer(result, memory)
+
+
+def _late_schedules(polls: tuple[PollStatus, ...], now: datetime) -> str | None:
+    """Return since when the schedules are unwatched, None where they are read in time."""
+    for poll in polls:
+        if poll.poll == SCHEDULES and poll.is_expected_by is not None and poll.is_expected_by < now:
+            read = "never" if poll.last_success_at is None else f"{poll.last_success_at:%H:%M:%SZ}"
+            return f"schedules are unwatched: last read {read} ({poll.last_outcome})"
+    return None
 
 
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:
@@ -68,9 +82,9 @@ DEFINITION = RuleDefinition(
     subject_kind=SubjectKind.WORKSPACE,
     memory=UnreachableSince,
     evaluate=evaluate,
-    about="A workspace does not answer, refuses our token, or a list of its runs fails.",
+    about="A workspace does not answer, or hides runs or schedules: refused, failing, incomplete.",
     severity=Severity.CRITICAL,
-    summary="{workspace} cannot be asked",
+    summary="{workspace} cannot be watched",
     description="{reason}",
     template_fields=("reason",),
     for_seconds=2 * MINUTE,

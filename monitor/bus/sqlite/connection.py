@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from monitor.bus.contract import Recorded, StoredCallback
-from monitor.model.errors import BusUnavailableError
+from monitor.model.errors import BusLostError, BusUnavailableError
 
 # Short, because the writer repeats its attempt while a caller still waits for it.
 _BUSY_TIMEOUT_MILLISECONDS = 100
@@ -79,6 +79,25 @@ def connect_reading(path: Path) -> StoreConnection:
     return db
 
 
+def connect_idle(path: Path) -> sqlite3.Connection:
+    """Open an existing file and keep its write-ahead log in being; closed by any thread.
+
+    It has read once, and has no transaction open that would hold up others.
+    """
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """True when another process locks the file at the moment."""
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -91,6 +110,8 @@ def is_damaged(error: sqlite3.Error) -> bool:
 
 def unavailable(error: Exception) -> BusUnavailableError:
     """Return our error for one of SQLite's; the caller raises it ``from`` the original."""
+    if isinstance(error, sqlite3.Error) and is_damaged(error):
+        return BusLostError(f"the store is damaged: {error}")
     return BusUnavailableError(f"the store did not take it: {error}")
 
 

@@ -1,4 +1,4 @@
-"""One daemon for one file: the kernel holds the lock and lets go of it whatever happens."""
+"""One daemon for one store: the kernel holds the locks and lets go of them whatever happens."""
 
 from __future__ import annotations
 
@@ -6,49 +6,128 @@ import fcntl
 import os
 from datetime import datetime
 from pathlib import Path
+from sqlite3 import Connection
 
-from monitor.model.errors import BusLockedError, BusUnavailableError
+import structlog
+
+from monitor.bus.sqlite.location import locate
+from monitor.model.errors import BusLockedError, BusLostError, BusUnavailableError
+
+log = structlog.get_logger()
 
 _OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
 _HOLDER_BYTES = 200
+# The write-ahead log alone takes four times as much before it is written back.
+_LEAST_FREE_BYTES = 1024 * 1024
+_NAMELESS = "another process"
 
 
 class StoreLock:
-    """Holds ``<file>.lock`` from construction until `release`, or until the process is gone.
+    """Holds the store from construction until `release`, or until the process is gone.
 
-    Makes the folder where there is none. The lock file is never removed: whoever had just opened
-    the old one would hold a lock on nothing.
+    Two locks: the one on the store itself holds by whatever path it is reached; the one on
+    ``<file>.lock`` beside it names the holder, and keeps a file that is put in the store's place
+    from being opened beside the write-ahead log of the former one. Makes folder and files where
+    there are none. The lock file is never removed: whoever had just opened the old one would hold a
+    lock on nothing.
 
     Raises:
         BusLockedError: somebody holds it; the message names the process.
-        BusUnavailableError: the lock file cannot be made.
+        BusUnavailableError: the files cannot be made, or no store may be there.
     """
 
     def __init__(self, store: Path, *, now: datetime) -> None:
-        path = _lock_file(store)
+        self.store = locate(store)
+        self._descriptors: list[int] = []
+        self._inodes: dict[Path, os.stat_result] = {}
+        self._anchor: Connection | None = None
+        self._has_links = False
         try:
-            path.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
+            self._acquire(now)
         except OSError as exc:
-            raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
-        try:
-            self._acquire(store, now)
+            self.release()
+            raise BusUnavailableError(f"{self.store} cannot be opened: {exc.strerror}") from exc
         except BaseException:
-            os.close(self._descriptor)
+            self.release()
             raise
 
-    def release(self) -> None:
-        os.close(self._descriptor)
+    def keep_open(self, anchor: Connection) -> None:
+        """Own a connection until `release`.
 
-    def _acquire(self, store: Path, now: datetime) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            who = _name_in(self._descriptor)
-            raise BusLockedError(f"the store {store} is held by {who}") from exc
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)
+        While it is open, the write-ahead log and its index are the same files, so that `verify`
+        can tell when somebody has deleted them.
+        """
+        self._anchor = anchor
+        for suffix in ("-wal", "-shm"):
+            path = self.store.with_name(self.store.name + suffix)
+            try:
+                self._inodes[path] = path.lstat()
+            except OSError as exc:
+                raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
+
+    def verify(self) -> None:
+        """Return while store, side files and lock are at their paths. Takes some microseconds.
+
+        Raises:
+            BusLostError: one was deleted, moved, replaced or emptied.
+        """
+        for path, held in self._inodes.items():
+            try:
+                present = path.lstat()
+            except OSError as exc:
+                raise BusLostError(f"{path} was deleted or moved away while in use") from exc
+            if not os.path.samestat(held, present):
+                raise BusLostError(f"{path} was replaced by another file while in use")
+            if path == self.store:
+                self._verify_store(present)
+
+    def _verify_store(self, present: os.stat_result) -> None:
+        if present.st_size == 0:
+            raise BusLostError(f"{self.store} was emptied while in use")
+        if present.st_nlink > 1 and not self._has_links:
+            # Nobody can open it through the link; the next start of this daemon cannot either.
+            log.warning("store has a second hard link", store=str(self.store))
+        self._has_links = present.st_nlink > 1
+
+    def release(self) -> None:
+        """Let others have the store, once every other connection to it is closed.
+
+        The order matters: closing any descriptor of a file drops all locks that SQLite holds on it
+        in this process.
+        """
+        if self._anchor is not None:
+            self._anchor.close()
+            self._anchor = None
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def _acquire(self, now: datetime) -> None:
+        self.store.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        _refuse_full_disk(self.store)
+        beside = self._open(_lock_file(self.store))
+        if not _is_locked_by_us(beside):
+            raise BusLockedError(f"the store {self.store} is held by {_name_in(beside)}")
+        os.ftruncate(beside, 0)
+        os.pwrite(beside, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)
+        store = self._open(self.store)
+        links = os.fstat(store).st_nlink
+        if links > 1:
+            raise BusUnavailableError(
+                f"the store {self.store} has {links} hard links, and a program that opens it by "
+                "another one would miss its newest changes: remove the others, or copy the file"
+            )
+        if not _is_locked_by_us(store):
+            raise BusLockedError(f"the store {self.store} is held by {_NAMELESS}")
+
+    def _open(self, path: Path) -> int:
+        if path.is_symlink():
+            raise BusUnavailableError(f"{path} is a symbolic link: remove it")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, _OWNER_ONLY)
+        self._descriptors.append(descriptor)
+        self._inodes[path] = os.fstat(descriptor)
+        return descriptor
 
 
 def holder_of(store: Path) -> str | None:
@@ -57,12 +136,13 @@ def holder_of(store: Path) -> str | None:
     Raises:
         BusUnavailableError: the lock file is there and may not be read.
     """
+    lock_file = _lock_file(Path(os.path.realpath(store)))
     try:
-        descriptor = os.open(_lock_file(store), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise BusUnavailableError(f"{_lock_file(store)} cannot be read: {exc.strerror}") from exc
+        raise BusUnavailableError(f"{lock_file} cannot be read: {exc.strerror}") from exc
     try:
         # Shared, so that two checks do not mistake each other for the holder.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -78,7 +158,26 @@ def _lock_file(store: Path) -> Path:
     return store.with_name(f"{store.name}.lock")
 
 
+def _refuse_full_disk(store: Path) -> None:
+    """Raise where a store could be opened and not be written: the daemon would be half alive."""
+    disk = os.statvfs(store.parent)
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free_bytes < _LEAST_FREE_BYTES:
+        raise BusUnavailableError(
+            f"the disk of {store} is full: {free_bytes:,} bytes are free, and the daemon needs "
+            f"{_LEAST_FREE_BYTES:,} to start: make room"
+        )
+
+
+def _is_locked_by_us(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _name_in(descriptor: int) -> str:
     holder = os.pread(descriptor, _HOLDER_BYTES, 0).decode(errors="replace").split()
     # The holder writes its name just after taking the lock; it may not be there yet.
-    return f"process {holder[0]} since {holder[1]}" if len(holder) > 1 else "another process"
+    return f"process {holder[0]} since {holder[1]}" if len(holder) > 1 else _NAMELESS

@@ -11,6 +11,7 @@ from monitor.bus.contract import Batch, Gap, Recorded
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
+from monitor.model.errors import BusLostError
 from monitor.model.events import Event
 
 _INSERT = BulkInsert("INSERT INTO event (id, recorded_at, body)", width=3)
@@ -73,8 +74,23 @@ def oldest_position(db: Connection) -> int:
     return newest_position(db) + 1 if oldest is None else int(oldest)
 
 
-def read(db: Connection, *, after: int, limit: int) -> list[Recorded]:
+def read(db: Connection, *, after: int, limit: int, known: int) -> list[Recorded]:
+    """Return events behind ``after``, at most ``limit``, none missing between them.
+
+    ``known`` is the newest position that this process knows of.
+
+    Raises:
+        BusLostError: events are gone that retention has not removed. A reader that got nothing
+            here would ask again at once, for ever.
+    """
     recorded = codec.decode_recorded(_READ.fetch(db, (after, limit)))
+    first, newest = max(after + 1, oldest_position(db)), max(newest_position(db), known)
+    expected = range(first, min(first + limit, newest + 1))
+    if [position for position, _ in recorded] != list(expected):
+        raise BusLostError(
+            f"the log was changed by another program: of the positions {first} to "
+            f"{expected.stop - 1} it has {len(recorded)}"
+        )
     return [Recorded(position, event) for position, event in recorded]
 
 
@@ -83,13 +99,16 @@ def by_id(db: Connection, *, ids: Collection[str]) -> dict[str, Recorded]:
     return {event.id: Recorded(position, event) for position, event in recorded}
 
 
-def read_batch(db: Connection, *, after: int, limit: int) -> Batch:
-    """Return events, and what is missing between ``after`` and the first that is still stored."""
+def read_batch(db: Connection, *, after: int, limit: int, known: int) -> Batch:
+    """Return events, and what is missing between ``after`` and the first that is still stored.
+
+    ``known`` and errors as for `read`.
+    """
     oldest = oldest_position(db)
     gap = None
     if after + 1 < oldest:
         gap = Gap(until=oldest - 1, lost=oldest - 1 - after)
-    return Batch(events=tuple(read(db, after=after, limit=limit)), gap=gap)
+    return Batch(events=tuple(read(db, after=after, limit=limit, known=known)), gap=gap)
 
 
 def position_before(db: Connection, recorded_at: datetime) -> int:

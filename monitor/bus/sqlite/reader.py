@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from monitor.bus.sqlite.connection import is_damaged, unavailable
-from monitor.model.errors import BusSchemaError, BusUnavailableError
+from monitor.bus.sqlite.connection import unavailable
+from monitor.model.errors import BusLostError, BusSchemaError, BusUnavailableError
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class StoreReader:
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], *, timeout_seconds: float
     ) -> None:
-        # Called on the loop when a query found the file damaged.
-        self.on_damage: Callable[[sqlite3.Error], None] | None = None
+        # Called on the loop when a query found the store damaged, or not as we have written it.
+        self.on_loss: Callable[[BusLostError], None] | None = None
         self._connect = connect
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
@@ -74,9 +74,9 @@ class StoreReader:
         except TimeoutError as exc:
             late = f"the store did not answer within {self._timeout_seconds:g} s"
             raise BusUnavailableError(late) from exc
-        except BusUnavailableError as exc:
-            if isinstance(exc.__cause__, sqlite3.Error) and is_damaged(exc.__cause__):
-                self._report_damage(exc.__cause__)
+        except BusLostError as exc:
+            if self.on_loss is not None:
+                self.on_loss(exc)
             raise
         finally:
             query.is_withdrawn = True
@@ -87,10 +87,6 @@ class StoreReader:
         self._is_closed = True
         await self._loop.run_in_executor(self._thread, self._drop_connection)
         self._thread.shutdown(wait=False)
-
-    def _report_damage(self, error: sqlite3.Error) -> None:
-        if self.on_damage is not None:
-            self.on_damage(error)
 
     # From here on in the reader's thread.
 

@@ -31,20 +31,30 @@ from monitor.bus.contract import (
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
 from monitor.bus.sqlite.arrivals import RecentCallbacks
-from monitor.bus.sqlite.connection import CommitNews, StoreConnection, connect, connect_reading
+from monitor.bus.sqlite.connection import (
+    CommitNews,
+    StoreConnection,
+    connect,
+    connect_idle,
+    connect_reading,
+)
+from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
+from monitor.bus.sqlite.soundness import refuse_surprises
 from monitor.bus.sqlite.tail import LogTail
+from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
+from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
 T = TypeVar("T")
 
 logger = structlog.get_logger()
 
+_VERIFY_SECONDS = 1.0  # between two looks at whether the files are still ours
 _DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -67,7 +77,6 @@ class SqliteBus:
         arrivals: RecentCallbacks,
         clock: Clock,
         settings: StorageSettings,
-        path: Path,
     ) -> None:
         self._lock = lock
         self._writer = writer
@@ -76,7 +85,7 @@ class SqliteBus:
         self._arrivals = arrivals
         self._clock = clock
         self._settings = settings
-        self._path = path
+        self._path = lock.store
         self._is_closed = False
 
     @classmethod
@@ -87,13 +96,14 @@ class SqliteBus:
 
         Raises:
             BusLockedError: another daemon has it; the message names its process.
-            BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
-            BusUnavailableError: it cannot be opened or made.
+            BusSchemaError: a newer monitor wrote it, it is damaged, or no store of the monitor.
+            BusUnavailableError: it cannot be opened or made, or may not be where it is.
             ConfigurationError: the settings name no file.
         """
         settings = where if isinstance(where, StorageSettings) else StorageSettings()
         path = where if isinstance(where, Path) else store_path(settings.url)
         lock = await asyncio.to_thread(_take, path, clock.now())
+        path = lock.store
         reader = StoreReader(
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
@@ -104,6 +114,7 @@ class SqliteBus:
                 clock=clock,
                 durations=_durations(registry),
                 on_commit=partial(_update_memory, tail, arrivals),
+                verify=lock.verify,
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -112,7 +123,7 @@ class SqliteBus:
             lock.release()
             raise
         # The writer works on cached pages and may not meet the damage for long.
-        reader.on_damage = writer.die
+        reader.on_loss = writer.die
         logger.info("store opened", store=str(path))
         return cls(
             lock=lock,
@@ -122,17 +133,28 @@ class SqliteBus:
             arrivals=arrivals,
             clock=clock,
             settings=settings,
-            path=path,
         )
 
     async def watch(self) -> None:
         """Return when the bus is closed.
 
         Raises:
-            BusUnavailableError: the writer has died, or a read has found the file damaged; the
-                daemon must not go on with it.
+            BusUnavailableError: the writer has died, or a read has found the file damaged, or it
+                is not ours any more; the daemon must not go on with it.
         """
-        await self._writer.watch()
+        while True:
+            try:
+                async with asyncio.timeout(_VERIFY_SECONDS):
+                    return await self._writer.watch()
+            except TimeoutError:
+                await self._verify()
+
+    async def _verify(self) -> None:
+        """Look at the files also when nothing is written."""
+        try:
+            await asyncio.to_thread(self._lock.verify)
+        except BusLostError as exc:
+            self._writer.die(exc)
 
     async def close(self) -> None:
         if self._is_closed:
@@ -141,7 +163,8 @@ class SqliteBus:
         self._tail.end()
         await self._writer.close()
         await self._reader.close()
-        self._lock.release()
+        # In a thread: the last connection to be closed writes the log back into the file.
+        await asyncio.to_thread(self._lock.release)
         logger.info("store closed", store=str(self._path))
 
     async def commit(self, change: Change, *, timeout_seconds: float) -> None:
@@ -200,8 +223,10 @@ class SqliteBus:
         if in_memory is not None:
             return Batch(events=in_memory)
 
+        known = self._tail.newest
+
         def find(db: Connection) -> tuple[Batch, Gap | None]:
-            batch = log.read_batch(db, after=after, limit=limit)
+            batch = log.read_batch(db, after=after, limit=limit, known=known)
             return batch, progress.uncounted(db, consumer, batch.gap)
 
         batch, uncounted = await self._reader.run(find)
@@ -216,7 +241,9 @@ class SqliteBus:
         in_memory = self._tail.behind(after, limit=limit)
         if in_memory is not None:
             return list(in_memory)
-        return await self._reader.run(partial(log.read, after=after, limit=limit))
+        return await self._reader.run(
+            partial(log.read, after=after, limit=limit, known=self._tail.newest)
+        )
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
         return await self._reader.run(partial(log.by_id, ids=ids))
@@ -225,6 +252,8 @@ class SqliteBus:
         return await self._reader.run(partial(log.position_before, recorded_at=recorded_at))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        # Whoever waits in a loop lets others run, a signal to stop included.
+        await asyncio.sleep(0)
         try:
             async with asyncio.timeout(timeout_seconds):
                 has_grown = await self._tail.wait_past(after)
@@ -298,9 +327,15 @@ def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]
 
 
 def _take(path: Path, now: datetime) -> StoreLock:
+    traces = traces_beside(locate(path))
     lock = StoreLock(path, now=now)
     try:
-        prepare(path)
+        if traces:
+            begin_anew(lock.store, traces, now=now)
+        prepare(lock.store)
+        anchor = connect_idle(lock.store)
+        lock.keep_open(anchor)
+        refuse_surprises(anchor, lock.store)
     except BaseException:
         lock.release()
         raise

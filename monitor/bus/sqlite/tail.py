@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from monitor.bus.contract import Recorded
+from monitor.model.errors import BusLostError
 
 EVENTS_KEPT = 2_000
 
@@ -20,8 +21,22 @@ class LogTail:
         self._is_over = False
         self._changed = asyncio.Event()
 
+    @property
+    def newest(self) -> int:
+        """The last position that this process knows of."""
+        return self._newest
+
     def append(self, events: Sequence[Recorded]) -> None:
-        """Add what has become durable, in the order of the log, and wake who waits for it."""
+        """Add what has become durable, in the order of the log, and wake who waits for it.
+
+        Raises:
+            BusLostError: somebody else has written the log, or its positions have gone back.
+        """
+        if events[0].position != self._newest + 1:
+            raise BusLostError(
+                f"the log was changed by another program: position {events[0].position} follows "
+                f"{self._newest}"
+            )
         self._events.extend(events)
         self._newest = events[-1].position
         if len(self._events) > 2 * EVENTS_KEPT:  # seldom, because it moves all that stays

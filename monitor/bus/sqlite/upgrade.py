@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from importlib import resources
@@ -12,31 +11,31 @@ from pathlib import Path
 import structlog
 
 from monitor.bus.sqlite.connection import connect, is_damaged
+from monitor.bus.sqlite.soundness import damaged, refuse_damaged_pages
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 log = structlog.get_logger()
 
 APPLICATION_ID = 1146113357
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
-_OWNER_ONLY = 0o600
 
 
 def prepare(path: Path, *, schema: Traversable | None = None) -> None:
-    """Create the file where there is none, and bring it to the newest schema.
+    """Bring an existing file, which may be empty, to the newest schema.
 
     Raises:
-        BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
-        BusUnavailableError: it cannot be opened, made or written.
+        BusSchemaError: a newer monitor wrote it, it is damaged, or no store of the monitor.
+        BusUnavailableError: it cannot be opened or written.
     """
     files = schema_files(schema or resources.files("monitor.bus.sqlite") / "schema")
     try:
-        _create(path)
         _open_and_upgrade(path, files)
-    except OSError as exc:
-        raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        # SQLite names what it has found in the schema, whatever that is by now.
+        raise damaged(path, "its schema is no text") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
-            raise BusSchemaError(f"{path} is not a sound SQLite database: {exc}") from exc
+            raise damaged(path, f"it is not a sound SQLite database: {exc}") from exc
         raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
 
 
@@ -50,15 +49,12 @@ def schema_files(folder: Traversable) -> dict[int, str]:
     return dict(sorted(files.items()))
 
 
-def _create(path: Path) -> None:
-    # SQLite would make it readable for everybody, and gives its side files the same rights.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
-
-
 def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
     _refuse_strangers(path, newest=max(files))
     db = connect(path)
     try:
+        # First, because an upgrade would rewrite what can still be saved.
+        refuse_damaged_pages(db, path)
         present = _number(db, "user_version")
         for version, sql in files.items():
             if version > present:

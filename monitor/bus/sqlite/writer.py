@@ -28,7 +28,7 @@ from monitor.bus.sqlite.connection import (
     unavailable,
 )
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusUnavailableError
+from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
 
@@ -76,14 +76,21 @@ class StoreWriter:
         clock: Clock,
         durations: Histogram,
         on_commit: Callable[[CommitNews], None],
+        verify: Callable[[], None],
         queue_bound: int,
         stall_seconds: float,
     ) -> None:
-        """Call ``on_commit`` on the loop after each commit, before its callers go on."""
+        """Call ``on_commit`` on the loop after each commit, before its callers go on.
+
+        The writer dies of what it raises.
+        ``verify`` is called in the thread after each commit. It raises when the file is not ours
+        any more: the writer dies, and no caller learns that its write was durable.
+        """
         self._connect = connect
         self._clock = clock
         self._durations = durations
         self._on_commit = on_commit
+        self._verify = verify
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
@@ -130,7 +137,7 @@ class StoreWriter:
         """
         await self._ended.wait()
         if self._death is not None:
-            raise BusUnavailableError(f"the writer has died: {self._death}") from self._death
+            raise self._died() from self._death
 
     async def close(self) -> None:
         """Finish what is queued, then close the connection. A hung writer is left behind."""
@@ -149,7 +156,7 @@ class StoreWriter:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
         if self._death is not None:
-            raise BusUnavailableError(f"the writer has died: {self._death}") from self._death
+            raise self._died() from self._death
         if len(self._queue) >= self._queue_bound:
             raise BusUnavailableError(f"{self._queue_bound} writes are waiting already")
 
@@ -187,15 +194,14 @@ class StoreWriter:
         running.add_done_callback(self._finish)
 
     def _finish(self, running: asyncio.Future[CommitNews | None]) -> None:
-        fatal = running.exception()
-        if fatal is not None:
-            self.die(fatal)
-        else:
+        try:
             news = running.result()
             if news is not None:
                 self._on_commit(news)
-            for job in self._group:
-                _answer(job)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
+            self.die(exc)
+        for job in self._group:
+            _answer(job)
         self._group = []
         self._is_scheduled = False
         if self._queue:
@@ -208,14 +214,21 @@ class StoreWriter:
         is_first = self._death is None
         self._death = self._death or cause
         for job in [*self._group, *self._queue]:
-            job.error = BusUnavailableError(f"the writer has died: {cause}")
+            job.error = self._died()
             _answer(job)
         self._queue.clear()
         self._ended.set()
         self._idle.set()
         # Last: where the disk is full the line itself may fail, and no caller may wait for it.
         if is_first:
-            log.error("store writer died", error=str(cause), exc_info=cause)
+            # An error of ours explains itself; a trace would hide it.
+            trace = None if isinstance(cause, BusError | TimeoutError) else cause
+            log.error("store writer died", error=str(cause), exc_info=trace)
+
+    def _died(self) -> BusUnavailableError:
+        if isinstance(self._death, BusLostError):
+            return BusLostError(str(self._death))
+        return BusUnavailableError(f"the writer has died: {self._death}")
 
     # From here on in the writer's thread.
 
@@ -229,10 +242,11 @@ class StoreWriter:
             began = self._clock.monotonic()
             self._run(self._db, self._claim(group))
             self._db.execute("COMMIT")
+            self._verify()
             news = self._db.news
         except sqlite3.Error as exc:
             if is_damaged(exc):
-                raise
+                raise unavailable(exc) from exc
             self._fail(group, exc)
             return None
         self._durations.observe(self._clock.monotonic() - began)

@@ -7,12 +7,10 @@ import ssl
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CHECK_SECONDS, CheckLine, failed, ok, warning
+from monitor.cli.doctor_checks.lines import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
 from monitor.cli.doctor_checks.tokens import details_of
 from monitor.config.checks import is_loopback
 from monitor.model.errors import (
@@ -33,41 +31,33 @@ _SERVER_ERRORS = 500
 _NEW_TOKEN = "make a new token in the workspace and write it to token_file"  # noqa: S105 - advice, no secret
 
 
-class Reached(Struct, frozen=True, kw_only=True):
-    """The result of the first request; without an answer no other check can run."""
-
-    line: CheckLine
-    is_answering: bool
-
-
-async def reach(client: WorkspaceClient, subject: str) -> Reached:
-    """Request the specification, which every edition serves."""
+async def reach(client: WorkspaceClient, subject: str) -> CheckLine:
+    """Request the specification, which every edition serves; all other checks need the answer."""
     url = client.settings.url
-    hint = "see that url, name server, firewall and proxy let this machine reach it"
+    hint = f"see that url, name server, firewall and proxy let this machine reach it{FIRST}"
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await client.operations.open_api_spec(priority=Priority.CHANGES)
     except TimeoutError:
-        reason = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
-        return Reached(line=failed(subject, reason, hint), is_answering=False)
+        return failed(subject, f"{url}: no answer within {CHECK_SECONDS:.0f} s", hint)
     except (UnauthorizedError, ThrottledError):
         pass  # the API is there
     except UnreadableAnswerError as error:
-        return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
+        return _is_no_api(subject, url, str(error))
     except WorkspaceError as error:
         status_code = error.status_code
         if status_code is None or status_code >= _SERVER_ERRORS:
-            return Reached(line=failed(subject, f"{url}: {error}", hint), is_answering=False)
+            return failed(subject, f"{url}: {error}", hint)
         if error.exception_name is None:
-            return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
-    return Reached(line=ok(subject, f"{url} answers"), is_answering=True)
+            return _is_no_api(subject, url, str(error))
+    return ok(subject, f"{url} answers")
 
 
 def _is_no_api(subject: str, url: str, reason: str) -> CheckLine:
     return failed(
         subject,
         f"{url} answers, but not as the API does: {reason}",
-        "name the API's base in url, not the page's, as https://api.clouddataprep.com",
+        f"name the API's base in url, not the page's, as https://api.clouddataprep.com{FIRST}",
     )
 
 
@@ -115,9 +105,11 @@ def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSet
     """Return the line of a token that the workspace refuses."""
     if settings.token is None:
         return failed(
-            subject, f"none is configured, and the workspace requires one: {error}", _NEW_TOKEN
+            subject,
+            f"none is configured, and the workspace requires one: {error}",
+            f"{_NEW_TOKEN}{FIRST}",
         )
-    return failed(subject, f"refused: {error}", _NEW_TOKEN)
+    return failed(subject, f"refused: {error}", f"{_NEW_TOKEN}{FIRST}")
 
 
 async def check_person(
@@ -133,17 +125,22 @@ async def check_person(
     return [ok(subject, f"accepted; it belongs to {name}")]
 
 
-async def check_expiry(
-    client: WorkspaceClient, subject: str, *, now: datetime, may_send: bool
-) -> list[CheckLine]:
+def expiry_lines(client: WorkspaceClient, subject: str, *, now: datetime) -> list[CheckLine]:
+    """Return when the token expires, without a request; no line where it does not say that."""
+    token = client.settings.token
+    expires_at = None if token is None else details_of(token).expires_at
+    return [] if expires_at is None else [_expiry(subject, expires_at, now)]
+
+
+async def check_expiry(client: WorkspaceClient, subject: str, *, now: datetime) -> list[CheckLine]:
     """Check when the token expires: by its own content, else by the workspace's list."""
     token = client.settings.token
     if token is None:
         return [ok(subject, "there is no token that could expire")]
-    facts = details_of(token)
-    if facts.expires_at is not None:
-        return [_expiry(subject, facts.expires_at, now)]
-    row = await _row_of(client, facts.token_id) if may_send else None
+    own = expiry_lines(client, subject, now=now)
+    if own:
+        return own
+    row = await _row_of(client, details_of(token).token_id)
     if row is None:
         return [ok(subject, "neither the token nor the workspace shows when it expires")]
     if row.expires_at is None:

@@ -12,7 +12,7 @@ from monitor.cli.doctor_checks.lines import (
     CheckLine,
     bounded,
     failed,
-    not_checked,
+    is_failed,
     ok,
     together,
     warning,
@@ -39,6 +39,8 @@ async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[C
             _CONNECTION: bounded(_CONNECTION, _try(settings, clock=clock)),
         }
     )
+    if is_failed(tls):
+        return tls  # which is also why there is no connection
     connection, *publishing = trial
     return [connection, *tls, *publishing]
 
@@ -77,8 +79,7 @@ async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
                 _CONNECTION,
                 f"{settings.broker} was not connected to: {exc}",
                 "see that the broker runs; check url, username, password and protocol in [mqtt]",
-            ),
-            not_checked(_PUBLISHING, "there is no connection"),
+            )
         ]
     who = "anonymously" if settings.username is None else f"as {settings.username}"
     connected = f"{settings.broker} accepted us {who}, with MQTT {trial.version}"

@@ -9,7 +9,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
-from monitor.cli.doctor_checks.addresses import Listening
+from monitor.cli.doctor_checks.callbacks_address import Listening
 from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError
@@ -39,8 +39,8 @@ async def check_public_url(
     url = f"{settings.public_url.rstrip('/')}/hooks/{client.name}"
     from_outside = _FROM_OUTSIDE.format(url=url)
     if not listening.is_answering or listening.bus is None:
-        why = "no listener of ours answers there"
-        return [warning(subject, f"{url} was not tried: {why}", "correct callbacks.listen first")]
+        why = "callbacks.listen has port 0, which nobody can call"
+        return [warning(subject, f"{url} was not tried: {why}", "give callbacks.listen a port")]
     if Capability.TEST_WEBHOOKS not in capabilities:
         return [warning(subject, f"{url} cannot be tried: not offered here", from_outside)]
     maintenance = TaskMaintenance(

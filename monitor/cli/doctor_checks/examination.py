@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
+from monitor.bus.settings import store_path
 from monitor.cli.configuration_report import summary
-from monitor.cli.doctor_checks.addresses import callback_address, server_address
+from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.broker import check_broker
+from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
 from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
@@ -63,7 +65,8 @@ async def examine(
     workspaces = selected_workspaces(configuration, workspace)
     report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
     async with callback_address(configuration, clock=clock) as listening:
-        serving = await server_address(configuration.server)
+        store = store_path(configuration.storage.url)
+        serving = await server_address(configuration.server, store)
         surroundings = Surroundings(
             server=configuration.server,
             has_daemon=serving.has_daemon,
@@ -72,7 +75,7 @@ async def examine(
         )
         async with asyncio.TaskGroup() as group:
             checks = {
-                "store": bounded("store", check_storage(configuration.storage)),
+                "store": bounded("store", check_storage(configuration.storage, serving)),
                 "mqtt connection": bounded(
                     "mqtt connection", check_broker(configuration.mqtt, clock=clock)
                 ),

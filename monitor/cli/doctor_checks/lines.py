@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -14,7 +14,8 @@ from monitor.model.errors import MonitorError
 T = TypeVar("T")
 
 CHECK_SECONDS = 20.0
-_SEE_ABOVE = "fix the failed checks above, then run doctor again"
+# Behind the hint of a failed check that others rest on: what follows from it gets no line.
+FIRST = ", then run doctor again: the other checks need this"
 
 
 class CheckOutcome(StrEnum):
@@ -46,9 +47,9 @@ def failed(subject: str, found: str, hint: str) -> CheckLine:
     return CheckLine(outcome=CheckOutcome.FAILED, subject=subject, found=found, hint=hint)
 
 
-def not_checked(subject: str, why: str) -> CheckLine:
-    """Return the line of a check that depends on another one, which failed."""
-    return warning(subject, f"not checked, because {why}", _SEE_ABOVE)
+def is_failed(lines: Sequence[CheckLine]) -> bool:
+    """True where one of the lines has failed."""
+    return any(line.outcome is CheckOutcome.FAILED for line in lines)
 
 
 async def bounded(

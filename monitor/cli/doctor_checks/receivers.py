@@ -8,7 +8,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, together, warning
+from monitor.cli.doctor_checks.lines import (
+    CheckLine,
+    bounded,
+    failed,
+    is_failed,
+    ok,
+    together,
+    warning,
+)
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputUnavailableError
@@ -42,6 +50,8 @@ async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -
 async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
     """Connect, and post nothing: a receiver would take any post for an alert."""
     tls = await _check_tls(_WEBHOOK, settings.url, settings, clock=clock)
+    if is_failed(tls):
+        return tls
     parts = urlsplit(settings.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -69,6 +79,8 @@ async def _check_alertmanager(
         settings, timeout_seconds=min(settings.timeout_seconds, _ANSWER_SECONDS)
     )
     tls = await _check_tls(subject, url, settings, clock=clock)
+    if is_failed(tls):
+        return tls  # which is also why no alert is accepted
     try:
         ahead = await try_alertmanager(url, settings=hasty, clock=clock)
     except OutputError as exc:

@@ -1,48 +1,33 @@
-"""Whether the store can be used, or a running daemon uses it. Creates and changes nothing."""
+"""Whether the store can be used, or a running daemon uses it. Leaves everything as it was."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import asyncio
 
-from monitor.bus.settings import StorageSettings, store_path
-from monitor.bus.sqlite.lock import holder_of
-from monitor.cli.doctor_checks.lines import CheckLine, failed, ok
+from monitor.bus.settings import StorageSettings
+from monitor.cli.doctor_checks.addresses import Serving
+from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
+from monitor.cli.store_trial import try_store, user_name
 
 _SUBJECT = "store"
-_HINT = "give the user that runs the monitor the right to write there, or change storage.url"
 
 
-async def check_storage(settings: StorageSettings) -> list[CheckLine]:
-    """Check the file, its folder and which daemon holds it."""
-    path = store_path(settings.url)
-    holder = holder_of(path) if path.parent.is_dir() else None
-    if holder is not None:
-        return [ok(_SUBJECT, f"{path} is held by the running daemon, {holder}")]
-    if path.exists():
-        return [_existing(path)]
-    folder = _nearest(path.parent)
-    if not folder.is_dir():
-        return [failed(_SUBJECT, f"{path} cannot be created: {folder} is no folder", _HINT)]
-    if not _may(folder, os.W_OK | os.X_OK):
-        return [failed(_SUBJECT, f"{path} cannot be created: {folder} may not be written", _HINT)]
-    return [ok(_SUBJECT, f"{path} does not exist yet and can be created")]
-
-
-def _existing(path: Path) -> CheckLine:
-    if not path.is_file():
-        return failed(_SUBJECT, f"{path} is no file", "name a file in storage.url")
-    # The folder too: the store keeps its lock and its journal beside the file.
-    for place, rights in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
-        if not _may(place, rights):
-            return failed(_SUBJECT, f"{place} may not be written", _HINT)
-    return ok(_SUBJECT, f"{path} is there, can be written, and no daemon holds it")
-
-
-def _may(path: Path, rights: int) -> bool:
-    return os.access(path, rights, effective_ids=True)
-
-
-def _nearest(folder: Path) -> Path:
-    """Return the folder, or where it is missing the closest one above that exists."""
-    return next(candidate for candidate in (folder, *folder.parents) if candidate.exists())
+async def check_storage(settings: StorageSettings, serving: Serving) -> list[CheckLine]:
+    """Try the file and its folder, or report the daemon that holds the file."""
+    trial = await asyncio.to_thread(try_store, settings.url)
+    path = trial.path
+    if trial.holder is not None:
+        if not serving.is_free:
+            return [ok(_SUBJECT, f"{path} is held by the running daemon, {trial.holder}")]
+        return [
+            warning(
+                _SUBJECT,
+                f"{path} is held by {trial.holder}, which does not listen on server.listen",
+                "restart that daemon with this configuration, or name another file in storage.url",
+            )
+        ]
+    if (problem := trial.problem) is not None:
+        return [failed(_SUBJECT, f"{path} cannot be used: {problem.found}", problem.hint)]
+    if trial.exists:
+        return [ok(_SUBJECT, f"{path} is there, {user_name()} can write it, no daemon holds it")]
+    return [ok(_SUBJECT, f"{path} does not exist yet, and {user_name()} can make it")]

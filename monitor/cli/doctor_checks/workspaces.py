@@ -15,11 +15,12 @@ from monitor.cli.doctor_checks.access import (
     check_person,
     check_tls,
     clock_line,
+    expiry_lines,
     reach,
     refused_token,
 )
-from monitor.cli.doctor_checks.addresses import Listening
 from monitor.cli.doctor_checks.callbacks import check_public_url, check_tasks
+from monitor.cli.doctor_checks.callbacks_address import Listening
 from monitor.cli.doctor_checks.capabilities import (
     FoundCapabilities,
     capabilities_line,
@@ -27,7 +28,7 @@ from monitor.cli.doctor_checks.capabilities import (
     edition_line,
     limits_line,
 )
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked, together
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, is_failed, together
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
@@ -43,15 +44,6 @@ _PROBE_SECONDS = 30.0  # eight reads one after the other
 _TEST_SECONDS = 40.0  # the workspace waits up to 30 s for the receiver of its test
 # Some twenty requests once need not wait for the budget of a daemon that runs all day.
 _REQUESTS_PER_MINUTE = 240.0
-_AFTER_PROBE = (
-    "edition",
-    "capabilities",
-    "schedules",
-    "flows and plans",
-    "rate limits",
-    "callbacks",
-    "webhook tasks",
-)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -85,14 +77,10 @@ async def check_workspace(
                 name=f"doctor: {tls_subject}",
             )
         reached, tls = reaching.result(), checking_tls.result()
-        lines = [reached.line, *tls]
-        if not reached.is_answering:
-            expiry = f"{name} token expiry"
-            expiry_check = check_expiry(client, expiry, now=clock.now(), may_send=False)
-            unknown = [f"{name} clock", f"{name} token"]
-            lines += [not_checked(missing, "the workspace does not answer") for missing in unknown]
-            lines += await bounded(expiry, expiry_check)
-            return lines + _not_probed(name, "the workspace does not answer")
+        # A certificate that is not trusted is also why nothing answers: that is one fault.
+        lines = tls if is_failed(tls) else [reached, *tls]
+        if is_failed(lines):
+            return lines + expiry_lines(client, f"{name} token expiry", now=clock.now())
         lines.append(clock_line(client, f"{name} clock"))
         return lines + await _check_inside(client, configuration, surroundings)
 
@@ -105,16 +93,16 @@ async def _check_inside(
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             finding = await probe(client)
+    except UnauthorizedError as exc:
+        # A token that has expired is refused for that: one fault.
+        expires = expiry_lines(client, expiry, now=now)
+        if is_failed(expires):
+            return expires
+        return [refused_token(token, exc, configuration.workspace), *expires]
     except (WorkspaceError, TimeoutError) as exc:
-        silent = check_expiry(client, expiry, now=now, may_send=False)
-        if isinstance(exc, UnauthorizedError):
-            lines = [refused_token(token, exc, configuration.workspace)]
-            why = "the token is refused"
-        else:
-            reason = str(exc) or f"no answer to all reads within {_PROBE_SECONDS:.0f} s"
-            lines = [failed(token, f"could not be tried: {reason}", "run doctor again later")]
-            why = "the reads before it failed"
-        return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
+        reason = str(exc) or f"no answer to all reads within {_PROBE_SECONDS:.0f} s"
+        line = failed(token, f"could not be tried: {reason}", "run doctor again later")
+        return [line, *expiry_lines(client, expiry, now=now)]
     probed = FoundCapabilities(
         configured=configuration.workspace.edition,
         finding=finding,
@@ -136,7 +124,7 @@ async def _check_probed(
     person, expires, visible_schedules, visible_lists = await together(
         {
             token: bounded(token, check_person(client, token, able)),
-            expiry: bounded(expiry, check_expiry(client, expiry, now=now, may_send=True)),
+            expiry: bounded(expiry, check_expiry(client, expiry, now=now)),
             schedules: bounded(schedules, check_schedules(client, schedules, able)),
             lists: bounded(lists, check_lists(client, lists, able)),
         }
@@ -167,14 +155,6 @@ async def _check_callbacks(
     surroundings: Surroundings,
 ) -> list[CheckLine]:
     callbacks, tasks = f"{client.name} callbacks", f"{client.name} webhook tasks"
-    reached = check_public_url(
-        client,
-        callbacks,
-        settings,
-        capabilities=able,
-        listening=surroundings.listening,
-        clock=surroundings.clock,
-    )
     kept = check_tasks(
         surroundings.server,
         client.name,
@@ -183,17 +163,19 @@ async def _check_callbacks(
         capabilities=able,
         has_daemon=surroundings.has_daemon,
     )
-    results = await together(
-        {
-            callbacks: bounded(callbacks, reached, seconds=_TEST_SECONDS),
-            tasks: bounded(tasks, kept),
-        }
-    )
-    return [line for lines in results for line in lines]
-
-
-def _not_probed(name: str, why: str) -> list[CheckLine]:
-    return [not_checked(f"{name} {subject}", why) for subject in _AFTER_PROBE]
+    checks = {tasks: bounded(tasks, kept)}
+    # Where callbacks.listen cannot be used that is the fault, and no workspace can call it.
+    if not is_failed(surroundings.listening.lines):
+        reached = check_public_url(
+            client,
+            callbacks,
+            settings,
+            capabilities=able,
+            listening=surroundings.listening,
+            clock=surroundings.clock,
+        )
+        checks = {callbacks: bounded(callbacks, reached, seconds=_TEST_SECONDS), **checks}
+    return [line for lines in await together(checks) for line in lines]
 
 
 def _hasty(settings: WorkspaceSettings) -> WorkspaceSettings:

@@ -216,6 +216,13 @@ CAPABILITY = _watched(
     "workspace",
     "capability",
 )
+CAPABILITY_REFUSED = _watched(
+    "capability_refused_timestamp_seconds",
+    FamilyType.GAUGE,
+    "Since when the workspace refuses what it offered before; absent while it does not.",
+    "workspace",
+    "capability",
+)
 SCHEDULE_ENABLED = _watched(
     "schedule_enabled",
     FamilyType.GAUGE,

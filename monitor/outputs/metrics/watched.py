@@ -56,6 +56,7 @@ def _workspaces(
 ) -> Iterator[FamilyText]:
     up, skew = page.family_text(families.WORKSPACE_UP), page.family_text(families.CLOCK_SKEW)
     capability = page.family_text(families.CAPABILITY)
+    refused = page.family_text(families.CAPABILITY_REFUSED)
     for workspace in snapshot.workspaces:
         if workspace.reachability is not Reachability.UNKNOWN:
             up.add(
@@ -70,7 +71,9 @@ def _workspaces(
             else ()
         ):
             capability.add((workspace.workspace, word), word in workspace.capabilities)
-    yield from (up, skew, capability)
+        for known in workspace.refused:
+            refused.add((workspace.workspace, known.capability), known.since.timestamp())
+    yield from (up, skew, capability, refused)
     live_state = page.family_text(families.LIVE_STATE)
     for (name, kind), at in sorted(snapshot.confirmed.items()):
         live_state.add((name, kind), at.timestamp())
@@ -179,6 +182,7 @@ def _present(
     for group in groups:
         if not knows_what_runs(
             pipeline_health[group.workspace],
+            group.kind,
             active=group.active,
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,

@@ -13,7 +13,8 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """One alert, under Alertmanager's names; ``endsAt`` is null while it fires.
 
     ``mutedBy`` says why nobody is notified although it fires: ``silence:ID``, ``mute``,
-    ``inhibited:FINGERPRINT``. ``evidence`` are ids of events, ``evidenceCount`` counts them all.
+    ``inhibited:FINGERPRINT``; ``unjudged`` why nobody can judge whether it is over. ``evidence``
+    are ids of events, ``evidenceCount`` counts them all.
     """
 
     status: AlertState
@@ -34,9 +35,10 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     is_flapping: bool
     muted_by: tuple[str, ...]
     reminders: int
+    unjudged: str | None
 
 
-def status_of(alert: Alert) -> AlertStatus:
+def status_of(alert: Alert, *, unjudged: str | None = None) -> AlertStatus:
     """Return what the topic of an alert that fires, or did, should hold."""
     return AlertStatus(
         status=alert.state,
@@ -57,4 +59,5 @@ def status_of(alert: Alert) -> AlertStatus:
         is_flapping=alert.is_flapping,
         muted_by=alert.muted_by,
         reminders=alert.reminders,
+        unjudged=unjudged,
     )

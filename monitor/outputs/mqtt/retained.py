@@ -76,8 +76,11 @@ class RetainedStates:
         ] = {}  # topic -> essence, and when; on this link
         self._touched: set[PipelineIdentity] = set()
         self._has_touched_workspaces = False
-        self._snapshot: AlertingSnapshot | None = None  # as published on this link
-        self._alerts: dict[str, Alert] = {}  # of it, by fingerprint; pending ones are not published
+        # As published on this link: alerts by fingerprint, without pending ones, and why some of
+        # them cannot be judged.
+        self._snapshot: AlertingSnapshot | None = None
+        self._alerts: dict[str, Alert] = {}
+        self._unjudged: dict[str, str] = {}
 
     async def open(self) -> None:
         """Read the list of topics and put the bridge's own on it; to be called before connecting.
@@ -104,7 +107,7 @@ class RetainedStates:
         while True:
             link = await self._connection.ready()
             self._published.clear()
-            self._snapshot, self._alerts = None, {}
+            self._snapshot, self._alerts, self._unjudged = None, {}, {}
             try:
                 await self._follow(link)
             except OutputUnavailableError as exc:
@@ -151,9 +154,14 @@ class RetainedStates:
             await self._delete(link, self._leftovers(present))
 
     async def _publish_alerts(self, link: MqttLink) -> None:
-        """Publish the alerts that changed."""
+        """Publish the alerts that changed, or that can be judged no longer, or again."""
         snapshot = self._alerting()
-        if snapshot is self._snapshot:
+        unjudged = {
+            alert.fingerprint: why
+            for alert in snapshot.alerts
+            if (why := self._view.why_unjudged(alert)) is not None
+        }
+        if snapshot is self._snapshot and unjudged == self._unjudged:
             return
         alerts = {
             alert.fingerprint: alert
@@ -162,15 +170,24 @@ class RetainedStates:
         }
         # An alert that did not change is the same object in each snapshot.
         changed = iter(
-            [alert for key, alert in alerts.items() if self._alerts.get(key) is not alert]
+            [
+                alert
+                for key, alert in alerts.items()
+                if self._alerts.get(key) is not alert
+                or self._unjudged.get(key) != unjudged.get(key)
+            ]
         )
         while some := list(islice(changed, _AT_ONCE)):
             states = [
-                Retained(self._topics.alert_state(alert), status_of(alert), is_alive=False)
+                Retained(
+                    self._topics.alert_state(alert),
+                    status_of(alert, unjudged=unjudged.get(alert.fingerprint)),
+                    is_alive=False,
+                )
                 for alert in some
             ]
             await self._publish(link, self._news(states))
-        self._snapshot, self._alerts = snapshot, alerts
+        self._snapshot, self._alerts, self._unjudged = snapshot, alerts, unjudged
 
     def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
         now = self._clock.monotonic()

@@ -207,6 +207,7 @@ class StateSnapshot:
         listed_at = self._confirmed.get((workspace, kind))
         is_known = knows_what_runs(
             self._workspaces[workspace],
+            kind,
             active=active,
             listed_at=listed_at,
             known_since=self._known_since,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 import structlog
 
-from monitor.catalogue.capabilities import NEEDS, Capability, without
-from monitor.catalogue.operations import Edition, operation
+from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
+from monitor.catalogue.operations import Edition
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
-from monitor.polling.discovery.probe import PROBED, Finding, probe
+from monitor.polling.discovery.answered_operations import AnsweredOperations
+from monitor.polling.discovery.probe import NOTHING_PROVEN, PROBED, Finding, probe, reads_of
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poll_loop.wake_signal import WakeSignal
@@ -25,10 +26,13 @@ log = structlog.get_logger()
 # What was refused may be granted one day; tried rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
-_RETURN_SECONDS = 900.0
+_RETURN_SECONDS = 300.0
 # A loss is probed at once, but many losses one by one are not.
 _PROBE_GAP_SECONDS = 60.0
-_AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+# Never offered is unavailable; offered before and not now is refused.
+_AVAILABLE, _UNAVAILABLE, _REFUSED = "available", "unavailable", "refused"
+_EDITION = "edition"
+_HALVES = 3  # probes in a row with half the answers, after which no more is waited for
 # What each of these capabilities has read; without it that may no longer be true.
 _READ_BY: Mapping[Capability, str] = {
     Capability.COUNT_OBJECTS: "objects",
@@ -55,9 +59,13 @@ class CapabilityDiscovery:
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
         self._reachability = reachability
+        self._answered = AnsweredOperations(context)
         self._switched_off: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
+        self._proof = NOTHING_PROVEN
+        self._unproven: frozenset[str] = frozenset()  # what is not learned yet
+        self._half_answers = 0  # probes in a row that had no more
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
         self._probed_at: float | None = None
@@ -112,12 +120,14 @@ class CapabilityDiscovery:
                 return
             if not self._has_just_probed():
                 try:
-                    await self._probe(doubted=_reads_of(capabilities))
+                    await self._probe(doubted=reads_of(capabilities))
                 except WorkspaceError as error:
                     log.debug("probe failed", reason=str(error))
                 else:
                     return
-            await self._publish(without(capabilities, unavailable), before=before)
+            left = without(capabilities, unavailable)
+            self._unproven -= {_key(refused) for refused in capabilities - left}
+            await self._publish(left, before=before)
             if (unavailable - self._switched_off) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
                 # Not put off by each further loss: a probe that is due sooner stays.
@@ -131,15 +141,30 @@ class CapabilityDiscovery:
         self._probe_again(after_seconds=context.settings.reconcile_seconds)
         self._probed_at = context.clock.monotonic()
         before = self._published()
-        edition = Edition(before[0]) if before[0] else None
-        finding = await probe(context.client, before=edition, doubted=doubted)
-        is_less = bool(self._ever - finding.capabilities)
+        stored = await context.observer.changes.last(context.name)
+        edition = before[0] or stored.get(_EDITION)
+        offered = {need: stored[_key(need)] == _AVAILABLE for need in NEEDS if _key(need) in stored}
+        await self._answered.load()
+        finding = await probe(
+            context.client,
+            before=Edition(edition) if edition else None,
+            answered=self._answered.operations,
+            earlier=self._proof,
+            offered=offered,
+            doubted=doubted,
+        )
+        self._proof, finding = finding.proof, _less_refused(finding, offered)
+        unavailable = context.client.requester.unavailable
+        is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._switched_off = context.client.requester.unavailable
-        await self._learn_edition(finding)
+        self._switched_off = unavailable
+        context.live_state.update_workspace(
+            context.name, edition=str(finding.edition), edition_reason=finding.reason
+        )
+        self._unproven = self._without_proof(finding, stored)
         await self._publish(finding.capabilities, before=before)
 
     def _has_just_probed(self) -> bool:
@@ -161,26 +186,36 @@ class CapabilityDiscovery:
         self._due_at = self._context.clock.monotonic() + after_seconds
         self.wake.set()
 
-    async def _learn_edition(self, finding: Finding) -> None:
-        context, edition = self._context, str(finding.edition)
-        context.live_state.update_workspace(
-            context.name, edition=edition, edition_reason=finding.reason
-        )
-        await context.observer.change_workspace(context.name, "edition", edition)
+    def _without_proof(self, finding: Finding, stored: Collection[str]) -> frozenset[str]:
+        """Return what half the answers cannot prove, and nothing was known of before.
+
+        To learn it would make a change of the other half.
+        """
+        self._half_answers = 0 if finding.is_sure else self._half_answers + 1
+        unproven = {_key(capability) for capability in finding.unproven}
+        if _EDITION not in stored and 0 < self._half_answers < _HALVES:
+            unproven = {_EDITION, *map(_key, NEEDS)}
+        return frozenset(unproven.difference(stored))
 
     async def _publish(self, capabilities: frozenset[Capability], *, before: Published) -> None:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
-        keeps_schedules = Capability.READ_SCHEDULES in capabilities
+        refused = await self._answered.update(
+            missing=capabilities_of(Edition(status.edition or Edition.OPEN)) - capabilities
+        )
+        names = {known.capability for known in refused}
+        # Schedules that nobody shows any more are kept: a refusal is not their end.
+        keeps_schedules = Capability.READ_SCHEDULES in capabilities | names
         status = context.live_state.update_workspace(
             context.name,
             capabilities=frozenset(str(capability) for capability in capabilities),
+            refused=refused,
             schedules=status.schedules if keeps_schedules else (),
             schedules_read_at=status.schedules_read_at if keeps_schedules else None,
             inventory=_still_read(status.inventory, capabilities),
         )
-        self._reachability.switch_off(_limitation(capabilities))
+        self._reachability.limited(_limitation(capabilities))
         after = (status.edition, frozenset(capabilities))
         if after != before:
             log.info(
@@ -189,14 +224,17 @@ class CapabilityDiscovery:
                 edition=status.edition,
                 reason=status.edition_reason,
                 can=_named(capabilities),
+                refused=sorted(names),
                 lost=_named(before[1] - capabilities),
                 regained=_named((capabilities - before[1]) & self._ever_lost),
                 switched_off=_named(frozenset(NEEDS) - capabilities),
             )
         self._ever_lost |= before[1] - capabilities
-        for need in sorted(NEEDS):
-            value = _AVAILABLE if need in capabilities else _UNAVAILABLE
-            await context.observer.change_workspace(context.name, f"capability:{need}", value)
+        values = {_key(need): _REFUSED if need in names else _UNAVAILABLE for need in NEEDS}
+        values.update((_key(need), _AVAILABLE) for need in capabilities)
+        for what, value in [(_EDITION, status.edition), *sorted(values.items())]:
+            if what not in self._unproven:
+                await context.observer.change_workspace(context.name, what, value)
 
     def _published(self) -> Published:
         status = self._context.live_state.workspaces[self._context.name]
@@ -205,12 +243,14 @@ class CapabilityDiscovery:
         )
 
 
-def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
-    """Return the operations that only read and that these capabilities rest on."""
-    needed = (need for capability in capabilities for need in NEEDS[capability])
-    return frozenset(
-        operation_id for operation_id in needed if operation(operation_id).method == "GET"
-    )
+def _key(capability: Capability) -> str:
+    return f"capability:{capability}"
+
+
+def _less_refused(finding: Finding, offered: Mapping[Capability, bool]) -> Finding:
+    """Return the finding less what was refused before and has no answer now."""
+    still = {capability for capability in finding.unproven if offered.get(capability) is False}
+    return msgspec.structs.replace(finding, capabilities=finding.capabilities - still)
 
 
 def _still_read(inventory: Inventory, capabilities: frozenset[Capability]) -> Inventory:

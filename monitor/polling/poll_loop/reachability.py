@@ -19,11 +19,17 @@ class ReachabilityJudge:
         self._failing: dict[str, MonitorError] = {}
         # Since anything last succeeded: the polls that got no answer, and from what operation.
         self._down: dict[str, str | None] = {}
-        self._switched_off: str | None = None
+        self._limitation: str | None = None
 
-    def switch_off(self, reason: str | None) -> None:
-        """Remember what is not done in this workspace, and why, for when nothing else is wrong."""
-        self._switched_off = reason
+    def limited(self, reason: str | None) -> None:
+        """The capabilities were published; ``reason`` is why some of them are not there.
+
+        It is shown when nothing else is wrong: what was never offered is no failure.
+        """
+        self._limitation = reason
+        status = self._context.live_state.workspaces[self._context.name]
+        if status.reachability in (Reachability.REACHABLE, Reachability.DEGRADED):
+            self._write(self._answering())
 
     def succeeded(self, poll: str) -> None:
         """One poll came to its end, so the workspace answers."""
@@ -35,14 +41,14 @@ class ReachabilityJudge:
             for other in self._down:
                 self._failing.pop(other, None)
         self._down.clear()
-        self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
+        self._write(self._answering())
 
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
         self._polls.discard(poll)
         self._down.pop(poll, None)
         if self._failing.pop(poll, None) is not None and not self._failing and not self._down:
-            self._write(Reachability.REACHABLE)
+            self._write(self._answering())
 
     def failed(self, poll: str, error: MonitorError) -> None:
         """One poll failed. A failure of our own store shows nothing about the workspace."""
@@ -60,6 +66,15 @@ class ReachabilityJudge:
         is_unreachable = is_silent or len(set(self._down.values())) >= enough
         self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
 
+    def _answering(self) -> Reachability:
+        is_whole = not self._failing and not self._unwatched()
+        return Reachability.REACHABLE if is_whole else Reachability.DEGRADED
+
+    def _unwatched(self) -> list[str]:
+        """Return why a part of the workspace, which answers, cannot be watched."""
+        status = self._context.live_state.workspaces[self._context.name]
+        return [cause.reason for cause in status.unwatched_causes()]
+
     def _write(self, reachability: Reachability) -> None:
         context, now = self._context, self._context.clock.now()
         status = context.live_state.workspaces[context.name]
@@ -75,6 +90,5 @@ class ReachabilityJudge:
         )
 
     def _reason(self) -> str | None:
-        if not self._failing:
-            return self._switched_off
-        return "; ".join(f"{poll}: {error}" for poll, error in sorted(self._failing.items()))
+        failing = [f"{poll}: {error}" for poll, error in sorted(self._failing.items())]
+        return "; ".join([*self._unwatched(), *failing]) or self._limitation

@@ -169,9 +169,11 @@ class ById:
             refused = await self._read_batch(batch) or refused
         if refused is not None:
             raise refused
-        self._context.live_state.confirm(
-            self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
-        )
+        # Where only the list is missing, reading what is known shows nothing about new runs.
+        if not self._context.is_refused(Capability.LIST_CHANGES):
+            self._context.live_state.confirm(
+                self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+            )
         return bool(keys)
 
     def _failures_that_count(self, key: RunKey) -> int:

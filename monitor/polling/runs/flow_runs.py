@@ -139,7 +139,7 @@ class FlowRuns:
 
     def knows_all_ends(self) -> bool:
         """True where the last read of each flow run that may have ended brought an answer."""
-        return not any(
+        return not self._context.is_refused(Capability.FOLLOW_FLOW_RUNS) and not any(
             tracked.is_failing and not tracked.is_old for tracked in self._tracked.values()
         )
 

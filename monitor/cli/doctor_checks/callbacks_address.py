@@ -1,0 +1,155 @@
+"""Whether the address of the callbacks is free, or in use by our own daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.app.assembly import callback_settings
+from monitor.bus.contract import EventBus
+from monitor.bus.settings import store_path
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks import signature
+from monitor.callbacks.bodies import TEST_FIELD
+from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackListener
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.cli.admin import reachable_host
+from monitor.cli.doctor_checks.addresses import another_store, taken, unusable
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, is_failed, ok
+from monitor.config import Configuration
+from monitor.config.checks import joined_address
+from monitor.model.clock import Clock
+from monitor.model.errors import BusError, ConfigurationError
+
+CALLBACKS = "callbacks address"
+_SECTION = "callbacks"
+_ASK_SECONDS = 5.0
+_ACCEPTED = 204
+
+
+class Listening(Struct, frozen=True, kw_only=True):
+    """The state of the callbacks address while the other checks run.
+
+    ``bus`` is a store that lasts as long as the checks; None where none could be created.
+    """
+
+    lines: list[CheckLine]
+    is_answering: bool = False
+    bus: EventBus | None = None
+
+
+@contextlib.asynccontextmanager
+async def callback_address(
+    configuration: Configuration, *, clock: Clock
+) -> AsyncIterator[Listening]:
+    """Check who listens on the address; if nobody does, listen there during the checks."""
+    settings = configuration.callbacks
+    if settings is None:
+        yield Listening(lines=[ok(CALLBACKS, "off: there is no section [callbacks]")])
+        return
+    with tempfile.TemporaryDirectory(prefix="dataprep-monitor-doctor-") as folder:
+        try:
+            bus = await SqliteBus.open(
+                Path(folder) / "state.db", clock=clock, registry=CollectorRegistry()
+            )
+        except BusError as exc:
+            line = failed(CALLBACKS, f"could not be tried: {exc}", "make room for temporary files")
+            yield Listening(lines=[line])
+            return
+        listener = _listener(settings, configuration, bus, clock)
+        try:
+            yield await _listen(listener, settings, configuration, bus, clock)
+        finally:
+            await listener.stop()
+            await bus.close()
+
+
+def _listener(
+    settings: ListenerSettings, configuration: Configuration, bus: EventBus, clock: Clock
+) -> CallbackListener:
+    # Without room in the inbox a real callback is refused and repeated, so it is not lost.
+    full = {
+        name: msgspec.structs.replace(workspace, inbox_bound=0)
+        for name, workspace in callback_settings(configuration.workspaces).items()
+    }
+    return CallbackListener(
+        settings=settings,
+        workspaces=full,
+        bus=bus,
+        clock=clock,
+        registry=CollectorRegistry(),
+        on_stored=lambda _: None,
+    )
+
+
+async def _listen(
+    listener: CallbackListener,
+    settings: ListenerSettings,
+    configuration: Configuration,
+    bus: EventBus,
+    clock: Clock,
+) -> Listening:
+    address = joined_address(settings.host, settings.port)
+    try:
+        await listener.start()
+    except ConfigurationError as exc:
+        cause = exc.__cause__
+        if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+            lines = await bounded(CALLBACKS, _ask_holder(settings, configuration, clock=clock))
+        else:
+            lines = [unusable(CALLBACKS, _SECTION, address, cause or exc)]
+        return Listening(lines=lines, is_answering=not is_failed(lines), bus=bus)
+    if settings.port == 0:
+        found = f"{address} takes a free port at each start, so no public_url can lead there"
+        return Listening(lines=[ok(CALLBACKS, found)], bus=bus)
+    found = f"{address} is free: no daemon runs there, so doctor listened itself"
+    return Listening(lines=[ok(CALLBACKS, found)], is_answering=True, bus=bus)
+
+
+async def _ask_holder(
+    settings: ListenerSettings, configuration: Configuration, *, clock: Clock
+) -> list[CheckLine]:
+    """Send the program that listens a test callback of each workspace, with its secret."""
+    address = joined_address(settings.host, settings.port)
+    reachable = joined_address(reachable_host(settings.host), settings.port)
+    store = store_path(configuration.storage.url)
+    timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        for name, workspace in callback_settings(configuration.workspaces).items():
+            body = msgspec.json.encode({TEST_FIELD: name})
+            try:
+                async with session.post(
+                    f"http://{reachable}/hooks/{name}",
+                    data=body,
+                    headers=_headers(workspace, body, clock=clock),
+                    allow_redirects=False,
+                ) as response:
+                    status, claimed = response.status, response.headers.get(STORE_HEADER)
+            except (aiohttp.ClientError, TimeoutError) as exc:
+                holder = f"another program: it does not answer ({type(exc).__name__})"
+                return [taken(CALLBACKS, _SECTION, address, holder)]
+            if status != _ACCEPTED:
+                holder = f"another program: it answers a test callback of {name} with {status}"
+                return [taken(CALLBACKS, _SECTION, address, holder)]
+            stranger = another_store(CALLBACKS, _SECTION, address, store, claimed=claimed)
+            if stranger is not None:
+                return [stranger]
+    return [ok(CALLBACKS, f"{address} is held by our own daemon, which accepts our callbacks")]
+
+
+def _headers(settings: CallbackSettings, body: bytes, *, clock: Clock) -> dict[str, str]:
+    headers = {"Content-Type": "application/json"}
+    if settings.secret is not None:
+        headers[SECRET_HEADER] = settings.secret.reveal()
+    if settings.signing_secret is not None:
+        verifier = signature.Verifier(settings.signing_secret)
+        headers[signature.HEADER] = verifier.sign(body, now=clock.now())
+    return headers

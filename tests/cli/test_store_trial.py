@@ -1,0 +1,81 @@
+"""The store's folder is really tried, as the user that asks, and left as it was."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.cli.store_trial import try_store, user_name
+from monitor.model.clock import SystemClock
+from tests.cli.doctor_scene import run_checks, without_rights
+
+
+def listing(folder: Path) -> dict[str, bytes | None]:
+    """Return everything below a folder, with its content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/proc/deep/er", "/sys"])
+async def test_a_folder_that_refuses_root_too_fails(tmp_path: Path, folder: str) -> None:
+    """Access rights would allow it, the file system does not: only an attempt shows that."""
+    path = Path(folder) / "dataprep-monitor" / "state.db"
+    line = (await run_checks(tmp_path, store=path))["store"]
+    assert (line.outcome, "cannot be written" in line.found) == ("failed", True), line
+    assert "storage.url" in str(line.hint)
+
+
+def test_a_trial_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    """Neither file nor folder stays, and a store that is there keeps its bytes."""
+    (tmp_path / "old.db").write_bytes(b"the bytes of a store")
+    before = listing(tmp_path)
+    for store in ("new.db", "a/b/c/new.db", "old.db"):
+        trial = try_store(f"sqlite://{tmp_path / store}")
+        assert trial.problem is None, store
+        assert trial.exists == (store == "old.db")
+    assert listing(tmp_path) == before
+
+
+async def test_a_store_in_use_is_not_touched(tmp_path: Path) -> None:
+    """Its daemon shows that it can be written; the trial names the process and opens nothing."""
+    bus = await SqliteBus.open(
+        tmp_path / "state.db", clock=SystemClock(), registry=CollectorRegistry()
+    )
+    before = os.stat(tmp_path).st_mtime_ns  # noqa: PTH116 - pathlib counts as blocking
+    trial = try_store(f"sqlite://{tmp_path}/state.db")
+    assert trial.problem is None
+    assert str(trial.holder).startswith(f"process {os.getpid()} since")
+    assert os.stat(tmp_path).st_mtime_ns == before  # noqa: PTH116 - as above
+    await bus.close()
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", ".lock"])
+def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
+    """A store that was once run by root, say: the folder is ours and one of the files is not."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, left = Path(name), Path(name) / f"state.db{ending}"
+        left.touch(mode=0o600)
+        folder.chmod(0o777)
+        with without_rights():
+            trial = try_store(f"sqlite://{folder}/state.db")
+    assert trial.problem is not None
+    assert str(left) in trial.problem.found
+    assert "Permission denied" in trial.problem.found
+    assert "nobody" in trial.problem.hint
+    assert user_name() not in ("", "nobody")
+
+
+def test_a_disk_without_room_is_a_problem(tmp_path: Path) -> None:
+    """The write-ahead log needs room of its own."""
+    trial = try_store(f"sqlite://{tmp_path}/new/state.db", room_bytes=1 << 60)
+    assert trial.problem is not None
+    assert "has room for" in trial.problem.found
+    assert "make room" in trial.problem.hint
+    assert listing(tmp_path) == {}

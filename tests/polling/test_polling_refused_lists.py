@@ -1,0 +1,127 @@
+"""Lists that a workspace offered before and refuses now: nothing is confirmed by what remains."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import Edition
+from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.runs import RunKind
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.poll import Poll
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import TinyWorkspace
+
+FORBIDDEN = (403, "Forbidden")
+NO_ROUTE = (404, "RouteNotFoundException")
+GONE = (410, "Gone")
+ANSWERS = pytest.mark.parametrize("answer", [FORBIDDEN, NO_ROUTE, GONE], ids=["403", "404", "410"])
+
+
+class Discovered:
+    """A scene whose capabilities are discovered, as by a running poller."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.attempts = PollAttempts(scene.context, scene.registry)
+        self.discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
+
+    async def run(self, *names: str) -> None:
+        """Attempt polls as the runner does: only those whose capability is there."""
+        for name in names:
+            poll: Poll = self.scene.declared[name]
+            if poll.needs is None or self.scene.context.can(poll.needs):
+                await self.attempts.attempt(name, poll.run, again_seconds=60)
+            await self.discovery.switch_off_refused()
+
+    @property
+    def status(self) -> WorkspaceStatus:
+        return self.scene.live_state.workspaces[NAME]
+
+
+@pytest.fixture
+async def discovered(scene: Scene, workspace: TinyWorkspace) -> Discovered:
+    made = Discovered(scene)
+    await made.discovery.discover()
+    workspace.put_job_group(1, "InProgress")
+    await made.run("changes", "plan_runs")
+    return made
+
+
+@ANSWERS
+async def test_reading_known_runs_does_not_confirm_a_kind_whose_list_is_refused(
+    discovered: Discovered,
+    workspace: TinyWorkspace,
+    clock: ManualClock,
+    answer: tuple[int, str],
+) -> None:
+    """Without the list of job groups new ones are unseen, however well known ones are read."""
+    live_state = discovered.scene.live_state
+    confirmed_at = live_state.confirmed[NAME, RunKind.JOB_GROUP]
+    workspace.faults["jobLibrary"] = answer
+    await clock.advance(60)
+    await discovered.run("changes", "by_id")
+
+    run = live_state.active[discovered.scene.key(1)]
+    assert run.confirmed_at == clock.now()
+    assert live_state.confirmed[NAME, RunKind.JOB_GROUP] == confirmed_at
+    assert discovered.status.reachability is Reachability.DEGRADED
+    assert discovered.status.why_unwatched(RunKind.JOB_GROUP) is not None
+    assert discovered.status.why_unwatched(RunKind.PLAN_RUN) is None
+
+
+@ANSWERS
+async def test_a_refused_list_is_known_over_a_restart(
+    discovered: Discovered, workspace: TinyWorkspace, clock: ManualClock, answer: tuple[int, str]
+) -> None:
+    """A restart while rights are withdrawn finds an outage, and not a smaller edition."""
+    workspace.faults["jobLibrary"] = workspace.faults["planSnapshotRuns"] = answer
+    await discovered.run("changes", "plan_runs")
+    before = discovered.status
+    await clock.advance(60)
+    await discovered.scene.restart()
+    again = Discovered(discovered.scene)
+    await again.discovery.discover()
+
+    assert again.status.refused == before.refused
+    assert {known.capability for known in before.refused} == {"list_changes", "list_plan_runs"}
+    assert again.status.edition == before.edition
+    workspace.faults.clear()
+    await again.discovery.discover()
+    assert again.status.refused == ()
+    assert again.scene.context.can(Capability.LIST_CHANGES)
+
+
+async def test_what_was_never_answered_is_not_offered(
+    unbegun: Scene, workspace: TinyWorkspace
+) -> None:
+    """A token that never could list plan runs is no outage, however often it is refused."""
+    workspace.faults["planSnapshotRuns"] = FORBIDDEN
+    await unbegun.begin(Edition.RL)
+    discovered = Discovered(unbegun)
+    for _ in range(3):
+        await discovered.discovery.discover()
+        await discovered.run("changes", "plan_runs")
+
+    assert discovered.status.refused == ()
+    assert discovered.status.reachability is Reachability.REACHABLE
+    assert not discovered.scene.context.can(Capability.LIST_PLAN_RUNS)
+
+
+async def test_an_edition_that_is_configured_smaller_expects_nothing_more(
+    discovered: Discovered, workspace: TinyWorkspace
+) -> None:
+    """What is outside the configured edition is not missed: that is the way out of the alert."""
+    workspace.faults["jobLibrary"] = FORBIDDEN
+    await discovered.run("changes")
+    assert discovered.status.refused
+    discovered.scene.edition = Edition.LE
+    await discovered.scene.restart(Edition.LE)
+    again = Discovered(discovered.scene)
+    await again.discovery.discover()
+
+    assert again.status.refused == ()
+    assert again.status.reachability is not Reachability.DEGRADED

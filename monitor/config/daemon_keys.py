@@ -170,7 +170,11 @@ STORAGE = Section(
             name="url",
             kind=Kind.TEXT,
             check=checks.storage_url,
-            about="sqlite:// and an absolute path. The daemon needs write access to the folder.",
+            varies=True,
+            example=StorageSettings().url,
+            about="sqlite:// and an absolute path. The daemon needs write access to the folder. "
+            "Default: dataprep-monitor/state.db in $XDG_STATE_HOME or, without that, in "
+            "~/.local/state; for a user without a home /var/lib/dataprep-monitor/state.db.",
         ),
         Key(
             name="commit_timeout_seconds",

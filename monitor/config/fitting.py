@@ -71,6 +71,12 @@ def _callbacks(part: ReadTable, parts: Parts, problems: Problems) -> None:
     if part.get("signature") is SignatureMode.REQUIRE and part.get("signing_secret") is None:
         hint = "needs the key that is signed with; add signing_secret_file, or take observe"
         problems.add(f"{part.path}.signature", part.get("signature"), hint)
+    if part.get("signature") is SignatureMode.OBSERVE and part.get("signing_secret") is not None:
+        hint = (
+            "signing_secret protects nothing: a callback with a wrong signature is counted and "
+            "accepted; take require once real callbacks match, or remove signing_secret"
+        )
+        problems.warn(f"{part.path}.signature", part.get("signature"), hint)
 
 
 def _lengths(part: ReadTable, minimum: Mapping[str, int], problems: Problems) -> None:

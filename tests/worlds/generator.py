@@ -12,7 +12,9 @@ from random import Random
 
 from tests.worlds.draft import Draft
 from tests.worlds.flow_scripts import add_flow_runs, add_job_groups_alone
+from tests.worlds.impairment_scripts import add_impairments
 from tests.worlds.plan_scripts import add_plan
+from tests.worlds.schedule_scripts import add_schedule
 from tests.worlds.script import Ingredient, World
 from tests.worlds.surprises import add_surprises, stops_of_batch
 
@@ -20,8 +22,24 @@ BATCH = 10  # worlds that a daemon follows at the same time
 _MOST_BY_CHANCE = 5
 _FLOW_RUNS_SHARE = 0.4  # of the worlds that have no need of flow runs
 # An ingredient that is nothing without another.
-_NEEDS = {Ingredient.LATE_CHILDREN: Ingredient.PLANS}
+_NEEDS = {
+    Ingredient.LATE_CHILDREN: Ingredient.PLANS,
+    Ingredient.WITHDRAWN_SCHEDULES: Ingredient.SCHEDULES,
+    Ingredient.SHORT_SCHEDULES: Ingredient.SCHEDULES,
+    Ingredient.OTHER_PERSON: Ingredient.SCHEDULES,
+}
 _ALL = tuple(Ingredient)
+# What the daemon does not master yet. By hand it is played too.
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
+    {
+        Ingredient.WITHDRAWN_WORKSPACE,
+        Ingredient.SHORT_RUNS,
+        Ingredient.SHORT_PIPELINES,
+        Ingredient.SHORT_SCHEDULES,
+        Ingredient.VANISHED,
+        Ingredient.PAGE_CAPS,
+    }
+)
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
@@ -38,6 +56,10 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
     if draft.has(Ingredient.PLANS):
         draft.begin("plans")
         add_plan(draft)
+    if draft.has(Ingredient.SCHEDULES):
+        draft.begin("schedules")
+        add_schedule(draft)
+    add_impairments(draft)
     add_surprises(draft)
     ingredients = draft.ingredients | ({Ingredient.RESTARTS} if stops else frozenset())
     return World(
@@ -50,6 +72,12 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
         plan_runs=tuple(draft.plan_runs),
         callbacks=tuple(sorted(draft.callbacks, key=lambda callback: callback.at)),
         outages=tuple(draft.outages),
+        schedules=tuple(draft.schedules),
+        withdrawals=tuple(draft.withdrawals),
+        short_lists=tuple(draft.short_lists),
+        hidings=tuple(draft.hidings),
+        page_cap=draft.page_cap,
+        other_person_from=draft.other_person_from,
         stops=stops,
     )
 

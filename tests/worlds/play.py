@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.rules.table import DEFAULT_RULES, default_rule
+from monitor.alerting.rules.table import combined, default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.app.daemon import Addresses, Daemon
 from monitor.bus.settings import StorageSettings
@@ -24,7 +25,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.settings import MetricsSettings, MqttSettings
 from monitor.polling.settings import InventorySettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -32,12 +33,23 @@ from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.servers import Mosquitto, free_port
-from tests.worlds.allowances import DELETED_SECONDS, FOR_SECONDS, POLL, due
+from tests.worlds.allowances import (
+    DELETED_SECONDS,
+    FOR_SECONDS,
+    GRACE_SECONDS,
+    POLL,
+    STALE_SECONDS,
+    UNREACHABLE_FOR_SECONDS,
+    due,
+)
+from tests.worlds.blindness import blind_spans, blindnesses, due_report
 from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
+from tests.worlds.glimpses import Glimpse, glimpse_times, read_glimpse
+from tests.worlds.impairments import Span
 from tests.worlds.paced_clock import PacedClock
 from tests.worlds.received import Arrival, WorldSubscriber
-from tests.worlds.script import NEVER, Callback, Span, World
+from tests.worlds.script import NEVER, Callback, World
 from tests.worlds.server import WorldServer
 
 SPEED = 70.0  # worlds' seconds in a second of the machine
@@ -47,6 +59,7 @@ _NO_INVENTORY = InventorySettings(
     objects=False, tokens=False, configuration=False, usage=False, profiles=False
 )
 _EVALUATION_SECONDS = 6.0
+_SCAN_SECONDS = 5.0  # between two comparisons of what the broker retains
 _BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin
 _TAIL_SECONDS = 25.0
 
@@ -67,6 +80,8 @@ class Played(Struct, frozen=True, kw_only=True):
     delivered: dict[str, list[Callback]]  # by workspace
     blind: dict[str, list[Span]]  # by workspace, as it really was
     faces: dict[str, FinalFaces]  # by workspace, at the end
+    stops: list[Span] = []  # of the daemon
+    glimpses: list[Glimpse] = []  # of the faces, while something could not be followed
     notified: Notifications | None = None  # None: without an Alertmanager
 
 
@@ -117,6 +132,7 @@ class _Stage:
         self._settings = settings
         self._delivered: dict[str, list[Callback]] = {world.name: [] for world in worlds}
         self._stops: list[Span] = []
+        self._glimpses: list[Glimpse] = []
 
     async def run(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
         zero = self._clock.now()
@@ -129,7 +145,7 @@ class _Stage:
                     else:
                         self._stops[-1] = Span(self._stops[-1].begin, self._server.seconds())
                     end = self._until() if stop is None else stop.begin
-                    await self._deliver(session, until=end)
+                    await self._deliver(session, face, until=end)
                     if stop is None:
                         faces = await read_final_faces(face, self._worlds)
                         notified = None if alertmanager is None else await _read(alertmanager)
@@ -141,8 +157,10 @@ class _Stage:
             until=self._server.seconds(),
             arrivals=list(subscriber.arrivals),
             delivered=self._delivered,
-            blind={world.name: [*world.outages, *self._stops] for world in self._worlds},
+            blind={world.name: blind_spans(world, self._stops) for world in self._worlds},
             faces=faces,
+            stops=self._stops,
+            glimpses=self._glimpses,
             notified=notified,
         )
 
@@ -159,30 +177,41 @@ class _Stage:
         """Return when everything that must be reported is due."""
         latest = 0.0
         for world in self._worlds:
-            blind = [*world.outages, *self._stops]
+            blind = blind_spans(world, self._stops)
             delivered = self._delivered[world.name]
             gone = (due(flow.deleted_at, DELETED_SECONDS, blind) for flow in world.flows)
             ended = (run.due_at for run in expected_runs(world, delivered, blind))
-            latest = max(latest, *(at for at in (*gone, *ended) if at < NEVER))
+            parts = blindnesses(world)
+            reported = (due_report(part, [*world.outages, *self._stops]) for part in parts)
+            recovered = (part.recovered_at for part in parts)
+            ats = (*gone, *ended, *reported, *recovered)
+            latest = max(latest, *(at for at in ats if at < NEVER))
         return latest + FOR_SECONDS + _TAIL_SECONDS
 
-    async def _deliver(self, session: aiohttp.ClientSession, *, until: float) -> None:
-        """Let time pass to ``until`` and send the callbacks that are due by then."""
+    async def _deliver(self, session: aiohttp.ClientSession, face: Face, *, until: float) -> None:
+        """Let time pass to ``until``; send the callbacks that are due, and read the faces."""
         begin = self._server.seconds()
-        sent = sorted(
-            (callback.at, world.name, callback.job_group, callback.status)
+        callbacks = [
+            (callback.at, world.name, callback)
             for world in self._worlds
             for callback in world.callbacks
-            if begin <= callback.at < until
-        )
-        for at, name, job_group, status in sent:
+        ]
+        glimpses = [(at, "", None) for world in self._worlds for at in glimpse_times(world, until)]
+        for at, name, callback in sorted([*callbacks, *glimpses], key=itemgetter(0, 1)):
+            if not begin <= at < until:
+                continue
             await self._sleep_until(at)
-            body = {"job_id": str(job_group), "job_status": status.value}
-            is_taken = await self._post(session, name, body)
-            if is_taken:
-                arrived = Callback(at=self._server.seconds(), job_group=job_group, status=status)
-                self._delivered[name].append(arrived)
+            if callback is None:
+                self._glimpses.append(await read_glimpse(face, self._server.seconds))
+            else:
+                await self._send(session, name, callback)
         await self._sleep_until(until)
+
+    async def _send(self, session: aiohttp.ClientSession, name: str, callback: Callback) -> None:
+        body = {"job_id": str(callback.job_group), "job_status": callback.status.value}
+        if await self._post(session, name, body):
+            arrived = msgspec.structs.replace(callback, at=self._server.seconds())
+            self._delivered[name].append(arrived)
 
     async def _post(self, session: aiohttp.ClientSession, name: str, body: dict[str, str]) -> bool:
         assert self._settings.callbacks is not None
@@ -224,16 +253,25 @@ def _configuration(
     lasting = msgspec.structs.replace(
         default_rule(RuleKind.RUN_FAILED), name=LASTING, for_seconds=FOR_SECONDS
     )
+    unreachable = msgspec.structs.replace(
+        default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=UNREACHABLE_FOR_SECONDS
+    )
+    missed = msgspec.structs.replace(
+        default_rule(RuleKind.SCHEDULE_MISSED), threshold=GRACE_SECONDS
+    )
     return Configuration(
         workspaces=tuple(_workspace(world, url) for world in worlds),
         alerting=AlertingSettings(
-            rules=(*DEFAULT_RULES, lasting),
+            rules=combined((lasting, unreachable, missed), with_defaults=True),
             # Alerting waits for events by the machine's clock, so this is no second of a world.
             evaluation_interval_seconds=_EVALUATION_SECONDS / speed,
             flap_count=1_000,
         ),
-        mqtt=MqttSettings(url=broker_url),
-        server=ServerSettings(port=0),
+        mqtt=MqttSettings(
+            url=broker_url, state_stale_seconds=STALE_SECONDS, state_scan_seconds=_SCAN_SECONDS
+        ),
+        metrics=MetricsSettings(stale_after_seconds=STALE_SECONDS),
+        server=ServerSettings(port=0, stale_after_seconds=STALE_SECONDS),
         callbacks=ListenerSettings(port=free_port()),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )

@@ -7,10 +7,11 @@ when it happened, and from when on the workspace shows it. Everything else is de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
+
+from tests.worlds.impairments import Hiding, ShortList, Span, Withdrawal
 
 NEVER = float("inf")
 
@@ -36,6 +37,17 @@ class Ingredient(StrEnum):
     DELETED_FLOWS = "deleted flows"
     OUTAGES = "outages"
     RESTARTS = "restarts"
+    SCHEDULES = "schedules"
+    WITHDRAWN_RUNS = "withdrawn lists of runs"
+    WITHDRAWN_WORKSPACE = "withdrawn workspace"  # nothing but its specification can be read
+    WITHDRAWN_SCHEDULES = "withdrawn list of schedules"
+    SHORT_RUNS = "short lists of runs"
+    SHORT_PIPELINES = "short lists of flows and plans"
+    SHORT_SCHEDULES = "short list of schedules"
+    VANISHED = "vanished"  # every list is empty and every id unknown, for a while
+    PAGE_CAPS = "page caps"
+    OTHER_PERSON = "another person"  # the token is that of somebody without schedules
+    FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner
 
 
 class RunKind(StrEnum):
@@ -136,11 +148,13 @@ class Callback(Struct, frozen=True, kw_only=True):
     status: End
 
 
-class Span(Struct, frozen=True):
-    """A span of time, for outages of the workspace and stops of the daemon."""
+class Schedule(Struct, frozen=True, kw_only=True):
+    """When a flow should start, by a cron trigger; at some of these times nothing starts."""
 
-    begin: float
-    end: float
+    id: int
+    flow: int
+    due: tuple[float, ...]  # all on the same second of a minute
+    starts: dict[float, int] = {}  # by the time at which it is due: the job group that started
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -155,6 +169,12 @@ class World(Struct, frozen=True, kw_only=True):
     plan_runs: tuple[PlanRun, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     outages: tuple[Span, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    withdrawals: tuple[Withdrawal, ...] = ()
+    short_lists: tuple[ShortList, ...] = ()
+    hidings: tuple[Hiding, ...] = ()
+    page_cap: int | None = None  # rows of a page, however many are requested
+    other_person_from: float = NEVER
     stops: tuple[Span, ...] = ()  # of the daemon; all worlds of a batch have the same
 
     @property
@@ -164,11 +184,6 @@ class World(Struct, frozen=True, kw_only=True):
 
     def group(self, group_id: int) -> JobGroup:
         return next(group for group in self.job_groups if group.id == group_id)
-
-    def blind_spans(self) -> Iterator[Span]:
-        """Yield when the daemon cannot read the workspace."""
-        yield from self.outages
-        yield from self.stops
 
     def describe(self) -> str:
         """Name the world and its ingredients, for people."""

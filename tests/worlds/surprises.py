@@ -7,7 +7,8 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.worlds.draft import SCRIPT_SECONDS, Draft
-from tests.worlds.script import Callback, End, Ingredient, JobGroup, Pipeline, Span
+from tests.worlds.impairments import Span
+from tests.worlds.script import Callback, End, Ingredient, JobGroup, Pipeline
 
 _STOP_SECONDS = (8.0, 40.0)
 _OUTAGE_SECONDS = (8.0, 25.0)

@@ -23,6 +23,8 @@ from tests.worlds.allowances import (
     due,
     last_unfinished_read,
 )
+from tests.worlds.blindness import hidden_spans
+from tests.worlds.impairments import Span
 from tests.worlds.script import (
     NEVER,
     Callback,
@@ -32,7 +34,6 @@ from tests.worlds.script import (
     JobGroup,
     PlanRun,
     RunKind,
-    Span,
     Times,
     World,
 )
@@ -106,6 +107,7 @@ class _Ends:
         self._world = world
         self._callbacks = callbacks
         self._blind = blind
+        self._blind_by_flow: dict[int, Sequence[Span]] = {}
         self._groups = {group.id: group for group in world.job_groups}
         self._plan_runs = {run.id: run for run in world.plan_runs}
 
@@ -125,12 +127,18 @@ class _Ends:
             *(self._of_plan_run(run) for run in self._world.plan_runs),
         ]
 
+    def _blind_of(self, flow: int) -> Sequence[Span]:
+        """Return when runs of a flow need not become known."""
+        if flow not in self._blind_by_flow:
+            self._blind_by_flow[flow] = [*self._blind, *hidden_spans(self._world, flow)]
+        return self._blind_by_flow[flow]
+
     # --- job groups ---
 
     def _of_group(self, group: JobGroup) -> TrueEnd:
         earliest, latest = self.span_of_group(group)
         known_at = group.end_shown_from
-        due_at = due(known_at, group_allowance(group), self._blind)
+        due_at = due(known_at, group_allowance(group), self._blind_of(group.flow))
         return TrueEnd(
             subject=Subject(RunKind.JOB_GROUP, group.flow),
             part=str(group.recipe),
@@ -147,7 +155,7 @@ class _Ends:
     def _starts_by(self, group: JobGroup) -> float:
         """Return the latest start of an alert that could not wait for the job records."""
         if group.times is Times.NO_LAST_WRITE:
-            return due(group.end_shown_from, group_allowance(group), self._blind)
+            return due(group.end_shown_from, group_allowance(group), self._blind_of(group.flow))
         return 0.0
 
     def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
@@ -173,16 +181,18 @@ class _Ends:
         """Return the failure that only a callback reports, until the workspace reports an end."""
         known_at = max(callback.at, group.shown_from)
         # A callback that comes as late as the end itself may be overtaken by it.
-        is_early = due(known_at, REPORT_SECONDS, self._blind) < truth.known_at
+        is_early = due(known_at, REPORT_SECONDS, self._blind_of(group.flow)) < truth.known_at
         return TrueEnd(
             subject=truth.subject,
             part=truth.part,
             run=truth.run,
             end=End.FAILED,
-            earliest=min(truth.earliest, last_unfinished_read(callback.at, self._blind)),
-            latest=max(truth.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+            earliest=min(
+                truth.earliest, last_unfinished_read(callback.at, self._blind_of(group.flow))
+            ),
+            latest=max(truth.latest, due(callback.at, REPORT_SECONDS, self._blind_of(group.flow))),
             known_at=callback.at,
-            due_at=due(known_at, REPORT_SECONDS, self._blind),
+            due_at=due(known_at, REPORT_SECONDS, self._blind_of(group.flow)),
             until=truth.due_at,
             must_until=truth.known_at,
             is_only_possible=not is_early,
@@ -193,8 +203,8 @@ class _Ends:
         if group.times is Times.NONE:
             first_shown = group.end_shown_from
             return (
-                min(group.ended, last_unfinished_read(first_shown, self._blind)),
-                due(first_shown, group_allowance(group), self._blind),
+                min(group.ended, last_unfinished_read(first_shown, self._blind_of(group.flow))),
+                due(first_shown, group_allowance(group), self._blind_of(group.flow)),
             )
         at = self._stamped(group.ended)
         return at, at
@@ -221,12 +231,12 @@ class _Ends:
             earliest=max(earliest for earliest, _ in spans),
             latest=max(latest for _, latest in spans),
             known_at=run.end_shown_from,
-            due_at=due(run.end_shown_from, allowance, self._blind),
+            due_at=due(run.end_shown_from, allowance, self._blind_of(run.flow)),
             starts_by=max(self._starts_by(group) for group in groups),
         )
         parts = [self._failed_part(whole, group) for group in groups if group.end is End.FAILED]
         for group in groups:
-            over_at = due(group.end_shown_from, allowance, self._blind)
+            over_at = due(group.end_shown_from, allowance, self._blind_of(run.flow))
             for callback in self._failures_called_back(group, until=over_at):
                 part = self._failed_part(whole, group)
                 is_true = group.end is End.FAILED
@@ -234,8 +244,13 @@ class _Ends:
                     replace(
                         part,
                         known_at=callback.at,
-                        earliest=min(part.earliest, last_unfinished_read(callback.at, self._blind)),
-                        latest=max(part.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+                        earliest=min(
+                            part.earliest,
+                            last_unfinished_read(callback.at, self._blind_of(run.flow)),
+                        ),
+                        latest=max(
+                            part.latest, due(callback.at, REPORT_SECONDS, self._blind_of(run.flow))
+                        ),
                         until=NEVER if is_true else over_at,
                     )
                 )
@@ -281,7 +296,7 @@ class _Ends:
         """
         shown_from = min(self._groups[group].shown_from for group in run.job_groups)
         named_from = max(shown_from, plan_run.children_named_from[run.id])
-        is_known_soon = due(named_from, LINK_SECONDS, self._blind) <= by
+        is_known_soon = due(named_from, LINK_SECONDS, self._blind_of(run.flow)) <= by
         return is_known_soon and shown_from < plan_run.end_shown_from
 
     # --- plan runs ---

@@ -18,6 +18,8 @@ log = structlog.get_logger()
 _OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
 _HOLDER_BYTES = 200
+# The write-ahead log alone takes four times as much before it is written back.
+_LEAST_FREE_BYTES = 1024 * 1024
 _NAMELESS = "another process"
 
 
@@ -59,7 +61,10 @@ class StoreLock:
         self._anchor = anchor
         for suffix in ("-wal", "-shm"):
             path = self.store.with_name(self.store.name + suffix)
-            self._inodes[path] = path.lstat()
+            try:
+                self._inodes[path] = path.lstat()
+            except OSError as exc:
+                raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
 
     def verify(self) -> None:
         """Return while store, side files and lock are at their paths. Takes some microseconds.
@@ -99,6 +104,7 @@ class StoreLock:
 
     def _acquire(self, now: datetime) -> None:
         self.store.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        _refuse_full_disk(self.store)
         beside = self._open(_lock_file(self.store))
         if not _is_locked_by_us(beside):
             raise BusLockedError(f"the store {self.store} is held by {_name_in(beside)}")
@@ -145,6 +151,17 @@ def holder_of(store: Path) -> str | None:
 
 def _lock_file(store: Path) -> Path:
     return store.with_name(f"{store.name}.lock")
+
+
+def _refuse_full_disk(store: Path) -> None:
+    """Raise where a store could be opened and not be written: the daemon would be half alive."""
+    disk = os.statvfs(store.parent)
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free_bytes < _LEAST_FREE_BYTES:
+        raise BusUnavailableError(
+            f"the disk of {store} is full: {free_bytes:,} bytes are free, and the daemon needs "
+            f"{_LEAST_FREE_BYTES:,} to start: make room"
+        )
 
 
 def _is_locked_by_us(descriptor: int) -> bool:

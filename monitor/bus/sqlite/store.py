@@ -38,9 +38,12 @@ from monitor.bus.sqlite.connection import (
     connect_idle,
     connect_reading,
 )
+from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
+from monitor.bus.sqlite.soundness import refuse_surprises
 from monitor.bus.sqlite.tail import LogTail
+from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.clock import Clock
@@ -93,7 +96,7 @@ class SqliteBus:
 
         Raises:
             BusLockedError: another daemon has it; the message names its process.
-            BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
+            BusSchemaError: a newer monitor wrote it, it is damaged, or no store of the monitor.
             BusUnavailableError: it cannot be opened or made, or may not be where it is.
             ConfigurationError: the settings name no file.
         """
@@ -324,10 +327,15 @@ def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]
 
 
 def _take(path: Path, now: datetime) -> StoreLock:
+    traces = traces_beside(locate(path))
     lock = StoreLock(path, now=now)
     try:
+        if traces:
+            begin_anew(lock.store, traces, now=now)
         prepare(lock.store)
-        lock.keep_open(connect_idle(lock.store))
+        anchor = connect_idle(lock.store)
+        lock.keep_open(anchor)
+        refuse_surprises(anchor, lock.store)
     except BaseException:
         lock.release()
         raise

@@ -90,6 +90,7 @@ def assemble(
             bus=bus,
             view=view,
             clock=clock,
+            registry=registry,
             render_metrics=metrics.exposition.render,
             checks=readiness_checks(
                 bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs

@@ -19,6 +19,7 @@ from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
 from monitor.cli.start_failures import address_problems, open_store
 from monitor.config import Configuration
+from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
@@ -39,6 +40,7 @@ def run(config: Path) -> None:
         form=configuration.log.form,
         secrets=configuration.secrets(),
     )
+    raise_handle_limit()
     # A thread renders a metrics page for some 25 ms, and a commit gives up the interpreter at
     # every statement: with Python's own 5 ms each of these turns would delay a callback.
     sys.setswitchinterval(_SWITCH_SECONDS)

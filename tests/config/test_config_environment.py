@@ -116,7 +116,7 @@ def test_the_file_itself_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("SERVER__PORTS", "1", "***: [server] has no such key; remove the variable"),
+        ("SERVER__COLOUR", "1", "***: [server] has no such key; remove the variable"),
         (
             "SERVER__LISTENS",
             "x",

@@ -55,14 +55,7 @@ def assemble(
     """Return the parts; ``on_callback`` is called with the workspace of each stored callback."""
     live_state = LiveState([workspace.name for workspace in configuration.workspaces])
     view = live_state.view
-    engine = Engine(
-        bus=bus,
-        view=view,
-        clock=clock,
-        settings=configuration.alerting,
-        retention=configuration.storage.retention,
-        guard=supervisor.contain,
-    )
+    engine = _engine(configuration, bus=bus, view=view, clock=clock, supervisor=supervisor)
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
     outputs = Outputs(
         configuration,
@@ -102,6 +95,24 @@ def assemble(
         listener=_listener(
             configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
         ),
+    )
+
+
+def _engine(
+    configuration: Configuration,
+    *,
+    bus: EventBus,
+    view: LiveStateView,
+    clock: Clock,
+    supervisor: Supervisor,
+) -> Engine:
+    return Engine(
+        bus=bus,
+        view=view,
+        clock=clock,
+        settings=configuration.alerting,
+        retention=configuration.storage.retention,
+        guard=supervisor.contain,
     )
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.doctor_checks.file_access import check_files
+from monitor.cli.doctor_checks.handles import check_handles
+from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.app.processes import Settings, Watched, command
@@ -89,6 +91,28 @@ async def test_the_command_checks_the_files_that_the_configuration_names(folder:
     assert f"warning  secret files: everybody can read {folder}/acme-token; chmod 600" in done.out
     assert "ok       configuration file: nobody else can change" in done.out
     assert "the-token-itself" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("handles", "connections", "outcome", "words"),
+    [
+        (65_536, 8, "ok", "4096 on each listener"),
+        (1_024, 8, "warning", "384 for callbacks.in_flight_limit, 1000 are wanted"),
+        (65_536, 60_000, "warning", "for all else, 60064 are wanted"),
+        (128, 8, "warning", "8 for the server's clients, 100 are wanted"),
+    ],
+)
+def test_handles_are_compared_with_what_is_wanted(
+    handles: int, connections: int, outcome: str, words: str
+) -> None:
+    """Listeners, connections to workspaces, and what the daemon needs for itself."""
+    configuration = Configuration(
+        workspaces=(workspace_at("http://127.0.0.1:9", connections=connections),),
+        callbacks=ListenerSettings(),
+    )
+    line = check_handles(configuration, handles=handles)
+    assert (line.outcome, words in line.found) == (outcome, True), line
+    assert ("LimitNOFILE" in str(line.hint)) == (outcome == "warning")
 
 
 async def test_what_travels_in_the_clear_is_a_warning(tmp_path: Path) -> None:

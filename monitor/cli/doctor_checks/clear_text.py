@@ -8,7 +8,7 @@ from monitor.cli.doctor_checks.lines import CheckLine, warning
 from monitor.config import Configuration
 from monitor.config.checks import is_loopback, joined_address
 
-_PROXY = "listen on 127.0.0.1, behind a reverse proxy that terminates TLS"
+_PROXY = "put a reverse proxy with TLS in front: listen on 127.0.0.1, or name it in trusted_proxies"
 
 
 def check_clear_text(configuration: Configuration) -> list[CheckLine]:
@@ -18,12 +18,13 @@ def check_clear_text(configuration: Configuration) -> list[CheckLine]:
     """
     server, callbacks = configuration.server, configuration.callbacks
     lines: list[CheckLine] = []
-    if not is_loopback(server.host):
+    # A listener that knows its proxies is behind them.
+    if not is_loopback(server.host) and not server.trusted_proxies:
         address = joined_address(server.host, server.port)
         sent = "its token or password" if server.has_auth else "everything, to anybody who asks,"
         found = f"{address} can be reached by others, and sends {sent} in the clear"
         lines.append(warning("server TLS", found, _PROXY))
-    if callbacks is not None and not is_loopback(callbacks.host):
+    if callbacks is not None and not is_loopback(callbacks.host) and not callbacks.trusted_proxies:
         address = joined_address(callbacks.host, callbacks.port)
         found = f"{address} can be reached by others, and takes its secret in the clear"
         lines.append(warning("callbacks TLS", found, _PROXY))

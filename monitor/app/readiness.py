@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 
 from monitor.app.outputs import Outputs
@@ -60,7 +59,7 @@ def readiness_checks(
             for workspace in view.workspaces()
             for cause in workspace.unwatched_causes()
         ]
-        problems = [*down, *unwatched, *_late(view, now=clock.now())]
+        problems = [*down, *unwatched, *_late(view, now=clock.monotonic())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
     async def broker() -> HealthFinding:
@@ -94,12 +93,12 @@ def _judged(failures: WriteFailures | None) -> HealthFinding:
     return HealthFinding(ok=False, detail=detail)
 
 
-def _late(view: LiveStateView, *, now: datetime) -> list[str]:
+def _late(view: LiveStateView, *, now: float) -> list[str]:
     """Return a sentence about late polls, and one about workspaces that were never polled."""
     late = sorted(
         f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
         for poll in view.polls()
-        if poll.is_expected_by is not None and poll.is_expected_by < now
+        if poll.overdue_at is not None and poll.overdue_at < now
     )
     answered = {poll.workspace for poll in view.polls() if poll.last_success_at is not None}
     waiting = [

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from monitor.bus.settings import store_path
-from monitor.bus.sqlite.soundness import StoreDamage, damaged
+from monitor.bus.sqlite.soundness import FoundDamage, damaged
 from monitor.bus.sqlite.store_check import StoreCheck
 from monitor.cli.settings_files import load
 from monitor.cli.tables import print_json, print_table
@@ -36,7 +36,7 @@ def check(config: Path, *, as_json: bool) -> None:
         raise damaged(examination.store, f"{len(found)} problems found")
 
 
-def _examine(examination: StoreCheck) -> list[StoreDamage]:
+def _examine(examination: StoreCheck) -> list[FoundDamage]:
     # In a thread, because one call of SQLite may take minutes and no signal is handled within it.
     with ThreadPoolExecutor(max_workers=1) as thread:
         running = thread.submit(examination.run, _show_part)
@@ -52,7 +52,7 @@ def _show_part(part: str) -> None:
         sys.stderr.write(f"checking {part} ...\n")
 
 
-def _print_json(examination: StoreCheck, found: list[StoreDamage]) -> None:
+def _print_json(examination: StoreCheck, found: list[FoundDamage]) -> None:
     print_json(
         {
             "ok": not found,

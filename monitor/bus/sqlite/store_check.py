@@ -9,7 +9,7 @@ from pathlib import Path
 
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import holder_of
-from monitor.bus.sqlite.soundness import StoreDamage, examine
+from monitor.bus.sqlite.soundness import FoundDamage, examine
 from monitor.bus.sqlite.upgrade import APPLICATION_ID
 from monitor.model.errors import BusUnavailableError
 
@@ -40,7 +40,7 @@ class StoreCheck:
             check_same_thread=False,
         )
 
-    def run(self, on_part: Callable[[str], None]) -> list[StoreDamage]:
+    def run(self, on_part: Callable[[str], None]) -> list[FoundDamage]:
         """Return what is wrong; ``on_part`` is called with the name of each part as it begins.
 
         Takes as long as the store is large, and all of it is one snapshot.
@@ -64,12 +64,12 @@ class StoreCheck:
         """Make `run` raise soon."""
         self._db.interrupt()
 
-    def _examine(self, on_part: Callable[[str], None]) -> list[StoreDamage]:
+    def _examine(self, on_part: Callable[[str], None]) -> list[FoundDamage]:
         try:
             self._db.execute("BEGIN")
             (application,) = self._db.execute("PRAGMA application_id").fetchone()
         except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:
-            return [StoreDamage("file", str(exc))]
+            return [FoundDamage("file", str(exc))]
         if application != APPLICATION_ID:
-            return [StoreDamage("file", "it is not a store of the monitor")]
+            return [FoundDamage("file", "it is not a store of the monitor")]
         return examine(self._db, on_part)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from monitor.app.outputs import Outputs
-from monitor.bus.contract import Change, EventBus, StateEntry
+from monitor.bus.contract import EventBus, WriteFailures
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
@@ -17,17 +17,17 @@ from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import Check, HealthFinding
 
 _PROBE_SECONDS = 3.0
-# No workspace can have this name, so the probe's state entry collides with none.
-_PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
+# After the last write that the store refused, and only if it has stored another since.
+_TROUBLE_SECONDS = 60.0
 
 
 async def probe_store(bus: EventBus) -> None:
-    """Write a state entry that nobody reads.
+    """Write something that nobody reads.
 
     Raises:
         BusError: it could not be written, or not in time.
     """
-    await bus.commit(Change(state_entries=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+    await bus.probe(timeout_seconds=_PROBE_SECONDS)
 
 
 def readiness_checks(
@@ -43,9 +43,10 @@ def readiness_checks(
     async def store() -> HealthFinding:
         try:
             await probe_store(bus)
+            failures = (await bus.status()).write_failures
         except BusError as exc:
             return HealthFinding(ok=False, detail=f"cannot be written: {exc}")
-        return HealthFinding(ok=True, detail="writable")
+        return _judged(failures)
 
     async def polls() -> HealthFinding:
         down = [
@@ -79,6 +80,17 @@ def readiness_checks(
 
     receivers = {output.name: partial(receiver, output) for output in outputs.posting}
     return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
+
+
+def _judged(failures: WriteFailures | None) -> HealthFinding:
+    """Judge the store by what it was to store, because a probe fits also on a full disk."""
+    if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SECONDS):
+        return HealthFinding(ok=True, detail="writable")
+    detail = (
+        f"{failures.count:,} writes were refused since {failures.since:%Y-%m-%dT%H:%M:%SZ}, the "
+        f"last {failures.quiet_seconds:.0f} s ago: {failures.reason}"
+    )
+    return HealthFinding(ok=False, detail=detail)
 
 
 def _late(view: LiveStateView, *, now: float) -> list[str]:

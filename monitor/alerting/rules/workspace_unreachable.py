@@ -87,6 +87,8 @@ DEFINITION = RuleDefinition(
     summary="{workspace} cannot be watched",
     description="{reason}",
     template_fields=("reason",),
-    for_seconds=2 * MINUTE,
+    # After the time-out of a read, in which any other answer ends it, and the wait for a poll this
+    # stays below two minutes; the answer of the read's second try may still prevent it.
+    for_seconds=0.75 * MINUTE,
     not_recorded="the event log does not hold how workspaces answered",
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tests.worlds.alert_judge import active_spans, gaps_of
-from tests.worlds.allowances import RECOVERED_SECONDS, due, unknown_by
-from tests.worlds.blindness import Blindness, blindnesses, due_report
+from tests.worlds.allowances import RECOVERED_SECONDS, due
+from tests.worlds.blindness import Blindness, blindnesses, due_report, unknown_from
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import Played
@@ -56,7 +56,7 @@ def _known_states(
     world: World, part: Blindness, received: Received, played: Played, down: Sequence[Span]
 ) -> Iterator[Finding]:
     """Yield retained states that are repeated although nothing has confirmed them for too long."""
-    begin = unknown_by(part.span.begin, down)
+    begin = unknown_from(part, down)
     end = min(part.span.end, played.until) - _LAST_SECONDS
     if not part.kinds or begin >= end:
         return
@@ -78,7 +78,7 @@ def _known_states(
 def _glimpses(
     world: World, part: Blindness, played: Played, down: Sequence[Span]
 ) -> Iterator[Finding]:
-    begin, end = unknown_by(part.span.begin, down), min(part.span.end, played.until)
+    begin, end = unknown_from(part, down), min(part.span.end, played.until)
     for glimpse in played.glimpses:
         is_inside = begin <= glimpse.at < end and _has_read(glimpse.at, played.stops)
         if not part.kinds or not is_inside:

@@ -54,9 +54,6 @@ _BY_A_STEADY_CLOCK = frozenset(
 # What the daemon does not master yet. By hand it is played too.
 NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
     {
-        Ingredient.WITHDRAWN_WORKSPACE,
-        Ingredient.SHORT_PIPELINES,
-        Ingredient.SHORT_SCHEDULES,
         Ingredient.VANISHED,
         Ingredient.PAGE_CAPS,
     }

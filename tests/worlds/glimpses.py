@@ -9,8 +9,7 @@ from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.app.daemon_http import Face
-from tests.worlds.allowances import unknown_by
-from tests.worlds.blindness import blindnesses
+from tests.worlds.blindness import blindnesses, unknown_from
 from tests.worlds.script import World
 
 _BEFORE_THE_END = 2.0
@@ -29,7 +28,7 @@ class Glimpse(Struct, frozen=True, kw_only=True):
 def glimpse_times(world: World, until: float) -> Iterator[float]:
     """Yield when to read the faces: as soon as all must be unknown, and before it is over."""
     for part in blindnesses(world):
-        begin, end = unknown_by(part.span.begin, world.outages), min(part.span.end, until)
+        begin, end = unknown_from(part, world.outages), min(part.span.end, until)
         if part.kinds and begin < end - _BEFORE_THE_END:
             yield begin
             yield end - _BEFORE_THE_END

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tests.worlds.allowances import REPORT_SECONDS, due
 from tests.worlds.expected_runs import ExpectedRun, expected_runs
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.received import Received, RunWord
 from tests.worlds.script import NEVER, Callback, World
+
+LOST = "lost"
+_RULE_ABOUT_LOST = "run_lost"
 
 
 def run_findings(
@@ -30,6 +34,32 @@ def run_findings(
         if any(span.begin <= at < span.end for span in forgotten):
             continue  # an older store has taken the place of the one that knew it
         yield Finding(seed=world.seed, kind=Kind.EVENTS, text=f"{event_id} came with two contents")
+
+
+def lost_findings(world: World, received: Received, stops: Sequence[Span]) -> Iterator[Finding]:
+    """Yield lost runs without an alert, and alerts about runs that were not lost."""
+    lost = {
+        run: word.at for run, words in received.runs.items() for word in words if word.word == LOST
+    }
+    fired = {
+        run: alert.at
+        for (rule, _), alerts in received.alerts.items()
+        for alert in alerts
+        if rule == _RULE_ABOUT_LOST
+        for run in alert.evidence
+    }
+    for run in sorted(fired.keys() - lost.keys()):
+        text = f"{_RULE_ABOUT_LOST} fired about {run[0]} {run[1]}, which was not lost"
+        yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+    for run in sorted(lost.keys() - fired.keys()):
+        text = f"{run[0]} {run[1]} was lost at {lost[run]:.1f}, and no alert says so"
+        yield Finding(seed=world.seed, kind=Kind.FALSE_GREEN, text=text)
+    for run in sorted(lost.keys() & fired.keys()):
+        if fired[run] > due(lost[run], REPORT_SECONDS, stops):
+            text = (
+                f"{run[0]} {run[1]} was lost at {lost[run]:.1f}, its alert is of {fired[run]:.1f}"
+            )
+            yield Finding(seed=world.seed, kind=Kind.FALSE_GREEN, text=text)
 
 
 def _problem(expected: ExpectedRun | None, words: Sequence[RunWord], until: float) -> str | None:

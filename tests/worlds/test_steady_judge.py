@@ -12,6 +12,7 @@ from tests.worlds.findings import Kind
 from tests.worlds.impairments import ClockSet, ListName, Refusal, Span, Withdrawal
 from tests.worlds.play import Played
 from tests.worlds.received import Arrival, Received
+from tests.worlds.run_judge import lost_findings
 from tests.worlds.script import Pipeline, World
 from tests.worlds.steady_judge import steady_findings
 
@@ -34,7 +35,7 @@ def _alert(
     at: float, word: str, rule: str = "run_failed", *, start: float = 0, is_over: bool = False
 ) -> Arrival:
     labels = {"workspace": "world-0"}
-    if rule == "run_failed":
+    if rule != "workspace_unreachable":
         labels |= {"kind": "job_group", "pipeline_id": str(_FLOW)}
     event = {
         "id": f"{rule}:{start}:{word}",
@@ -103,3 +104,23 @@ def test_a_capability_that_did_not_change_is_found() -> None:
     assert _kinds(change, _REFUSED) == []
     assert _kinds(change) == [Kind.EVENTS]
     assert _kinds([_change("schedule")]) == []
+
+
+def test_a_lost_run_has_an_alert_and_no_other_has_one() -> None:
+    """A run that is lost is reported in time; an alert about one that is not lost is a false red."""
+    event = {
+        "id": "lost",
+        "type": "dataprep.run.lost.v1",
+        "data": {"run": {"id": str(_FAILED)}},
+    }
+    topic = f"dataprep/v1/world-0/job_group/{_FLOW}/event/lost"
+    lost = Arrival(100, topic, json.dumps(event).encode())
+    fired, late = _alert(105, "fired", "run_lost"), _alert(190, "fired", "run_lost")
+    for arrivals, kinds in (
+        ([lost, fired], []),
+        ([lost], [Kind.FALSE_GREEN]),
+        ([lost, late], [Kind.FALSE_GREEN]),
+        ([fired], [Kind.FALSE_RED]),
+    ):
+        found = lost_findings(_WORLD, Received(arrivals, _WORLD.name), [])
+        assert [finding.kind for finding in found] == kinds

@@ -133,6 +133,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     since: datetime | None = None
     known_at: datetime | None = None
     reason: str | None = None  # one sentence where something fails or is switched off
+    is_remembered: bool = False  # as it was before the start; nothing has confirmed it since
     edition: str | None = None
     edition_reason: str | None = None
     capabilities: frozenset[str] = frozenset()

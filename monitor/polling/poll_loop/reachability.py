@@ -84,6 +84,7 @@ class ReachabilityJudge:
             reachability=reachability,
             since=since,
             known_at=now,
+            is_remembered=False,
             reason=self._reason(),
             clock_skew_seconds=context.client.requester.clock_skew_seconds,
             budgets=context.client.requester.budgets(),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from monitor.cli.settings_files import validate_file
+from monitor.cli.store_trial import store_problem
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, ValidationResult, config_hash
 from monitor.config.checks import joined_address
@@ -13,15 +14,30 @@ from monitor.outputs.settings import receiver_of
 
 
 def report(config: Path, *, as_json: bool) -> bool:
-    """Print a summary on stdout, or all problems on stderr; True when there are none."""
-    result = validate_file(config)
+    """Print a summary on stdout, or all problems on stderr; True when there are none.
+
+    Warnings go to stderr and are no problems.
+    """
+    result = _with_store(validate_file(config))
     if as_json:
         _print_json(result)
-    elif result.configuration is None:
+        return result.configuration is not None
+    sys.stderr.writelines(f"warning: {warning}\n" for warning in result.warnings)
+    if result.configuration is None:
         sys.stderr.writelines(f"{problem}\n" for problem in result.problems)
-    else:
-        sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
-    return result.configuration is not None
+        return False
+    sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
+    return True
+
+
+def _with_store(result: ValidationResult) -> ValidationResult:
+    """Try the store of settings that have no problem of their own."""
+    if result.configuration is None:
+        return result
+    problem = store_problem(result.configuration.storage.url)
+    if problem is None:
+        return result
+    return ValidationResult(configuration=None, problems=(problem,), warnings=result.warnings)
 
 
 def summary(configuration: Configuration) -> list[str]:
@@ -70,5 +86,6 @@ def _print_json(result: ValidationResult) -> None:
             "config_hash": None if configuration is None else config_hash(configuration),
             "summary": [] if configuration is None else summary(configuration),
             "problems": result.problems,
+            "warnings": result.warnings,
         }
     )

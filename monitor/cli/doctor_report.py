@@ -27,7 +27,7 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
     lines: list[CheckLine] = []
 
     def add(line: CheckLine) -> None:
-        lines.append(_without_secrets(line, redactor))
+        lines.append(without_secrets(line, redactor))
         if not as_json:
             _print(lines[-1])
 
@@ -36,14 +36,22 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
             add(line)
     else:
         asyncio.run(
-            examine(configuration, config, clock=SystemClock(), report=add, workspace=workspace)
+            examine(
+                configuration,
+                config,
+                clock=SystemClock(),
+                report=add,
+                warnings=result.warnings,
+                workspace=workspace,
+            )
         )
     if as_json:
         print_json(lines)
     return all(line.outcome is not CheckOutcome.FAILED for line in lines)
 
 
-def _without_secrets(line: CheckLine, redactor: Redactor) -> CheckLine:
+def without_secrets(line: CheckLine, redactor: Redactor) -> CheckLine:
+    """Return the line as it may be printed, whatever another program has put into it."""
     hint = None if line.hint is None else _one_line(redactor.text(line.hint))
     return msgspec.structs.replace(line, found=_one_line(redactor.text(line.found)), hint=hint)
 

@@ -18,7 +18,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from monitor.bus.settings import store_path
+from monitor.bus.sqlite.location import locate, refuse_hard_links
 from monitor.bus.sqlite.lock import holder_of
+from monitor.config import Problem
+from monitor.config.problems import shown
 from monitor.model.errors import BusUnavailableError
 
 # The write-ahead log alone is cut back only above this size.
@@ -49,20 +52,29 @@ class StoreTrial(Struct, frozen=True, kw_only=True):
 
 def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
     """Try to write where the store is or would be."""
-    path = store_path(url)
+    named = store_path(url)
     try:
+        path = locate(named)
         holder = holder_of(path) if path.parent.is_dir() else None
         if holder is not None:
             return StoreTrial(path=path, holder=holder, exists=True)
-        exists = os.path.lexists(path)
-    except (BusUnavailableError, OSError) as exc:
-        unseen = StoreProblem(found=str(exc), hint=_right_of_user())
-        return StoreTrial(path=path, problem=unseen)
-    if exists and not path.is_file():
-        no_file = StoreProblem(found=f"{path} is no file", hint=_ELSEWHERE)
-        return StoreTrial(path=path, problem=no_file, exists=True)
+        exists = path.exists()
+        if exists:
+            refuse_hard_links(path, path.stat())
+    except BusUnavailableError as exc:
+        return StoreTrial(path=named, problem=_of_the_bus(exc))
+    except OSError as exc:
+        return StoreTrial(path=named, problem=_refused(f"{named} cannot be seen", exc))
     problem = _problem_of_files(path) or _problem_of_folder(path.parent, room_bytes)
     return StoreTrial(path=path, problem=problem, exists=exists)
+
+
+def store_problem(url: str) -> Problem | None:
+    """Return why no daemon of this user could open the store; None where one can, or has it."""
+    problem = try_store(url).problem
+    if problem is None:
+        return None
+    return Problem(key="storage.url", value=shown(url), hint=f"{problem.found}; {problem.hint}")
 
 
 def user_name() -> str:
@@ -125,6 +137,18 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _refused(what: str, exc: OSError) -> StoreProblem:
+    return StoreProblem(found=f"{what}: {exc.strerror}", hint=_hint(exc))
+
+
+def _of_the_bus(exc: BusUnavailableError) -> StoreProblem:
+    if isinstance(exc.__cause__, OSError):
+        return StoreProblem(found=str(exc), hint=_hint(exc.__cause__))
+    # Its sentence ends with the hint.
+    found, _, hint = str(exc).rpartition(": ")
+    return StoreProblem(found=found, hint=hint)
+
+
+def _hint(exc: OSError) -> str:
     hints = {
         errno.EROFS: f"mount it for writing, or {_ELSEWHERE}",
         errno.ENOSPC: f"make room there, or {_ELSEWHERE}",
@@ -132,7 +156,7 @@ def _refused(what: str, exc: OSError) -> StoreProblem:
         errno.EACCES: _right_of_user(),
         errno.EPERM: _right_of_user(),
     }
-    return StoreProblem(found=f"{what}: {exc.strerror}", hint=hints.get(exc.errno or 0, _ELSEWHERE))
+    return hints.get(exc.errno or 0, _ELSEWHERE)
 
 
 def _right_of_user() -> str:

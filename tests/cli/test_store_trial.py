@@ -72,6 +72,16 @@ def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
     assert user_name() not in ("", "nobody")
 
 
+def test_a_store_with_two_names_is_a_problem(tmp_path: Path) -> None:
+    """What the daemon refuses at its start is said before."""
+    (tmp_path / "state.db").touch()
+    (tmp_path / "other.db").hardlink_to(tmp_path / "state.db")
+    trial = try_store(f"sqlite://{tmp_path}/state.db")
+    assert trial.problem is not None
+    assert "has 2 hard links" in trial.problem.found
+    assert trial.problem.hint == "remove the others, or copy the file"
+
+
 def test_a_disk_without_room_is_a_problem(tmp_path: Path) -> None:
     """The write-ahead log needs room of its own."""
     trial = try_store(f"sqlite://{tmp_path}/new/state.db", room_bytes=1 << 60)

@@ -123,7 +123,7 @@ class _Stage:
         self,
         worlds: Sequence[World],
         server: WorldServer,
-        clock: Clock,
+        clock: PacedClock,
         settings: Configuration,
     ) -> None:
         self._worlds = worlds
@@ -135,6 +135,22 @@ class _Stage:
         self._glimpses: list[Glimpse] = []
 
     async def run(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
+        """Play to the end; the clock of the daemon is set meanwhile, also while it is stopped."""
+        setting = asyncio.create_task(self._set_clock(), name="setting the clock")
+        try:
+            return await self._play(subscriber, alertmanager)
+        finally:
+            setting.cancel()
+            await asyncio.gather(setting, return_exceptions=True)
+
+    async def _set_clock(self) -> None:
+        for clock_set in self._worlds[0].our_clock_sets:
+            while (left := clock_set.at - self._server.seconds()) > 0:
+                # In steps: the worlds have not begun yet.
+                await self._clock.sleep(min(left, 1.0))
+            self._clock.set_by(clock_set.seconds)
+
+    async def _play(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
         zero = self._clock.now()
         async with aiohttp.ClientSession() as session:
             for number, stop in enumerate((*self._worlds[0].stops, None)):

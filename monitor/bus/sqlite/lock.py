@@ -10,7 +10,7 @@ from sqlite3 import Connection
 
 import structlog
 
-from monitor.bus.sqlite.location import locate
+from monitor.bus.sqlite.location import locate, refuse_hard_links
 from monitor.model.errors import BusLockedError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -75,8 +75,10 @@ class StoreLock:
         for path, held in self._inodes.items():
             try:
                 present = path.lstat()
-            except OSError as exc:
+            except (FileNotFoundError, NotADirectoryError) as exc:
                 raise BusLostError(f"{path} was deleted or moved away while in use") from exc
+            except OSError:
+                continue  # not to be seen now; whether it can be written, the next commit shows
             if not os.path.samestat(held, present):
                 raise BusLostError(f"{path} was replaced by another file while in use")
             if path == self.store:
@@ -111,12 +113,7 @@ class StoreLock:
         os.ftruncate(beside, 0)
         os.pwrite(beside, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)
         store = self._open(self.store)
-        links = os.fstat(store).st_nlink
-        if links > 1:
-            raise BusUnavailableError(
-                f"the store {self.store} has {links} hard links, and a program that opens it by "
-                "another one would miss its newest changes: remove the others, or copy the file"
-            )
+        refuse_hard_links(self.store, os.fstat(store))
         if not _is_locked_by_us(store):
             raise BusLockedError(f"the store {self.store} is held by {_NAMELESS}")
 

@@ -11,7 +11,7 @@ from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.callbacks_address import callback_address
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
 from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
@@ -55,6 +55,7 @@ async def examine(
     *,
     clock: Clock,
     report: Callable[[CheckLine], None],
+    warnings: Sequence[Problem] = (),
     workspace: str | None = None,
 ) -> None:
     """Run every check and report its lines as soon as those before them are reported.
@@ -64,6 +65,8 @@ async def examine(
     """
     workspaces = selected_workspaces(configuration, workspace)
     report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
+    for found in warnings:
+        report(warning(CONFIGURATION, f"{found.key} is {found.value}", found.hint))
     async with callback_address(configuration, clock=clock) as listening:
         store = store_path(configuration.storage.url)
         serving = await server_address(configuration.server, store)

@@ -125,6 +125,17 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
     unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
+class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
+    """The workspace's clock is behind the start of following: new ends seem to lie before it."""
+
+    since: datetime  # our clock
+    reason: str  # one sentence with both times
+    unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
+
+
+UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
+
+
 class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     """One workspace as it stands. ``known_at`` (our clock) is when that was last confirmed."""
 
@@ -140,6 +151,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     refused: tuple[RefusedCapability, ...] = ()  # sorted by name
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
     clock_skew_seconds: float | None = None  # workspace minus ours
+    clock_set_back: ClockSetBack | None = None
     followed_since: datetime | None = None  # workspace time
     budgets: tuple[BudgetStatus, ...] = ()
     schedules: tuple[ScheduleKnown, ...] = ()
@@ -158,10 +170,10 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         causes = self.unwatched_causes()
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
 
-    def unwatched_causes(self) -> tuple[RefusedCapability | DoubtedList, ...]:
+    def unwatched_causes(self) -> tuple[UnwatchedCause, ...]:
         """Return why runs or schedules are unwatched although the workspace answers."""
-        causes: tuple[RefusedCapability | DoubtedList, ...] = (*self.refused, *self.doubted)
-        return tuple(cause for cause in causes if cause.unwatched)
+        causes = (*self.refused, *self.doubted, self.clock_set_back)
+        return tuple(cause for cause in causes if cause is not None and cause.unwatched)
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

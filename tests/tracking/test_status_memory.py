@@ -108,10 +108,14 @@ async def test_a_killed_daemon_remembers_all_but_seconds(
     """The status is stored while the daemon runs, not only when it stops."""
     before, memory = await life(bus, clock)
     before.update_workspace("w", reachability=Reachability.REACHABLE, known_at=clock.now())
+
+    async def is_stored() -> bool:
+        return bool(await bus.state_entries("w", "status"))
+
     task = asyncio.create_task(memory.run())
     try:
         await clock.advance(16)
-        await eventually(lambda: bus.state_entries("w", "status"), why="not stored")
+        await eventually(is_stored, why="not stored")
     finally:
         task.cancel()
         await asyncio.wait([task])

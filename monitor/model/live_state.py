@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
@@ -162,6 +162,10 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
     inventory: Inventory = Inventory()
+
+    def time_there(self, now: datetime) -> datetime:
+        """Return the workspace's time at our ``now``, as far as the difference is known."""
+        return now + timedelta(seconds=self.clock_skew_seconds or 0.0)
 
     def why_unwatched(self, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""

@@ -82,14 +82,14 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PollStatus(Struct, frozen=True, kw_only=True, gc=False):
-    """How one poll of one workspace is doing. Instants are ours."""
+    """How one poll of one workspace is doing. Instants are ours; ``overdue_at`` is monotonic."""
 
     workspace: str
     poll: str
     last_attempt_at: datetime
     last_success_at: datetime | None
     last_outcome: str
-    is_expected_by: datetime | None = None  # past this without success it counts as late
+    overdue_at: float | None = None  # past this without success it counts as late
 
 
 class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
@@ -98,6 +98,7 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     scope: str  # "own", "user", "workspace"
     limit: int
     remaining: int
+    starved: tuple[str, ...] = ()  # of our own: classes of requests that found no room lately
 
 
 SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched

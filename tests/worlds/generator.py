@@ -15,8 +15,13 @@ from tests.worlds.flow_scripts import add_flow_runs, add_job_groups_alone
 from tests.worlds.impairment_scripts import add_impairments
 from tests.worlds.plan_scripts import add_plan
 from tests.worlds.schedule_scripts import add_schedule
-from tests.worlds.script import Ingredient, World
-from tests.worlds.surprises import add_surprises, clock_sets_of_batch, stops_of_batch
+from tests.worlds.script import NEVER, Ingredient, World
+from tests.worlds.surprises import (
+    add_surprises,
+    clock_sets_of_batch,
+    harm_of_batch,
+    stops_of_batch,
+)
 
 BATCH = 10  # worlds that a daemon follows at the same time
 _MOST_BY_CHANCE = 5
@@ -29,7 +34,14 @@ _NEEDS = {
     Ingredient.OTHER_PERSON: Ingredient.SCHEDULES,
 }
 _ALL = tuple(Ingredient)
-_OF_THE_BATCH = frozenset({Ingredient.RESTARTS, Ingredient.OUR_CLOCK})
+_OF_THE_BATCH = frozenset(
+    {
+        Ingredient.RESTARTS,
+        Ingredient.OUR_CLOCK,
+        Ingredient.DAMAGED_STORE,
+        Ingredient.DELETED_STORE,
+    }
+)
 # Schedules start runs by the workspace's clock, and the script has none for that.
 _BY_A_STEADY_CLOCK = frozenset(
     {
@@ -75,6 +87,9 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
     add_surprises(draft)
     ingredients = draft.ingredients | ({Ingredient.RESTARTS} if stops else frozenset())
     ingredients |= {Ingredient.OUR_CLOCK} if clock_sets else frozenset()
+    harm = harm_of_batch(seed // BATCH) if stops else None
+    harm = None if harm in without else harm
+    ingredients |= {harm} if harm else frozenset()
     return World(
         seed=seed,
         ingredients=tuple(ingredient for ingredient in _ALL if ingredient in ingredients),
@@ -94,6 +109,8 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
         workspace_clock_set=draft.workspace_clock_set,
         stops=stops,
         our_clock_sets=clock_sets,
+        is_store_damaged=harm is Ingredient.DAMAGED_STORE,
+        store_deleted_at=stops[0].begin if harm is Ingredient.DELETED_STORE else NEVER,
     )
 
 

@@ -51,6 +51,8 @@ class Ingredient(StrEnum):
     FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner
     WORKSPACE_CLOCK = "workspace's clock set"
     OUR_CLOCK = "our clock set"
+    DAMAGED_STORE = "damaged store"  # between two lives of the daemon, then mended
+    DELETED_STORE = "deleted store"  # while the daemon runs; then an older copy takes its place
 
 
 class RunKind(StrEnum):
@@ -182,6 +184,8 @@ class World(Struct, frozen=True, kw_only=True):
     # Of the daemon; all worlds of a batch have the same.
     stops: tuple[Span, ...] = ()
     our_clock_sets: tuple[ClockSet, ...] = ()
+    is_store_damaged: bool = False  # at each stop
+    store_deleted_at: float = NEVER  # the begin of the first stop
 
     @property
     def name(self) -> str:

@@ -39,6 +39,11 @@ def clock_sets_of_batch(batch: int) -> tuple[ClockSet, ...]:
     return (ClockSet(at=first, seconds=seconds), ClockSet(at=second, seconds=-seconds))
 
 
+def harm_of_batch(batch: int) -> Ingredient | None:
+    """Return what happens to the daemon's store where it stops; most often nothing."""
+    return {3: Ingredient.DAMAGED_STORE, 8: Ingredient.DELETED_STORE}.get(batch % 9)
+
+
 def _spans(random: Random, seconds: tuple[float, float]) -> list[Span]:
     begins = sorted(random.uniform(30, SCRIPT_SECONDS) for _ in range(random.choice((1, 2))))
     spans: list[Span] = []

@@ -107,7 +107,7 @@ def test_a_capability_that_did_not_change_is_found() -> None:
 
 
 def test_a_lost_run_has_an_alert_and_no_other_has_one() -> None:
-    """A run that is lost is reported in time; an alert about one that is not lost is a false red."""
+    """A lost run is reported in time; an alert about one that is not lost is a false red."""
     event = {
         "id": "lost",
         "type": "dataprep.run.lost.v1",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
+
 from monitor.cli.settings_files import validate_file
-from monitor.cli.store_trial import store_problem
+from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, ValidationResult, config_hash
 from monitor.config.checks import joined_address
@@ -34,10 +36,13 @@ def _with_store(result: ValidationResult) -> ValidationResult:
     """Try the store of settings that have no problem of their own."""
     if result.configuration is None:
         return result
-    problem = store_problem(result.configuration.storage.url)
-    if problem is None:
-        return result
-    return ValidationResult(configuration=None, problems=(problem,), warnings=result.warnings)
+    url = result.configuration.storage.url
+    trial = try_store(url)
+    warnings = (*result.warnings, *(as_problem(url, doubt) for doubt in trial.doubts))
+    if trial.obstacle is None:
+        return msgspec.structs.replace(result, warnings=warnings)
+    problem = as_problem(url, trial.obstacle)
+    return ValidationResult(configuration=None, problems=(problem,), warnings=warnings)
 
 
 def summary(configuration: Configuration) -> list[str]:

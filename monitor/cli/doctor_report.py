@@ -9,17 +9,21 @@ from pathlib import Path
 import msgspec
 
 from monitor import logs
-from monitor.cli.doctor_checks.examination import examine, problem_lines
+from monitor.cli.doctor_checks.examination import examine, problem_lines, warning_lines
+from monitor.cli.doctor_checks.file_access import check_files
+from monitor.cli.doctor_checks.handles import check_handles
 from monitor.cli.doctor_checks.lines import CheckLine, CheckOutcome
 from monitor.cli.settings_files import validate_file
 from monitor.cli.tables import print_json
+from monitor.listening.handles import handles_in_force, raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
 
 
 def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
     """Print the line of each check; False when one failed."""
-    result = validate_file(config)
+    secret_files: list[Path] = []
+    result = validate_file(config, secret_files=secret_files)
     configuration = result.configuration
     secrets = () if configuration is None else configuration.secrets()
     # The lines report every failure; the log would repeat it.
@@ -35,13 +39,19 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
         for line in problem_lines(result.problems):
             add(line)
     else:
+        raise_handle_limit()  # as the daemon does
+        about = [
+            *warning_lines(result.warnings),
+            *check_files(config, secret_files),
+            check_handles(configuration, handles=handles_in_force()),
+        ]
         asyncio.run(
             examine(
                 configuration,
                 config,
                 clock=SystemClock(),
                 report=add,
-                warnings=result.warnings,
+                about=about,
                 workspace=workspace,
             )
         )

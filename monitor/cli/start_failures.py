@@ -12,7 +12,7 @@ from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.lines import CheckOutcome
 from monitor.cli.doctor_report import without_secrets
-from monitor.cli.store_trial import store_problem
+from monitor.cli.store_trial import as_problem, try_store
 from monitor.config import Configuration
 from monitor.config.problems import shown
 from monitor.logs import Redactor
@@ -33,9 +33,9 @@ async def open_store(
     try:
         return await open_sqlite(settings, clock=clock, registry=registry)
     except BusError as exc:
-        problem = await asyncio.to_thread(store_problem, settings.url)
-        if problem is not None:
-            raise type(exc)(str(problem)) from exc
+        trial = await asyncio.to_thread(try_store, settings.url)
+        if trial.obstacle is not None:
+            raise type(exc)(str(as_problem(settings.url, trial.obstacle))) from exc
         hint = f"; {_LOCKED}" if isinstance(exc, BusLockedError) else ""
         raise type(exc)(f"storage.url: {shown(settings.url)}: {exc}{hint}") from exc
 

@@ -75,8 +75,10 @@ class StoreLock:
         for path, held in self._inodes.items():
             try:
                 present = path.lstat()
-            except OSError as exc:
+            except (FileNotFoundError, NotADirectoryError) as exc:
                 raise BusLostError(f"{path} was deleted or moved away while in use") from exc
+            except OSError:
+                continue  # not to be seen now; whether it can be written, the next commit shows
             if not os.path.samestat(held, present):
                 raise BusLostError(f"{path} was replaced by another file while in use")
             if path == self.store:
@@ -104,7 +106,7 @@ class StoreLock:
 
     def _acquire(self, now: datetime) -> None:
         self.store.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-        _refuse_full_disk(self.store)
+        refuse_full_disk(self.store)
         beside = self._open(_lock_file(self.store))
         if not _is_locked_by_us(beside):
             raise BusLockedError(f"the store {self.store} is held by {_name_in(beside)}")
@@ -153,8 +155,12 @@ def _lock_file(store: Path) -> Path:
     return store.with_name(f"{store.name}.lock")
 
 
-def _refuse_full_disk(store: Path) -> None:
-    """Raise where a store could be opened and not be written: the daemon would be half alive."""
+def refuse_full_disk(store: Path) -> None:
+    """Return where there is room in the folder of the store.
+
+    Raises:
+        BusUnavailableError: it could be opened and not be written; the daemon would be half alive.
+    """
     disk = os.statvfs(store.parent)
     free_bytes = disk.f_bavail * disk.f_frsize
     if disk.f_blocks and free_bytes < _LEAST_FREE_BYTES:

@@ -37,7 +37,7 @@ class Schedules:
             SCHEDULE,
             check=checks.schedules,
             owner=owner,
-            read=partial(context.client.pipelines.schedule, priority=Priority.INVENTORY),
+            read=partial(context.client.pipelines.schedule, priority=Priority.SCHEDULES),
             # No right to an own schedule is withdrawn: where others are shown, it is gone.
             hidden_seconds=0.0,
         )
@@ -47,7 +47,7 @@ class Schedules:
         return (
             Poll(
                 name="schedules",
-                priority=Priority.INVENTORY,
+                priority=Priority.SCHEDULES,
                 timing=every(self._context.settings.schedules_seconds),
                 run=self.poll,
                 needs=Capability.READ_SCHEDULES,
@@ -70,7 +70,7 @@ class Schedules:
         # What was changed before this moment is in the list.
         read_at = context.workspace_now()
         client = context.client
-        pages = [page async for page in client.pipelines.schedules(priority=Priority.INVENTORY)]
+        pages = [page async for page in client.pipelines.schedules(priority=Priority.SCHEDULES)]
         # Pages overlap, so a schedule may have been shown twice.
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}

@@ -30,7 +30,7 @@ class TokenOwner:
             return None
         try:
             person = await self._context.client.inventory.current_person(
-                priority=Priority.INVENTORY
+                priority=Priority.SCHEDULES
             )
         except WorkspaceError as error:
             if not is_about_the_object(error):

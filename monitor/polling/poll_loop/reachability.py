@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import structlog
+
 from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
-from monitor.model.live_state import Reachability
+from monitor.model.live_state import ClockSetBack, Reachability
+from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 
+log = structlog.get_logger()
+
+# A ``Date`` is known to the second, and the first poll begins within that of following.
+_CLOCK_SLACK = timedelta(seconds=5)
 # A 5xx of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
+# Stands among the polls for requests that got no answer and are tried again.
+_SILENCE = "no answer"
 
 
 class ReachabilityJudge:
@@ -20,6 +31,7 @@ class ReachabilityJudge:
         # Since anything last succeeded: the polls that got no answer, and from what operation.
         self._down: dict[str, str | None] = {}
         self._limitation: str | None = None
+        context.client.requester.on_silence(self.silence)
 
     def limited(self, reason: str | None) -> None:
         """The capabilities were published; ``reason`` is why some of them are not there.
@@ -35,13 +47,8 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._polls.add(poll)
         self._failing.pop(poll, None)
-        context = self._context
-        if context.live_state.workspaces[context.name].reachability is Reachability.UNREACHABLE:
-            # They failed because nothing answered; their next attempt shows what is true now.
-            for other in self._down:
-                self._failing.pop(other, None)
-        self._down.clear()
-        self._write(self._answering())
+        self._watch_clock()
+        self._answers()
 
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
@@ -56,6 +63,7 @@ class ReachabilityJudge:
         if isinstance(error, BusError):
             return
         self._failing[poll] = error
+        self._failing.pop(_SILENCE, None)  # the poll says it better
         # Our own budget, the workspace's quota and rows to be read again are no outage.
         if not isinstance(error, WorkspaceUnreachableError):
             self._write(Reachability.DEGRADED)
@@ -66,6 +74,27 @@ class ReachabilityJudge:
         is_unreachable = is_silent or len(set(self._down.values())) >= enough
         self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
 
+    def silence(self, error: WorkspaceUnreachableError | None) -> None:
+        """A request waited in vain, and is tried again; or, with None, something is answered."""
+        if error is None:
+            self._answers()
+        elif not self._is_unreachable():
+            self._failing[_SILENCE] = error
+            self._write(Reachability.UNREACHABLE)
+
+    def _answers(self) -> None:
+        if self._is_unreachable():
+            # They failed because nothing answered; their next attempt shows what is true now.
+            for other in self._down:
+                self._failing.pop(other, None)
+        self._failing.pop(_SILENCE, None)
+        self._down.clear()
+        self._write(self._answering())
+
+    def _is_unreachable(self) -> bool:
+        status = self._context.live_state.workspaces[self._context.name]
+        return status.reachability is Reachability.UNREACHABLE
+
     def _answering(self) -> Reachability:
         is_whole = not self._failing and not self._unwatched()
         return Reachability.REACHABLE if is_whole else Reachability.DEGRADED
@@ -74,6 +103,38 @@ class ReachabilityJudge:
         """Return why a part of the workspace, which answers, cannot be watched."""
         status = self._context.live_state.workspaces[self._context.name]
         return [cause.reason for cause in status.unwatched_causes()]
+
+    def _watch_clock(self) -> None:
+        """Notice where the workspace's clock is behind the start of following.
+
+        A run that is first seen at its end is then taken for an old one, and emits no event.
+        """
+        context, now = self._context, self._context.clock.now()
+        status, at = context.live_state.workspaces[context.name], context.client.workspace_now()
+        if status.followed_since is None or at is None:
+            return
+        behind = status.followed_since - at
+        if behind <= _CLOCK_SLACK:
+            if status.clock_set_back is not None:
+                log.info(
+                    "workspace clock has passed the start of following", workspace=context.name
+                )
+                context.live_state.update_workspace(context.name, clock_set_back=None)
+            return
+        if status.clock_set_back is not None:
+            return
+        log.warning(
+            "workspace clock is behind the start of following",
+            workspace=context.name,
+            followed_since=status.followed_since,
+            behind_seconds=round(behind.total_seconds()),
+        )
+        reason = (
+            f"the workspace's clock shows {at:%Y-%m-%dT%H:%M:%SZ}, before following began at "
+            f"{status.followed_since:%Y-%m-%dT%H:%M:%SZ}: runs that end now are taken for old ones"
+        )
+        set_back = ClockSetBack(since=now, reason=reason, unwatched=tuple(RunKind))
+        context.live_state.update_workspace(context.name, clock_set_back=set_back)
 
     def _write(self, reachability: Reachability) -> None:
         context, now = self._context, self._context.clock.now()
@@ -84,6 +145,7 @@ class ReachabilityJudge:
             reachability=reachability,
             since=since,
             known_at=now,
+            is_remembered=False,
             reason=self._reason(),
             clock_skew_seconds=context.client.requester.clock_skew_seconds,
             budgets=context.client.requester.budgets(),

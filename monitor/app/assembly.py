@@ -55,16 +55,24 @@ def assemble(
     """Return the parts; ``on_callback`` is called with the workspace of each stored callback."""
     live_state = LiveState([workspace.name for workspace in configuration.workspaces])
     view = live_state.view
-    engine = _engine(configuration, bus=bus, view=view, clock=clock, supervisor=supervisor)
+    engine = Engine(
+        bus=bus,
+        view=view,
+        clock=clock,
+        settings=configuration.alerting,
+        retention=configuration.storage.retention,
+        guard=supervisor.contain,
+    )
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
+    info, alerting = bridge_info(configuration), engine.snapshot
     outputs = Outputs(
         configuration,
         bus=bus,
         view=view,
         clock=clock,
         registry=registry,
-        alerting=engine.snapshot,
-        info=bridge_info(configuration),
+        alerting=alerting,
+        info=info,
     )
     return DaemonParts(
         live_state=live_state,
@@ -78,19 +86,17 @@ def assemble(
         metrics=metrics,
         engine=engine,
         outputs=outputs,
-        server=Server(
-            settings=configuration.server,
+        server=_server(
+            configuration,
+            engine,
+            metrics,
+            outputs,
+            supervisor,
             bus=bus,
             view=view,
             clock=clock,
             registry=registry,
-            render_metrics=metrics.exposition.render,
-            checks=readiness_checks(
-                bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs
-            ),
-            requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
-            alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
-            store_id=_store_id(configuration),
+            requests=requests,
         ),
         listener=_listener(
             configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
@@ -98,21 +104,33 @@ def assemble(
     )
 
 
-def _engine(
+def _server(
     configuration: Configuration,
+    engine: Engine,
+    metrics: Metrics,
+    outputs: Outputs,
+    supervisor: Supervisor,
     *,
     bus: EventBus,
     view: LiveStateView,
     clock: Clock,
-    supervisor: Supervisor,
-) -> Engine:
-    return Engine(
+    registry: CollectorRegistry,
+    requests: AdminRequests,
+) -> Server:
+    checks = readiness_checks(
+        bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs
+    )
+    return Server(
+        settings=configuration.server,
         bus=bus,
         view=view,
         clock=clock,
-        settings=configuration.alerting,
-        retention=configuration.storage.retention,
-        guard=supervisor.contain,
+        registry=registry,
+        render_metrics=metrics.exposition.render,
+        checks=checks,
+        requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
+        alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
+        store_id=_store_id(configuration),
     )
 
 

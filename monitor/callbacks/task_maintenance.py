@@ -68,7 +68,7 @@ class TaskMaintenance:
     async def still_exists(self, task: OwnTask) -> bool:
         try:
             row = await self._client.webhook_tasks.read(
-                task.task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+                task.task_id, priority=Priority.SCHEDULES, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except NoSuchObjectError:
             return False
@@ -111,7 +111,7 @@ class TaskMaintenance:
             body=msgspec.json.encode({TEST_FIELD: self._client.name}).decode(),
             headers=self._headers(),
             secret_key=self._settings.signing_secret,
-            priority=Priority.INVENTORY,
+            priority=Priority.SCHEDULES,
         )
         # Its words may repeat the request, which held our secrets.
         return msgspec.structs.replace(tested, error=self._without_secrets(tested.error))
@@ -119,7 +119,7 @@ class TaskMaintenance:
     async def _tasks_of(self, flow_id: str) -> tuple[WebhookTaskRow, ...]:
         try:
             return await self._client.webhook_tasks.of_flow(
-                flow_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+                flow_id, priority=Priority.SCHEDULES, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except RequestRejectedError as exc:
             # That a flow shows its tasks is an assumption; without it only our entries know ours.
@@ -144,7 +144,7 @@ class TaskMaintenance:
             body=self._body(flow_id),
             headers=self._headers(),
             secret_key=self._settings.signing_secret,
-            priority=Priority.INVENTORY,
+            priority=Priority.SCHEDULES,
             wait_seconds=_BUDGET_WAIT_SECONDS,
         )
         # Taken behind the answer: only runs created from here on must call back.
@@ -164,7 +164,7 @@ class TaskMaintenance:
 
     async def _delete(self, task_id: str) -> None:
         await self._client.webhook_tasks.delete(
-            task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+            task_id, priority=Priority.SCHEDULES, wait_seconds=_BUDGET_WAIT_SECONDS
         )
 
     def _now(self) -> datetime:

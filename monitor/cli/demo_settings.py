@@ -14,7 +14,7 @@ from monitor.outputs.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
-from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 
@@ -26,6 +26,7 @@ def sandbox_settings(edition: Edition, *, speed: float, seed: int) -> SandboxSet
         edition=edition,
         seed=seed,
         work=_work(edition, speed),
+        traffic=_traffic(speed),
         # Nothing runs before the daemon follows it, so that all three counts start at 0.
         is_busy_at_once=False,
     )
@@ -39,6 +40,17 @@ def _work(edition: Edition, speed: float) -> WorkSettings:
     return WorkSettings(speed=speed)
 
 
+def _traffic(speed: float) -> TrafficSettings:
+    """Return what starts: at any speed no more than the default request budget can follow."""
+    an_hour_of_work = 60.0 / speed
+    return TrafficSettings(
+        flow_runs_per_hour=3 * an_hour_of_work,
+        plan_runs_per_hour=1.5 * an_hour_of_work,
+        job_groups_per_hour=4 * an_hour_of_work,
+        samples_per_hour=1 * an_hour_of_work,
+    )
+
+
 def configuration(
     folder: Path, sandbox: Sandbox, url: str, *, broker_port: int, port: int, secret: str
 ) -> Configuration:
@@ -48,20 +60,10 @@ def configuration(
     return Configuration(
         workspaces=(
             WorkspaceConfiguration(
-                workspace=WorkspaceSettings(
-                    name=WORKSPACE,
-                    url=url,
-                    token=Secret(sandbox.token),
-                    requests_per_minute=6_000,
-                ),
-                poll=PollSettings(
-                    active_seconds=1,
-                    idle_seconds=2,
-                    reconcile_seconds=10,
-                    names_seconds=30,
-                    schedules_seconds=30,
-                ),
-                inventory=InventorySettings(connections=True, interval_seconds=30),
+                # With the default request budget, as in most workspaces.
+                workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
+                poll=PollSettings(active_seconds=2, idle_seconds=2),
+                inventory=InventorySettings(connections=True),
                 callbacks=CallbackSettings(
                     public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",
                     flows=() if by_hand else ("*",),

@@ -41,7 +41,12 @@ SERVER = Section(
     path="server",
     target=ServerSettings,
     about="The page, the metrics and the admin API.",
-    fixed=("connections", "wrong_credentials_delay_seconds", "writes_per_minute"),
+    fixed=(
+        "connections",
+        "body_timeout_seconds",
+        "wrong_credentials_delay_seconds",
+        "writes_per_minute",
+    ),
     keys=(
         Key(
             name="listen",

@@ -187,7 +187,8 @@ POLL = Section(
             minimum=1,
             maximum=60_000,
             target=WorkspaceSettings,
-            about="Request budget; rate limits of the workspace can only lower it.",
+            about="Request budget; rate limits of the workspace can only lower it. Changes and "
+            "ends go first; every other class of requests has a minimum share: none starves.",
         ),
         Key(
             name="names_seconds",

@@ -82,14 +82,14 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PollStatus(Struct, frozen=True, kw_only=True, gc=False):
-    """How one poll of one workspace is doing. Instants are ours."""
+    """How one poll of one workspace is doing. Instants are ours; ``overdue_at`` is monotonic."""
 
     workspace: str
     poll: str
     last_attempt_at: datetime
     last_success_at: datetime | None
     last_outcome: str
-    is_expected_by: datetime | None = None  # past this without success it counts as late
+    overdue_at: float | None = None  # past this without success it counts as late
 
 
 class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
@@ -98,6 +98,7 @@ class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     scope: str  # "own", "user", "workspace"
     limit: int
     remaining: int
+    starved: tuple[str, ...] = ()  # of our own: classes of requests that found no room lately
 
 
 SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched
@@ -106,8 +107,8 @@ SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched
 class RefusedCapability(Struct, frozen=True, kw_only=True, gc=False):
     """A capability that the workspace offered before and refuses now.
 
-    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` are the
-    kinds of runs, and perhaps `SCHEDULES`, of which nothing new is seen without it.
+    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` is of
+    what nothing new is seen without it: kinds of runs, `SCHEDULES`, "flows", "plans".
     """
 
     capability: str

@@ -17,7 +17,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 BODY = web.RequestKey("body", object)  # the parsed body of a write, for its line in the log
-_BODY_SECONDS = 10.0  # for a client to send a body
+BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
 _ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 SHOWN = 40  # characters of what a request names
 _KNOWN_SHOWN = 10  # names that fit into a line
@@ -44,7 +44,7 @@ async def read_body(request: web.Request, shape: type[T]) -> T:
     if request.content_type != "application/json":
         raise ProblemDetails(415, "body: its Content-Type must be application/json")
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(request.app[BODY_SECONDS]):
             text = await request.read()
     except TimeoutError as exc:
         raise ProblemDetails(408, "body: it did not arrive in time") from exc

@@ -26,6 +26,7 @@ from monitor.web.hosts import refuse_foreign
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import errors_as_problems
+from monitor.web.request_parsing import BODY_SECONDS
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 from monitor.web.writes import log_writes
@@ -100,6 +101,7 @@ class Server:
             client_max_size=_BODY_BYTES,
             middlewares=self._middlewares(),
         )
+        app[BODY_SECONDS] = self._settings.body_timeout_seconds
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)

@@ -1,9 +1,12 @@
 """The request budget of one workspace: who may send, and when.
 
 A bucket fills with our own rate and holds a quarter of a minute's requests for bursts; over a
-long time no more than ``requests_per_minute`` are sent. Callers go in order of their priority,
+long time no more than ``requests_per_minute`` are sent. Callers go in order of their class,
 then first come. The last part of the bucket is kept for those who matter more: what can wait is
 sent only while the bucket is well filled.
+
+No class starves: each has a minimum share of the turns, see `shares`, and keeps no reserve when it
+takes one that it is owed.
 
 The workspace's headers can only lower this. The public quotas belong to single
 operations (running, exporting, testing webhooks), so a quota announced by such an operation binds
@@ -13,8 +16,6 @@ that operation alone; a quota announced by any other answer binds everything.
 from __future__ import annotations
 
 import asyncio
-import bisect
-import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,11 +26,14 @@ from monitor.model.waits import happens_within
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, Quota
+from monitor.workspace.shares import TurnShares
 
 _BURST_MINUTES = 0.25
-# Callers wait in tasks of their own, so this many means that something runs away.
+# Callers wait in tasks of their own, so this many of one class mean that something runs away.
 _LONGEST_QUEUE = 1000
 _ROUNDING = 1e-9
+# How long a class is shown as starved after one of its requests found no room in time.
+_STARVED_SECONDS = 120.0
 
 # The share of the bucket that a class leaves to those before it.
 _RESERVED = {
@@ -40,6 +44,7 @@ _RESERVED = {
     Priority.DETAILS: 0.2,
     Priority.RECONCILIATION: 0.3,
     Priority.NAMES: 0.4,
+    Priority.SCHEDULES: 0.45,
     Priority.INVENTORY: 0.5,
 }
 
@@ -50,17 +55,12 @@ class _Waiter:
     ``bound_by`` names the operation whose own quota binds it too, None where there is none.
     """
 
-    __slots__ = ("bound_by", "nudge", "order", "priority")
+    __slots__ = ("bound_by", "nudge", "priority")
 
-    def __init__(self, priority: Priority, order: int, bound_by: str | None) -> None:
+    def __init__(self, priority: Priority, bound_by: str | None) -> None:
         self.priority = priority
-        self.order = order
         self.bound_by = bound_by
         self.nudge = asyncio.Event()
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return (self.priority, self.order)
 
 
 class _Window:
@@ -87,8 +87,9 @@ class RequestBudget:
         self._metrics = metrics
         self._tokens = self._capacity(requests_per_minute)
         self._filled_at = clock.monotonic()
-        self._queue: list[_Waiter] = []
-        self._order = itertools.count()
+        self._queues: dict[Priority, list[_Waiter]] = {priority: [] for priority in Priority}
+        self._shares = TurnShares()
+        self._gave_up_at: dict[Priority, float] = {}  # our monotonic seconds
         # By operation; None stands for the workspace as a whole.
         self._paused_until: dict[str | None, float] = {}
         self._windows: dict[tuple[str | None, str], _Window] = {}
@@ -118,6 +119,7 @@ class RequestBudget:
                 while (delay := self._delay_of(waiter)) > 0:
                     left = began + wait_seconds - self._clock.monotonic()
                     if left <= 0:
+                        self._gave_up_at[priority] = self._clock.monotonic()
                         raise BudgetExhaustedError(
                             f"no room in the request budget within {wait_seconds:g} s",
                             operation_id=operation_id,
@@ -126,7 +128,7 @@ class RequestBudget:
             finally:
                 waited = self._clock.monotonic() - began
                 self._metrics.throttle_seconds.labels(self._workspace).inc(max(0.0, waited))
-            self._spend(bound_by)
+            self._spend(waiter)
 
     def learn(
         self, quotas: Sequence[Quota], *, operation_id: str | None, workspace_now: float
@@ -158,6 +160,7 @@ class RequestBudget:
             scope="own",
             limit=int(self._requests_per_minute),
             remaining=max(0, int(self._tokens)),
+            starved=tuple(priority.label for priority in sorted(self._gave_up_at)),
         )
         tightest: dict[str, _Window] = {}
         for (_, scope), window in self._windows.items():
@@ -173,16 +176,19 @@ class RequestBudget:
     def _queued(
         self, priority: Priority, operation_id: str, bound_by: str | None
     ) -> Iterator[_Waiter]:
-        if len(self._queue) >= _LONGEST_QUEUE:
+        queue = self._queues[priority]
+        if len(queue) >= _LONGEST_QUEUE:
+            self._gave_up_at[priority] = self._clock.monotonic()
             raise BudgetExhaustedError(
-                f"{_LONGEST_QUEUE} requests are waiting already", operation_id=operation_id
+                f"{_LONGEST_QUEUE} requests for {priority.label} are waiting already",
+                operation_id=operation_id,
             )
-        waiter = _Waiter(priority, next(self._order), bound_by)
-        bisect.insort(self._queue, waiter, key=lambda queued: queued.place)
+        waiter = _Waiter(priority, bound_by)
+        queue.append(waiter)
         try:
             yield waiter
         finally:
-            self._queue.remove(waiter)
+            queue.remove(waiter)
             front = self._front()
             if front is not None:
                 front.nudge.set()
@@ -206,18 +212,32 @@ class RequestBudget:
             return own - now
         if self._front() is not waiter:
             return LONGEST_PAUSE_SECONDS  # nudged when the queue moves
-        shared = self._delayed_until(None, reserved=_RESERVED[waiter.priority])
-        missing = self._needed(waiter.priority) - self._tokens
+        reserved = (
+            0.0
+            if self._shares.owed(self._ready()) is waiter.priority
+            else _RESERVED[waiter.priority]
+        )
+        shared = self._delayed_until(None, reserved=reserved)
+        missing = self._needed(reserved) - self._tokens
         refill = missing / self._per_second() if missing > _ROUNDING else 0.0
         return max(shared - now, refill, 0.0)
 
     def _front(self) -> _Waiter | None:
-        """Return the first in the queue that no quota of its own operation holds up."""
+        """Return who has the next turn: of the class that is owed it, else first in the order."""
+        ready = self._ready()
+        owed = self._shares.owed(ready)
+        return ready[owed] if owed is not None else next(iter(ready.values()), None)
+
+    def _ready(self) -> dict[Priority, _Waiter]:
+        """Return the first of each class that no quota of its own operation holds up, in order."""
         now = self._clock.monotonic()
-        for waiter in self._queue:
-            if waiter.bound_by is None or self._delayed_until(waiter.bound_by) <= now:
-                return waiter
-        return None
+        ready: dict[Priority, _Waiter] = {}
+        for priority, queue in self._queues.items():
+            for waiter in queue:
+                if waiter.bound_by is None or self._delayed_until(waiter.bound_by) <= now:
+                    ready[priority] = waiter
+                    break
+        return ready
 
     def _delayed_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
         """Return when pauses and windows of one operation, or of all, let the next one pass."""
@@ -227,10 +247,11 @@ class RequestBudget:
                 until = max(until, window.until)
         return until
 
-    def _spend(self, bound_by: str | None) -> None:
+    def _spend(self, waiter: _Waiter) -> None:
+        self._shares.record(waiter.priority, self._ready())
         self._tokens -= 1.0
         for (bound, _), window in self._windows.items():
-            if bound is None or bound == bound_by:
+            if bound is None or bound == waiter.bound_by:
                 window.left -= 1
         self._show()
 
@@ -242,15 +263,20 @@ class RequestBudget:
         self._filled_at = now
         self._windows = {key: window for key, window in self._windows.items() if window.until > now}
         self._paused_until = {key: at for key, at in self._paused_until.items() if at > now}
+        self._gave_up_at = {
+            priority: at
+            for priority, at in self._gave_up_at.items()
+            if now - at <= _STARVED_SECONDS
+        }
         self._tokens = min(self._tokens + gained, self._capacity(self._per_second() * 60))
 
     def _per_second(self) -> float:
         limits = [window.limit for (bound, _), window in self._windows.items() if bound is None]
         return min([self._requests_per_minute, *limits]) / 60
 
-    def _needed(self, priority: Priority) -> float:
+    def _needed(self, reserved: float) -> float:
         capacity = self._capacity(self._per_second() * 60)
-        return min(1.0 + _RESERVED[priority] * capacity, capacity)
+        return min(1.0 + reserved * capacity, capacity)
 
     @staticmethod
     def _capacity(requests_per_minute: float) -> float:

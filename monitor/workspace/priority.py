@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Priority(IntEnum):
-    """What a request is for; the lower number goes first."""
+    """What a request is for; the lower number goes first, and each class has a share."""
 
     CHANGES = 0  # the list of changes: everything else follows from it
     ENDS = 1  # how flow runs and plan runs ended
@@ -15,4 +15,10 @@ class Priority(IntEnum):
     DETAILS = 4  # other job records
     RECONCILIATION = 5  # what is active, and what may have been missed
     NAMES = 6  # names of flows and plans
-    INVENTORY = 7  # schedules, webhook tasks, everything that can wait
+    SCHEDULES = 7  # schedules and webhook tasks: without them nobody notices what is missing
+    INVENTORY = 8  # progress, objects, usage, everything that can wait
+
+    @property
+    def label(self) -> str:
+        """Return the name for people."""
+        return self.name.lower().replace("_", " ")

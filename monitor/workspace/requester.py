@@ -45,7 +45,7 @@ from monitor.workspace.retrying import (
     Success,
 )
 from monitor.workspace.settings import WorkspaceSettings
-from monitor.workspace.transport import Exchange, NotSentError, Transport
+from monitor.workspace.transport import Exchange, NotSentError, SilenceListener, Transport
 from monitor.workspace.workspace_time import WorkspaceTime
 
 T = TypeVar("T")
@@ -133,6 +133,10 @@ class Requester:
     async def close(self) -> None:
         """Drop the connections; requests under way and later ones fail as unreachable."""
         await self._transport.close()
+
+    def on_silence(self, listener: SilenceListener) -> None:
+        """See `Transport.on_silence`."""
+        self._transport.on_silence(listener)
 
     def workspace_now(self) -> datetime | None:
         """Return the workspace's time, never ahead of it; None before the first answer."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from types import MappingProxyType
@@ -34,6 +34,11 @@ _CHUNK_BYTES = 64 * 1024
 _FILE_SECONDS = 3600.0
 _WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+# A request that failed sooner may have met a restart; its retries show whether it did.
+_SILENT_SECONDS = 10.0
+
+# Called with the failure when nothing is answered any more, with None when something is again.
+SilenceListener = Callable[[WorkspaceUnreachableError | None], None]
 
 
 class NotSentError(WorkspaceUnreachableError):
@@ -108,6 +113,17 @@ class Transport:
         _headers(settings)  # checked now, made again when needed: no copy of the token stays here
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
+        self._answered_at = float("-inf")  # our monotonic seconds
+        self._is_silent = False
+        self._on_silence: SilenceListener | None = None
+
+    def on_silence(self, listener: SilenceListener) -> None:
+        """Report to ``listener`` when a request waited in vain while no other was answered.
+
+        That is after its first try: retries may take minutes. An error of the server ends no
+        silence.
+        """
+        self._on_silence = listener
 
     async def send(
         self,
@@ -131,8 +147,26 @@ class Transport:
             LocalFileError: the receiver or the upload could not go on.
         """
         url = URL(str(self._base) + path, encoded=True).update_query(query)
-        is_file = receiver is not None or isinstance(body, Upload)
         began = self._clock.monotonic()
+        try:
+            return await self._exchange(
+                method, url, body=body, headers=headers, receiver=receiver, began=began
+            )
+        except WorkspaceUnreachableError as error:
+            self._unanswered(error, began)
+            raise
+
+    async def _exchange(
+        self,
+        method: str,
+        url: URL,
+        *,
+        body: Any,
+        headers: Mapping[str, str],
+        receiver: BodyReceiver | None,
+        began: float,
+    ) -> Exchange:
+        is_file = receiver is not None or isinstance(body, Upload)
         try:
             async with (
                 _encoded(body) as (data, own_headers),
@@ -145,7 +179,7 @@ class Transport:
                     timeout=self._timeout(_FILE_SECONDS if is_file else None),
                 ) as response,
             ):
-                answered = self._clock.monotonic()
+                answered = self._answered(response.status)
                 return Exchange(
                     status_code=response.status,
                     headers=response.headers,
@@ -163,6 +197,23 @@ class Transport:
         except (aiohttp.ClientError, OSError) as exc:
             reason = str(exc) or type(exc).__name__
             raise WorkspaceUnreachableError(f"the connection broke: {reason}") from exc
+
+    def _answered(self, status_code: int) -> float:
+        self._answered_at = self._clock.monotonic()
+        if self._is_silent and status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._is_silent = False
+            if self._on_silence is not None:
+                self._on_silence(None)
+        return self._answered_at
+
+    def _unanswered(self, error: WorkspaceUnreachableError, began: float) -> None:
+        waited_seconds = self._clock.monotonic() - began
+        is_answering = self._answered_at > began  # another request, or this one, and broke off
+        if self._is_closed or is_answering or waited_seconds < _SILENT_SECONDS:
+            return
+        self._is_silent = True
+        if self._on_silence is not None:
+            self._on_silence(error)
 
     async def close(self) -> None:
         """Drop the connections. Later requests raise."""

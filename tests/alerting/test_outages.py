@@ -21,7 +21,7 @@ SETTINGS = AlertingSettings(
     rules=(default_rule(RuleKind.WORKSPACE_UNREACHABLE), default_rule(RuleKind.MONITOR_DEGRADED))
 )
 HOUR = 3_600.0
-TWO_MINUTES = 120.0
+LIMIT_SECONDS = default_rule(RuleKind.WORKSPACE_UNREACHABLE).for_seconds
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def jump(story: EngineScene, seconds: float) -> None:
     story.clock.set_wall(story.clock.now() + timedelta(seconds=seconds))
 
 
-async def test_an_outage_shorter_than_two_minutes_does_not_fire(story: EngineScene) -> None:
+async def test_an_outage_shorter_than_its_limit_does_not_fire(story: EngineScene) -> None:
     """It was over before its time."""
     story.answers(well=False)
     await story.round()
-    await story.round(118)
+    await story.round(LIMIT_SECONDS - 2)
     story.answers(well=True)
     await story.round()
     await story.round(HOUR)
@@ -49,11 +49,11 @@ async def test_an_outage_shorter_than_two_minutes_does_not_fire(story: EngineSce
 async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
     story: EngineScene, seconds: float
 ) -> None:
-    """Two minutes are two minutes, whatever the wall clock shows; and nothing else is published."""
+    """The limit is as long, whatever the wall clock shows; and nothing else is published."""
     story.answers(well=False)
     await story.round()
     jump(story, seconds)
-    await story.round(110)
+    await story.round(LIMIT_SECONDS - 10)
     assert await story.words(RULE) == []
     await story.round(12)
     assert await story.words(RULE) == ["fired"]
@@ -71,13 +71,13 @@ async def test_a_restart_in_an_outage_publishes_nothing_twice(
     """Whether it was pending or had fired, the next life goes on with it and ends it."""
     story.answers(well=False)
     await story.round()
-    await story.round(150 if is_notified else 60)
+    await story.round(50 if is_notified else 20)
     assert await story.words(RULE) == (["fired"] if is_notified else [])
     later = await story.restarted()
     await later.round()
     later.answers(well=False)
     await later.round()
-    await later.round(100)
+    await later.round(40)
     assert await later.words(RULE) == ["fired"]
     later.answers(well=True)
     await later.round()
@@ -126,7 +126,7 @@ STEPS = st.one_of(
     st.tuples(st.just("answers"), st.sampled_from([0, 1])),
     st.tuples(st.just("restart"), st.just(0)),
     st.tuples(st.just("jump"), st.sampled_from([-3_600, -60, 60, 3_600])),
-    st.tuples(st.just("wait"), st.sampled_from([2, 60, 130, 700])),
+    st.tuples(st.just("wait"), st.sampled_from([2, 20, 50, 700])),
 )
 
 
@@ -135,7 +135,7 @@ STEPS = st.one_of(
 async def test_every_outage_fires_once_and_resolves_once(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """By an observer with a stopwatch: each outage of two minutes and more, and no other."""
+    """By an observer with a stopwatch: each outage of its limit and more, and no other."""
     async with engine_scene(tmp_path_factory.mktemp("outages"), SETTINGS) as story:
         is_well = True
         seen_down: float | None = None  # by the stopwatch
@@ -154,7 +154,7 @@ async def test_every_outage_fires_once_and_resolves_once(
             now = story.clock.monotonic()
             seen_down = None if is_well else now if seen_down is None else seen_down
             lasted = None if seen_down is None else now - seen_down
-            long_outages += lasted is not None and (before or 0) < TWO_MINUTES <= lasted
+            long_outages += lasted is not None and (before or 0) < LIMIT_SECONDS <= lasted
         await story.round(2 * HOUR)
         told = await story.told()
     starts = [

@@ -141,9 +141,10 @@ class TestUnreachable:
         """However they fail: unread, nothing is missed of them, and that must not be silent."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         late = poll("unreadable", 600, name="schedules", good=0)
-        late = msgspec.structs.replace(late, is_expected_by=at(660))
-        assert rule.evaluate(status(Reachability.DEGRADED, late), 659) == "ok"
-        assert rule.evaluate(status(Reachability.DEGRADED, late), 661) == "firing"
+        facts = status(Reachability.DEGRADED, late)
+        assert rule.evaluate(facts, 659) == "ok"
+        facts = msgspec.structs.replace(facts, late=frozenset({"schedules"}))
+        assert rule.evaluate(facts, 661) == "firing"
         assert "schedules are unwatched" in str(rule.firing.facts["reason"])
 
 
@@ -251,6 +252,7 @@ class TestBudget:
             "remaining": None,
             "limit": None,
             "polls": "names",
+            "classes": None,
         }
         good = poll("ok", 1_200, name="names")
         assert rule.evaluate(status(Reachability.REACHABLE, fine, good), 1_202) == "ok"
@@ -270,10 +272,29 @@ class TestBudget:
             "remaining": 0.0,
             "limit": 50.0,
             "polls": None,
+            "classes": None,
         }
         left = (budgets[0],)
         facts = status(Reachability.REACHABLE, poll("ok", 9), budgets=left)
         assert rule.evaluate(facts, 10) == "ok"
+
+    def test_classes_that_starve_fire_and_are_named(self) -> None:
+        """Requests of no poll, as for webhook tasks, starve too; it fires from the first class."""
+        rule = EvaluatedRule(RuleKind.BUDGET_EXHAUSTED)
+
+        def starving(*classes: str) -> WorkspaceFacts:
+            budget = BudgetStatus(scope="own", limit=120, remaining=2, starved=classes)
+            return status(Reachability.REACHABLE, poll("ok", 0), budgets=(budget,))
+
+        assert rule.evaluate(starving(), 0) == "ok"
+        assert rule.evaluate(starving("schedules"), 60) == "firing"
+        assert rule.evaluate(starving("details", "schedules"), 120) == "firing"
+        assert rule.firing.since == at(60)
+        assert rule.firing.facts["classes"] == "details, schedules"
+        assert rule.evaluate(starving("details"), 180) == "firing"
+        assert rule.firing.since == at(120)
+        assert rule.evaluate(starving(), 240) == "ok"
+        assert rule.memory_bytes == b""
 
     @pytest.mark.parametrize(("outcome", "scope"), [("budget", "own"), ("throttled", "user")])
     def test_it_names_the_scope_that_is_short(self, outcome: str, scope: str) -> None:

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from monitor.catalogue.operations import Edition
+from monitor.cli.demo_settings import configuration, sandbox_settings
+from monitor.model.clock import SystemClock
+from monitor.sandbox.sandbox import Sandbox
+from monitor.workspace.settings import WorkspaceSettings
 from tests.app.processes import command, running
 
 
@@ -26,6 +31,16 @@ async def test_the_demo_sums_up_three_counts_that_agree() -> None:
     assert "run.failed" in done.out
     assert re.search(r"  alert\.fired     critical  .+ failed in demo\n", done.out), done.out
     assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
+
+
+def test_the_demo_has_the_default_request_budget(tmp_path: Path) -> None:
+    """What the demo shows is what a user gets: nothing is raised so that its runs fit."""
+    sandbox = Sandbox(sandbox_settings(Edition.RL, speed=60, seed=1), SystemClock())
+    settings = configuration(tmp_path, sandbox, "", broker_port=1, port=0, secret="s")
+
+    (workspace,) = settings.workspaces
+    default = WorkspaceSettings(name="any", url="")
+    assert workspace.workspace.requests_per_minute == default.requests_per_minute
 
 
 async def test_the_demo_reports_why_nothing_is_followed_in_edition_pc() -> None:

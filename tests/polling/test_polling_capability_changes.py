@@ -111,7 +111,7 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     assert status.reason == status.refused[0].reason
     assert "read schedules (listSchedules answered 404" in status.refused[0].reason
     # Nothing waits for a success of what is no longer read.
-    assert followed.scene.live_state.polls[NAME, "schedules"].is_expected_by is None
+    assert followed.scene.live_state.polls[NAME, "schedules"].overdue_at is None
 
     del followed.sandbox.world.options.lose["listSchedules"]
     await clock.advance(followed.capability_discovery.seconds_until_due())

@@ -101,3 +101,30 @@ def test_our_own_store_shows_nothing_about_the_workspace(
     judge.failed("changes", BusUnavailableError("disk full"))
 
     assert reachability(unbegun) is Reachability.REACHABLE
+
+
+def test_a_request_in_vain_is_an_outage_until_anything_is_answered(
+    unbegun: Scene, judge: ReachabilityJudge
+) -> None:
+    """It does not wait for the retries of a poll, and the poll's own failure replaces it."""
+    judge.silence(down("listJobLibrary", None))
+    status = unbegun.live_state.workspaces[NAME]
+    assert (status.reachability, status.reason) == (Reachability.UNREACHABLE, "no answer: down")
+    judge.failed("changes", down("listJobLibrary", None))
+    assert unbegun.live_state.workspaces[NAME].reason == "changes: down"
+
+    judge.silence(None)
+
+    assert reachability(unbegun) is Reachability.REACHABLE
+    assert unbegun.live_state.workspaces[NAME].reason is None
+
+
+def test_a_request_in_vain_is_forgotten_with_the_next_success(
+    unbegun: Scene, judge: ReachabilityJudge
+) -> None:
+    """Also where a failure of another kind has changed the reachability meanwhile."""
+    judge.silence(down("listJobLibrary", None))
+    judge.failed("names", BudgetExhaustedError("no room"))
+    judge.succeeded("names")
+
+    assert reachability(unbegun) is Reachability.REACHABLE

@@ -83,11 +83,17 @@ class ScriptedWorkspace:
     def __init__(self, *handlers: Handler) -> None:
         self._handlers = list(handlers)
         self.requests: list[web.Request] = []
+        self._has_come = asyncio.Event()
         self.bodies: list[bytes] = []
         self.url = ""
 
+    async def until_requested(self) -> None:
+        """Return when the first request has come."""
+        await self._has_come.wait()
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
+        self._has_come.set()
         self.bodies.append(await request.read())
         handler = self._handlers.pop(0) if len(self._handlers) > 1 else self._handlers[0]
         return await handler(request)

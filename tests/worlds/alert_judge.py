@@ -23,6 +23,7 @@ RULE = "run_failed"
 REPEATED = "failing_repeatedly"
 _IN_A_ROW = 3  # failures of a part that this rule waits for, by default
 _INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
+_LONGEST_SECONDS = 86_400.0  # no world is so long; what is never known has no later time
 _STAMP_SECONDS = 1.5  # stamps may be cut to their seconds
 _LATENCY_SECONDS = 12.0  # between what a rule knew and the arrival of what it said
 _LASTING_SLACK_SECONDS = 10.0
@@ -183,7 +184,7 @@ def _wrong_starts(
         fits = any(
             played.zero + timedelta(seconds=failure.earliest) - slack
             <= word.starts_at
-            <= played.zero + timedelta(seconds=failure.latest_start) + slack
+            <= played.zero + timedelta(seconds=min(failure.latest_start, _LONGEST_SECONDS)) + slack
             for failure in known
             if limit is None or failure.earliest <= limit
         )

@@ -55,6 +55,7 @@ def blindnesses(world: World) -> list[Blindness]:
         *(_of_short_list(world, short) for short in world.short_lists),
         *(_of_hiding(hiding) for hiding in world.hidings),
         *_of_other_person(world),
+        *_of_clock(world),
     ]
 
 
@@ -173,4 +174,18 @@ def _of_other_person(world: World) -> Iterator[Blindness]:
             recovered_at=NEVER,
             reported_within=None,
             hides_schedules=True,
+        )
+
+
+def _of_clock(world: World) -> Iterator[Blindness]:
+    """Yield when changes may lie behind the watermark, because the clock was set back."""
+    clock_set = world.workspace_clock_set
+    if clock_set is not None and clock_set.seconds < 0:
+        span = Span(clock_set.at, clock_set.at - clock_set.seconds)
+        yield Blindness(
+            text=f"the workspace's clock is set back by {-clock_set.seconds:.0f} s",
+            span=span,
+            recovered_at=span.end + POLL.relist_seconds * 1.1,
+            reported_within=None,
+            hides_runs=True,
         )

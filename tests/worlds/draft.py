@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.worlds.impairments import Hiding, ShortList, Span, Withdrawal
+from tests.worlds.impairments import ClockSet, Hiding, ShortList, Span, Withdrawal
 from tests.worlds.script import (
     NEVER,
     Callback,
@@ -44,6 +44,7 @@ class Draft:
     hidings: list[Hiding] = field(default_factory=list)
     page_cap: int | None = None
     other_person_from: float = NEVER
+    workspace_clock_set: ClockSet | None = None
     ids: int = 0
 
     def begin(self, part: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.worlds.draft import Draft
 from tests.worlds.flow_scripts import new_flow, new_group
 from tests.worlds.impairments import (
+    ClockSet,
     Hiding,
     ListName,
     QueryKind,
@@ -30,6 +31,7 @@ _RUN_QUERIES = (
     frozenset({QueryKind.STATUS}),
     frozenset(QueryKind),
 )
+_CLOCK_SECONDS = (60.0, 250.0)
 _VANISHED_RUNS = 4
 # Other than the usual ones, and smaller than the lists of a world.
 _PAGE_CAPS = (2, 3, 4, 6, 7, 9, 13)
@@ -136,6 +138,15 @@ def _take_rights(draft: Draft) -> None:
     draft.hidings.append(Hiding(span=_span(draft), flows=flows, refusal=Refusal.FORBIDDEN))
 
 
+def _set_workspace_clock(draft: Draft) -> None:
+    """Set it back, but not behind the beginning, or forward."""
+    at = draft.between(*_CLOCK_SECONDS)
+    seconds = draft.random.choice(
+        (-draft.between(5, at - 25), draft.between(20, 300), draft.between(300, 3_600))
+    )
+    draft.workspace_clock_set = ClockSet(at=at, seconds=seconds)
+
+
 # In their order; each by a chance of its own.
 _IMPAIRMENTS = {
     Ingredient.WITHDRAWN_RUNS: _withdraw_runs,
@@ -148,4 +159,5 @@ _IMPAIRMENTS = {
     Ingredient.PAGE_CAPS: _cap_pages,
     Ingredient.OTHER_PERSON: _change_person,
     Ingredient.FEWER_RIGHTS: _take_rights,
+    Ingredient.WORKSPACE_CLOCK: _set_workspace_clock,
 }

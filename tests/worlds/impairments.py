@@ -69,3 +69,10 @@ class Hiding(Struct, frozen=True, kw_only=True):
     span: Span
     flows: frozenset[int] | None
     refusal: Refusal
+
+
+class ClockSet(Struct, frozen=True, kw_only=True):
+    """A clock that is set at a time, by so many seconds; below 0: back."""
+
+    at: float
+    seconds: float

@@ -16,6 +16,7 @@ from tests.worlds.received import Received
 from tests.worlds.run_judge import run_findings
 from tests.worlds.schedule_judge import schedule_findings
 from tests.worlds.script import World
+from tests.worlds.steady_judge import steady_findings
 from tests.worlds.truth import own_ends, true_ends
 
 
@@ -30,10 +31,18 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     blind, delivered = played.blind[world.name], played.delivered[world.name]
     ends = true_ends(world, delivered, blind)
     faces = played.faces[world.name]
-    yield from run_findings(world, received, delivered=delivered, blind=blind, until=played.until)
+    yield from run_findings(
+        world,
+        received,
+        delivered=delivered,
+        blind=blind,
+        until=played.until,
+        forgotten=played.forgotten,
+    )
     yield from alert_findings(world, ends, received, played)
     yield from blind_findings(world, received, played)
     yield from schedule_findings(world, received, played)
+    yield from steady_findings(world, received, played)
     yield from notification_findings(world, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)
     own = own_ends(world, blind)

@@ -110,8 +110,8 @@ class Received:
         self.former_states: defaultdict[Subject, list[tuple[float, str]]] = defaultdict(list)
         self.workspace_states: list[tuple[float, str]] = []
         self.changes: list[tuple[float, str]] = []  # of the workspace itself
-        self.ambiguous: list[str] = []  # ids that came with two contents
-        self._contents: dict[str, bytes] = {}
+        self.ambiguous: dict[str, float] = {}  # ids that came with two contents; when first
+        self._contents: dict[str, tuple[float, bytes]] = {}
         for arrival in arrivals:
             levels = arrival.topic.split("/")
             if levels[2] == workspace and arrival.payload:
@@ -138,18 +138,18 @@ class Received:
 
     def _change(self, arrival: Arrival) -> None:
         event = json.loads(arrival.payload)
-        if self._is_new(event, arrival.payload):
+        if self._is_new(event, arrival):
             self.changes.append((arrival.at, json.dumps(event["data"])))
 
-    def _is_new(self, event: dict[str, Any], content: bytes) -> bool:
-        known = self._contents.setdefault(event["id"], content)
-        if known != content:
-            self.ambiguous.append(event["id"])
-        return known is content
+    def _is_new(self, event: dict[str, Any], arrival: Arrival) -> bool:
+        at, content = self._contents.setdefault(event["id"], (arrival.at, arrival.payload))
+        if content != arrival.payload:
+            self.ambiguous[event["id"]] = at
+        return content is arrival.payload
 
     def _run(self, arrival: Arrival, kind: RunKind) -> None:
         event = json.loads(arrival.payload)
-        if self._is_new(event, arrival.payload):
+        if self._is_new(event, arrival):
             word = event["type"].split(".")[-2]
             run = (kind, int(event["data"]["run"]["id"]))
             self.runs[run].append(
@@ -158,7 +158,7 @@ class Received:
 
     def _alert(self, arrival: Arrival, rule: str, fingerprint: str) -> None:
         event = json.loads(arrival.payload)
-        if not self._is_new(event, arrival.payload):
+        if not self._is_new(event, arrival):
             return
         data, word = event["data"], event["type"].split(".")[-2]
         labels, starts_at = data["labels"], datetime.fromisoformat(data["startsAt"])

@@ -7,11 +7,12 @@ when it happened, and from when on the workspace shows it. Everything else is de
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 from msgspec import Struct
 
-from tests.worlds.impairments import Hiding, ShortList, Span, Withdrawal
+from tests.worlds.impairments import ClockSet, Hiding, ShortList, Span, Withdrawal
 
 NEVER = float("inf")
 
@@ -48,6 +49,10 @@ class Ingredient(StrEnum):
     PAGE_CAPS = "page caps"
     OTHER_PERSON = "another person"  # the token is that of somebody without schedules
     FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner
+    WORKSPACE_CLOCK = "workspace's clock set"
+    OUR_CLOCK = "our clock set"
+    DAMAGED_STORE = "damaged store"  # between two lives of the daemon, then mended
+    DELETED_STORE = "deleted store"  # while the daemon runs; then an older copy takes its place
 
 
 class RunKind(StrEnum):
@@ -175,7 +180,12 @@ class World(Struct, frozen=True, kw_only=True):
     hidings: tuple[Hiding, ...] = ()
     page_cap: int | None = None  # rows of a page, however many are requested
     other_person_from: float = NEVER
-    stops: tuple[Span, ...] = ()  # of the daemon; all worlds of a batch have the same
+    workspace_clock_set: ClockSet | None = None
+    # Of the daemon; all worlds of a batch have the same.
+    stops: tuple[Span, ...] = ()
+    our_clock_sets: tuple[ClockSet, ...] = ()
+    is_store_damaged: bool = False  # at each stop
+    store_deleted_at: float = NEVER  # the begin of the first stop
 
     @property
     def name(self) -> str:
@@ -184,6 +194,15 @@ class World(Struct, frozen=True, kw_only=True):
 
     def group(self, group_id: int) -> JobGroup:
         return next(group for group in self.job_groups if group.id == group_id)
+
+    def stamped(self, at: float) -> float:
+        """Return a time as the workspace's clock has it then, in whole seconds if it stamps so."""
+        clock_set = self.workspace_clock_set
+        if clock_set is not None and at >= clock_set.at:
+            at += clock_set.seconds
+        if Ingredient.WHOLE_SECONDS in self.ingredients and at < NEVER:
+            return float(math.floor(at))
+        return at
 
     def describe(self) -> str:
         """Name the world and its ingredients, for people."""

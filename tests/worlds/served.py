@@ -41,10 +41,12 @@ class Served:
 
     def stamp(self, at: float) -> str:
         """Return a time as the workspace writes it."""
-        instant = self._zero + timedelta(seconds=at)
-        if Ingredient.WHOLE_SECONDS in self._world.ingredients:
-            instant = instant.replace(microsecond=0)
+        instant = self.instant(at)
         return instant.strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond // 1000:03d}Z"
+
+    def instant(self, at: float) -> datetime:
+        """Return a time by the workspace's clock."""
+        return self._zero + timedelta(seconds=self._world.stamped(at))
 
     # --- job groups ---
 

@@ -46,12 +46,12 @@ class WorldServer:
 
     def begin(self, zero: datetime) -> None:
         """Let every world begin at this instant, a whole second."""
-        self._zero = zero
+        self._begun_at = self._clock.monotonic() + (zero - self._clock.now()).total_seconds()
         self._served = {name: Served(world, zero) for name, world in self._worlds.items()}
 
     def seconds(self) -> float:
-        """Return the seconds since the worlds began."""
-        return (self._clock.now() - self._zero).total_seconds()
+        """Return the seconds since the worlds began, however our clock is set."""
+        return self._clock.monotonic() - self._begun_at
 
     async def start(self) -> str:
         """Listen, and return the URL below which each world has its name."""
@@ -72,17 +72,18 @@ class WorldServer:
         world = self._worlds[request.match_info["world"]]
         at = self.seconds()
         if any(outage.begin <= at < outage.end for outage in world.outages):
-            return self._response(_exception("ServiceUnavailable", "Try later"), 503)
+            return self._response(world, _exception("ServiceUnavailable", "Try later"), 503)
         parts = request.match_info["path"].split("/")
         refusal = self._impaired[world.name].refusal(parts, at)
         if refusal is not None:
             status, name, message = _REFUSALS[refusal]
-            return self._response(_exception(name, message), status)
+            return self._response(world, _exception(name, message), status)
         body, status = self._read(world, parts, request, at)
-        return self._response(body, status)
+        return self._response(world, body, status)
 
-    def _response(self, body: Any, status: int) -> web.Response:
-        date = format_datetime(self._clock.now(), usegmt=True)
+    def _response(self, world: World, body: Any, status: int) -> web.Response:
+        now = self._served[world.name].instant(self.seconds())
+        date = format_datetime(now, usegmt=True)
         text = json.dumps(body)
         headers = {"Date": date, "x-trifacta-request-id": "0"}
         return web.Response(
@@ -101,7 +102,7 @@ class WorldServer:
             kept = self._impaired[world.name].kept(
                 ListName(path), query_kind(request.query), written, at
             )
-            return self._page(kept, request.query, cap=world.page_cap), 200
+            return _page(served, kept, request.query, cap=world.page_cap), 200
         if path == "people/current":
             return served.person(at), 200
         if path == "open-api-spec":
@@ -110,25 +111,26 @@ class WorldServer:
             return _found(_object(served, parts[0], int(parts[1]), parts[2:], at))
         return _exception(*_UNKNOWN_ROUTE), 404
 
-    def _page(self, written: list[Written], query: Mapping[str, str], *, cap: int | None) -> Row:
-        rows = [
-            row
-            for row, created, updated in written
-            if query.get("status") in (None, row.get("status"))
-            and self._is_since(created, query.get("dateFilter[createdAt][gte]"))
-            and self._is_since(updated, query.get("dateFilter[updatedAt][gte]"))
-        ]
-        rows.sort(key=lambda row: row["id"], reverse=query.get("sort") != "id")
-        offset, limit = int(query.get("offset", 0)), int(query.get("limit", _LIMIT))
-        limit = limit if cap is None else min(limit, cap)
-        counted = {"count": len(rows)} if query.get("includeCount", "").lower() == "true" else {}
-        return {"data": rows[offset : offset + limit], **counted}
 
-    def _is_since(self, at: float, milliseconds: str | None) -> bool:
-        if milliseconds is None:
-            return True
-        instant = self._zero + timedelta(seconds=at)
-        return instant.timestamp() * 1000 >= int(milliseconds)
+def _page(
+    served: Served, written: list[Written], query: Mapping[str, str], *, cap: int | None
+) -> Row:
+    rows = [
+        row
+        for row, created, updated in written
+        if query.get("status") in (None, row.get("status"))
+        and _is_since(served.instant(created), query.get("dateFilter[createdAt][gte]"))
+        and _is_since(served.instant(updated), query.get("dateFilter[updatedAt][gte]"))
+    ]
+    rows.sort(key=lambda row: row["id"], reverse=query.get("sort") != "id")
+    offset, limit = int(query.get("offset", 0)), int(query.get("limit", _LIMIT))
+    limit = limit if cap is None else min(limit, cap)
+    counted = {"count": len(rows)} if query.get("includeCount", "").lower() == "true" else {}
+    return {"data": rows[offset : offset + limit], **counted}
+
+
+def _is_since(instant: datetime, milliseconds: str | None) -> bool:
+    return milliseconds is None or instant.timestamp() * 1000 >= int(milliseconds)
 
 
 _LISTS: dict[str, Callable[[Served, float], list[Written]]] = {

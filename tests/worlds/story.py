@@ -43,17 +43,26 @@ def _happenings(world: World, played: Played) -> Iterator[Line]:
         yield callback.at, f"callback: job group {callback.job_group} {callback.status}"
     for span in played.blind[world.name]:
         yield span.begin, f"blind until {span.end:.1f}"
-    for part in blindnesses(world):
-        known = f"known again by {part.recovered_at:.1f}"
-        yield part.span.begin, f"{part.text} until {part.span.end:.1f}, {known}"
-    for schedule in world.schedules:
-        for due_at in schedule.due:
-            started = schedule.starts.get(due_at, "nothing")
-            yield due_at, f"schedule {schedule.id} of flow {schedule.flow} starts {started}"
+    yield from _impairments(world)
     for pipeline in (*world.flows, *world.plans):
         for at, word in ((pipeline.renamed_at, "renamed"), (pipeline.deleted_at, "deleted")):
             if at < NEVER:
                 yield at, f"{pipeline.name} is {word}"
+
+
+def _impairments(world: World) -> Iterator[Line]:
+    for part in blindnesses(world):
+        known = f"known again by {part.recovered_at:.1f}"
+        yield part.span.begin, f"{part.text} until {part.span.end:.1f}, {known}"
+    for clock_set in world.our_clock_sets:
+        yield clock_set.at, f"our clock is set by {clock_set.seconds:.1f} s"
+    if world.workspace_clock_set is not None:
+        clock_set = world.workspace_clock_set
+        yield clock_set.at, f"the workspace's clock is set by {clock_set.seconds:.1f} s"
+    for schedule in world.schedules:
+        for due_at in schedule.due:
+            started = schedule.starts.get(due_at, "nothing")
+            yield due_at, f"schedule {schedule.id} of flow {schedule.flow} starts {started}"
 
 
 def _messages(world: World, played: Played) -> Iterator[Line]:

@@ -8,7 +8,6 @@ a subject certainly fails, certainly does not, or may be reported either way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -30,7 +29,6 @@ from tests.worlds.script import (
     Callback,
     End,
     FlowRun,
-    Ingredient,
     JobGroup,
     PlanRun,
     RunKind,
@@ -155,7 +153,8 @@ class _Ends:
     def _starts_by(self, group: JobGroup) -> float:
         """Return the latest start of an alert that could not wait for the job records."""
         if group.times is Times.NO_LAST_WRITE:
-            return due(group.end_shown_from, group_allowance(group), self._blind_of(group.flow))
+            by = due(group.end_shown_from, group_allowance(group), self._blind_of(group.flow))
+            return max(by, self._world.stamped(by))
         return 0.0
 
     def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
@@ -182,15 +181,14 @@ class _Ends:
         known_at = max(callback.at, group.shown_from)
         # A callback that comes as late as the end itself may be overtaken by it.
         is_early = due(known_at, REPORT_SECONDS, self._blind_of(group.flow)) < truth.known_at
+        reads = self._between_reads(callback.at, REPORT_SECONDS, group.flow)
         return TrueEnd(
             subject=truth.subject,
             part=truth.part,
             run=truth.run,
             end=End.FAILED,
-            earliest=min(
-                truth.earliest, last_unfinished_read(callback.at, self._blind_of(group.flow))
-            ),
-            latest=max(truth.latest, due(callback.at, REPORT_SECONDS, self._blind_of(group.flow))),
+            earliest=min(truth.earliest, reads[0]),
+            latest=max(truth.latest, reads[1]),
             known_at=callback.at,
             due_at=due(known_at, REPORT_SECONDS, self._blind_of(group.flow)),
             until=truth.due_at,
@@ -200,19 +198,24 @@ class _Ends:
 
     def span_of_group(self, group: JobGroup) -> tuple[float, float]:
         """Return where the end of a job group sorts, by what the workspace shows of it."""
-        if group.times is Times.NONE:
-            first_shown = group.end_shown_from
-            return (
-                min(group.ended, last_unfinished_read(first_shown, self._blind_of(group.flow))),
-                due(first_shown, group_allowance(group), self._blind_of(group.flow)),
-            )
-        at = self._stamped(group.ended)
-        return at, at
+        at = self._world.stamped(group.ended)
+        is_implausible = at < self._world.stamped(group.created)
+        if group.times is not Times.NONE and not is_implausible:
+            return at, at
+        earliest, latest = self._between_reads(
+            group.end_shown_from, group_allowance(group), group.flow
+        )
+        return min(at, group.ended, earliest), latest
 
-    def _stamped(self, at: float) -> float:
-        if Ingredient.WHOLE_SECONDS in self._world.ingredients:
-            return float(math.floor(at))
-        return at
+    def _between_reads(self, at: float, allowance: float, flow: int) -> tuple[float, float]:
+        """Return when an end that a read shows first may have been, by the workspace's clock.
+
+        That clock may have been set in between.
+        """
+        blind = self._blind_of(flow)
+        earliest, latest = last_unfinished_read(at, blind), due(at, allowance, blind)
+        stamped = self._world.stamped
+        return min(earliest, stamped(earliest)), max(latest, stamped(latest))
 
     # --- flow runs ---
 
@@ -240,17 +243,13 @@ class _Ends:
             for callback in self._failures_called_back(group, until=over_at):
                 part = self._failed_part(whole, group)
                 is_true = group.end is End.FAILED
+                earliest, latest = self._between_reads(callback.at, REPORT_SECONDS, run.flow)
                 parts.append(
                     replace(
                         part,
                         known_at=callback.at,
-                        earliest=min(
-                            part.earliest,
-                            last_unfinished_read(callback.at, self._blind_of(run.flow)),
-                        ),
-                        latest=max(
-                            part.latest, due(callback.at, REPORT_SECONDS, self._blind_of(run.flow))
-                        ),
+                        earliest=min(part.earliest, earliest),
+                        latest=max(part.latest, latest),
                         until=NEVER if is_true else over_at,
                     )
                 )
@@ -307,7 +306,7 @@ class _Ends:
             for child in self._world.flow_runs
             if child.plan_run == run.id and child.end is End.FAILED
         }
-        at = self._stamped(run.ended)
+        at = self._world.stamped(run.ended)
         allowance = max(
             [REPORT_SECONDS]
             + [

@@ -32,9 +32,10 @@ class StarvedPoll(NamedTuple):
 
 
 class BudgetShortage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is short of requests: scopes, and since when, and polls."""
+    """What is short of requests: scopes and classes, each with since when, and polls."""
 
     scopes: dict[str, datetime] = {}
+    classes: dict[str, datetime] = {}
     polls: dict[str, StarvedPoll] = {}
 
     def is_starved(self, poll: str) -> bool:
@@ -48,9 +49,9 @@ def evaluate(
     if now is None or not facts.polls:
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     shortage = _shortage(memory or BudgetShortage(), facts, now)
-    begun = [*shortage.scopes.values()]
+    begun = [*shortage.scopes.values(), *shortage.classes.values()]
     begun += [poll.since for name, poll in shortage.polls.items() if shortage.is_starved(name)]
-    kept = shortage if shortage.scopes or shortage.polls else None
+    kept = shortage if begun or shortage.polls else None
     if not begun:
         return RuleAnswer(Ok(at=now), kept)
     starved = [poll for poll in facts.polls if shortage.is_starved(poll.poll)]
@@ -59,7 +60,7 @@ def evaluate(
 
 
 def _facts(budgets: tuple[BudgetStatus, ...], starved: Sequence[PollStatus]) -> Facts:
-    """Return what is used up, and the polls that cannot ask for want of it."""
+    """Return what is used up, and what cannot be read for want of it."""
     is_theirs = any(poll.last_outcome == _THROTTLED for poll in starved)
     empty = [budget for budget in budgets if budget.remaining <= 0]
     # 429 may come without any header about a quota.
@@ -71,7 +72,12 @@ def _facts(budgets: tuple[BudgetStatus, ...], starved: Sequence[PollStatus]) -> 
         "remaining": float(least.remaining) if least is not None else None,
         "limit": float(least.limit) if least is not None else None,
         "polls": ", ".join(names) or None,
+        "classes": ", ".join(_starved_classes(budgets)) or None,
     }
+
+
+def _starved_classes(budgets: Sequence[BudgetStatus]) -> list[str]:
+    return [label for budget in budgets for label in budget.starved]
 
 
 def _shortage(before: BudgetShortage, facts: WorkspaceFacts, now: datetime) -> BudgetShortage:
@@ -84,7 +90,12 @@ def _shortage(before: BudgetShortage, facts: WorkspaceFacts, now: datetime) -> B
             attempts = min(count + (attempt_at != newest_at), _ATTEMPTS_COUNTED)
             polls[poll.poll] = StarvedPoll(since, attempt_at, attempts)
     return BudgetShortage(
-        scopes={scope: before.scopes.get(scope, now) for scope in empty}, polls=polls
+        scopes={scope: before.scopes.get(scope, now) for scope in empty},
+        classes={
+            label: before.classes.get(label, now)
+            for label in _starved_classes(facts.status.budgets)
+        },
+        polls=polls,
     )
 
 
@@ -95,8 +106,11 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about="The requests that a workspace or our own settings allow are used up.",
     summary="Requests to {workspace} run short",
-    description="Late for want of requests: {polls}. Left: {remaining} of {limit} ({scope}).",
-    template_fields=("scope", "remaining", "limit", "polls"),
+    description=(
+        "Requests that find no room in time: {classes}. Polls that fail for want of them: {polls}. "
+        "Left: {remaining} of {limit} ({scope})."
+    ),
+    template_fields=("scope", "remaining", "limit", "polls", "classes"),
     for_seconds=10 * MINUTE,
     inhibited_by=OUTAGES,
     not_recorded="the event log does not hold budgets",

@@ -47,7 +47,7 @@ def evaluate(
     unwatched = bool(status.unwatched_causes())
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
-    late = _late_schedules(polls, now)
+    late = _late_schedules(state.facts)
     if not (is_cut_off or is_blind or unwatched or late or _is_refused(polls)):
         return RuleAnswer(Ok(at=now))
     memory = memory or UnreachableSince(since=now)
@@ -60,13 +60,13 @@ def evaluate(
     return RuleAnswer(result, memory)
 
 
-def _late_schedules(polls: tuple[PollStatus, ...], now: datetime) -> str | None:
+def _late_schedules(facts: WorkspaceFacts) -> str | None:
     """Return since when the schedules are unwatched, None where they are read in time."""
-    for poll in polls:
-        if poll.poll == SCHEDULES and poll.is_expected_by is not None and poll.is_expected_by < now:
-            read = "never" if poll.last_success_at is None else f"{poll.last_success_at:%H:%M:%SZ}"
-            return f"schedules are unwatched: last read {read} ({poll.last_outcome})"
-    return None
+    if SCHEDULES not in facts.late:
+        return None
+    poll = next(poll for poll in facts.polls if poll.poll == SCHEDULES)
+    read = "never" if poll.last_success_at is None else f"{poll.last_success_at:%H:%M:%SZ}"
+    return f"schedules are unwatched: last read {read} ({poll.last_outcome})"
 
 
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:
@@ -87,6 +87,8 @@ DEFINITION = RuleDefinition(
     summary="{workspace} cannot be watched",
     description="{reason}",
     template_fields=("reason",),
-    for_seconds=2 * MINUTE,
+    # After the time-out of a read, in which any other answer ends it, and the wait for a poll this
+    # stays below two minutes; the answer of the read's second try may still prevent it.
+    for_seconds=0.75 * MINUTE,
     not_recorded="the event log does not hold how workspaces answered",
 )

@@ -23,10 +23,11 @@ from monitor.model.runs import RunState
 # Checked as a whole, in about 0.3 s.
 _SMALL_BYTES = 32 * 1024 * 1024
 _NEWEST_ROWS = 10_000
+WAY_OUT = "restore a backup, or move the file away to begin anew"
 _PROBLEMS_SHOWN = 20  # of each part
 
 
-class StoreProblem(NamedTuple):
+class FoundDamage(NamedTuple):
     """What is wrong, and in which part of the store."""
 
     part: str
@@ -101,14 +102,11 @@ def refuse_surprises(db: sqlite3.Connection, store: Path) -> None:
 
 
 def damaged(store: Path, what: object) -> BusSchemaError:
-    """Return the error for a store that cannot be used, with the way out."""
-    return BusSchemaError(
-        f"the store {store} is damaged: {' '.join(str(what).split())}: restore a backup, or move "
-        "the file away to begin anew"
-    )
+    """Return the error for a store that cannot be used, in one line with the way out."""
+    return BusSchemaError(f"the store {store} is damaged: {' '.join(str(what).split())}: {WAY_OUT}")
 
 
-def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[StoreProblem]:
+def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[FoundDamage]:
     """Return what is wrong with the store; ``on_part`` is called as each part begins.
 
     Reads every page and every row, so it takes as long as the store is large.
@@ -116,12 +114,12 @@ def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[Stor
     Raises:
         sqlite3.OperationalError: it was interrupted.
     """
-    parts: dict[str, Callable[[], Iterator[StoreProblem]]] = {
+    parts: dict[str, Callable[[], Iterator[FoundDamage]]] = {
         "pages": lambda: _pages(db, _PROBLEMS_SHOWN),
         "log": lambda: _log(db, limit=-1),
         "rows": lambda: _rows(db, limit=-1),
     }
-    problems: list[StoreProblem] = []
+    problems: list[FoundDamage] = []
     for part, problems_of in parts.items():
         on_part(part)
         try:
@@ -129,37 +127,37 @@ def examine(db: sqlite3.Connection, on_part: Callable[[str], None]) -> list[Stor
         except (sqlite3.Error, UnicodeDecodeError) as exc:
             if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise
-            problems.append(StoreProblem(part, str(exc)))
+            problems.append(FoundDamage(part, str(exc)))
     return problems
 
 
-def _pages(db: sqlite3.Connection, most: int) -> Iterator[StoreProblem]:
+def _pages(db: sqlite3.Connection, most: int) -> Iterator[FoundDamage]:
     # Not `quick_check`: it passes an index that does not find its rows.
     for (line,) in db.execute(f"PRAGMA integrity_check({most})"):
         if line != "ok":
-            yield StoreProblem("pages", str(line))
+            yield FoundDamage("pages", str(line))
 
 
-def _log(db: sqlite3.Connection, *, limit: int) -> Iterator[StoreProblem]:
+def _log(db: sqlite3.Connection, *, limit: int) -> Iterator[FoundDamage]:
     """Compare the newest positions with those of a log without holes; -1 compares all."""
     newest = expected = log.newest_position(db)
     statement = "SELECT position FROM event ORDER BY position DESC LIMIT ?"
     for (position,) in db.execute(statement, (limit,)):
         if position != expected:
             what = f"the log has event {position} where {expected} belongs"
-            yield StoreProblem("log", what)
+            yield FoundDamage("log", what)
         expected = position - 1
     ahead = "SELECT name, position FROM consumer WHERE position > ?"
     for name, position in db.execute(ahead, (newest,)):
         what = f"the consumer {name} has read up to {position}, and the log ends at {newest}"
-        yield StoreProblem("log", what)
+        yield FoundDamage("log", what)
 
 
-def _rows(db: sqlite3.Connection, *, limit: int) -> Iterator[StoreProblem]:
+def _rows(db: sqlite3.Connection, *, limit: int) -> Iterator[FoundDamage]:
     for table in _TABLES:
         for number, body, *columns in db.execute(f"{table.rows} LIMIT ?", (limit,)):
             if (what := _problem_of(table, body, columns)) is not None:
-                yield StoreProblem("rows", f"row {number} of {table.name} {what}")
+                yield FoundDamage("rows", f"row {number} of {table.name} {what}")
 
 
 def _problem_of(table: _Table, body: object, columns: list[object]) -> str | None:

@@ -24,6 +24,7 @@ from monitor.bus.contract import (
     Recorded,
     Retention,
     Start,
+    StateEntry,
     Step,
     StoredCallback,
     StoreStatus,
@@ -45,6 +46,7 @@ from monitor.bus.sqlite.soundness import refuse_surprises
 from monitor.bus.sqlite.tail import LogTail
 from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
@@ -55,6 +57,8 @@ T = TypeVar("T")
 logger = structlog.get_logger()
 
 _VERIFY_SECONDS = 1.0  # between two looks at whether the files are still ours
+# No workspace can have this name, so the probe's state entry collides with none.
+_PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
 _DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -75,6 +79,7 @@ class SqliteBus:
         reader: StoreReader,
         tail: LogTail,
         arrivals: RecentCallbacks,
+        failures: WriteFailureRecord,
         clock: Clock,
         settings: StorageSettings,
     ) -> None:
@@ -83,6 +88,7 @@ class SqliteBus:
         self._reader = reader
         self._tail = tail
         self._arrivals = arrivals
+        self._failures = failures
         self._clock = clock
         self._settings = settings
         self._path = lock.store
@@ -108,6 +114,7 @@ class SqliteBus:
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
+            failures = WriteFailureRecord(clock, registry)
             tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
             writer = StoreWriter(
                 partial(connect, path),
@@ -115,6 +122,7 @@ class SqliteBus:
                 durations=_durations(registry),
                 on_commit=partial(_update_memory, tail, arrivals),
                 verify=lock.verify,
+                failures=failures,
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -131,6 +139,7 @@ class SqliteBus:
             reader=reader,
             tail=tail,
             arrivals=arrivals,
+            failures=failures,
             clock=clock,
             settings=settings,
         )
@@ -275,7 +284,12 @@ class SqliteBus:
             partial(progress.dead_letters, consumer=consumer, limit=limit)
         )
 
+    async def probe(self, *, timeout_seconds: float) -> None:
+        await self._writer.write(_probe, None, timeout_seconds=timeout_seconds, is_probe=True)
+
     async def status(self) -> StoreStatus:
+        failures = self._failures.failures
+
         def find(db: Connection) -> StoreStatus:
             return StoreStatus(
                 newest_position=log.newest_position(db),
@@ -283,6 +297,7 @@ class SqliteBus:
                 consumers=progress.consumer_statuses(db),
                 inbox=inbox.sizes(db),
                 store_bytes=_store_bytes(self._path),
+                write_failures=failures,
             )
 
         return await self._reader.run(find)
@@ -320,6 +335,11 @@ def _update_memory(tail: LogTail, arrivals: RecentCallbacks, news: CommitNews) -
         tail.append(news.events)
     arrivals.add(news.callbacks)
     arrivals.forget(news.processed)
+
+
+def _probe(db: StoreConnection, probes: Sequence[None]) -> Sequence[None]:
+    state_entries.store(db, [_PROBE])
+    return probes
 
 
 def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:

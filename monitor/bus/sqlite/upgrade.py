@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from monitor.bus.sqlite.connection import connect, is_damaged
-from monitor.bus.sqlite.soundness import damaged, refuse_damaged_pages
+from monitor.bus.sqlite.soundness import WAY_OUT, damaged, refuse_damaged_pages
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -35,7 +35,8 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
         raise damaged(path, "its schema is no text") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
-            raise damaged(path, f"it is not a sound SQLite database: {exc}") from exc
+            unsound = f"{path} is not a sound SQLite database: {exc}: {WAY_OUT}"
+            raise BusSchemaError(unsound) from exc
         raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
 
 

@@ -8,6 +8,8 @@ from monitor.polling.context import PollContext
 
 # A 5xx of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
+# Stands among the polls for requests that got no answer and are tried again.
+_SILENCE = "no answer"
 
 
 class ReachabilityJudge:
@@ -20,6 +22,7 @@ class ReachabilityJudge:
         # Since anything last succeeded: the polls that got no answer, and from what operation.
         self._down: dict[str, str | None] = {}
         self._limitation: str | None = None
+        context.client.requester.on_silence(self.silence)
 
     def limited(self, reason: str | None) -> None:
         """The capabilities were published; ``reason`` is why some of them are not there.
@@ -35,13 +38,7 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._polls.add(poll)
         self._failing.pop(poll, None)
-        context = self._context
-        if context.live_state.workspaces[context.name].reachability is Reachability.UNREACHABLE:
-            # They failed because nothing answered; their next attempt shows what is true now.
-            for other in self._down:
-                self._failing.pop(other, None)
-        self._down.clear()
-        self._write(self._answering())
+        self._answers()
 
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
@@ -56,6 +53,7 @@ class ReachabilityJudge:
         if isinstance(error, BusError):
             return
         self._failing[poll] = error
+        self._failing.pop(_SILENCE, None)  # the poll says it better
         # Our own budget, the workspace's quota and rows to be read again are no outage.
         if not isinstance(error, WorkspaceUnreachableError):
             self._write(Reachability.DEGRADED)
@@ -65,6 +63,27 @@ class ReachabilityJudge:
         is_silent = error.status_code is None
         is_unreachable = is_silent or len(set(self._down.values())) >= enough
         self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
+
+    def silence(self, error: WorkspaceUnreachableError | None) -> None:
+        """A request waited in vain, and is tried again; or, with None, something is answered."""
+        if error is None:
+            self._answers()
+        elif not self._is_unreachable():
+            self._failing[_SILENCE] = error
+            self._write(Reachability.UNREACHABLE)
+
+    def _answers(self) -> None:
+        if self._is_unreachable():
+            # They failed because nothing answered; their next attempt shows what is true now.
+            for other in self._down:
+                self._failing.pop(other, None)
+        self._failing.pop(_SILENCE, None)
+        self._down.clear()
+        self._write(self._answering())
+
+    def _is_unreachable(self) -> bool:
+        status = self._context.live_state.workspaces[self._context.name]
+        return status.reachability is Reachability.UNREACHABLE
 
     def _answering(self) -> Reachability:
         is_whole = not self._failing and not self._unwatched()

@@ -40,7 +40,8 @@ class Progress:
             Poll(
                 name="progress",
                 priority=Priority.INVENTORY,
-                timing=Interval(seconds=change_interval.seconds),
+                # Each of its reads waits for a turn, so in a busy workspace a round takes long.
+                timing=Interval(seconds=change_interval.seconds, is_expected=False),
                 run=self.poll,
                 needs=Capability.READ_JOBS,
             ),
@@ -91,8 +92,9 @@ class Progress:
     async def _read(self, key: RunKey) -> None:
         client = self._context.client
         try:
-            # The last in the order of spending, and without waiting for a turn.
-            rows = await client.runs.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
+            # Waits for its turn: who never waits in a busy workspace never has the turn of its
+            # class, and whether these runs still do anything would stay unknown.
+            rows = await client.runs.jobs(key.id, priority=Priority.INVENTORY)
         except (NoSuchObjectError, NotAvailableError) as error:
             # Whether the run itself is gone is for the reconciliation to find out.
             log.debug("progress not readable", run=str(key), reason=str(error))

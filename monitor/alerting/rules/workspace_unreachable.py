@@ -17,7 +17,7 @@ from monitor.alerting.rules.definition import MINUTE, RuleDefinition
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.live_state import SCHEDULES, PollStatus, Reachability
+from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus
 
 # Where one of these fails, a kind of run stays unseen, however well all else is answered.
 _LISTS = frozenset({"changes", "plan_runs"})
@@ -54,10 +54,15 @@ def evaluate(
     result = Firing(
         since=memory.since,
         as_of=now,
-        facts={"reason": "; ".join(filter(None, (status.reason, late))) or None},
+        facts={"reason": "; ".join(filter(None, (_reason(status), late))) or None},
         preexisting=memory.preexisting,
     )
     return RuleAnswer(result, memory)
+
+
+def _reason(status: WorkspaceStatus) -> str:
+    # The status is written after its causes, and may have no reason yet.
+    return status.reason or "; ".join(cause.reason for cause in status.unwatched_causes())
 
 
 def _late_schedules(facts: WorkspaceFacts) -> str | None:

@@ -31,9 +31,11 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
     ]
     active = active_spans(sorted(words, key=lambda word: word.at), played.until)
     for part in parts:
+        # What cannot even be asked for cannot be found to be missing.
+        refused = [other.span for other in parts if other.kinds and other is not part]
         yield from _silences(world, part, active, played, down)
-        yield from _known_states(world, part, received, played, down)
-        yield from _glimpses(world, part, played, down)
+        yield from _known_states(world, part, received, played, [*down, *refused])
+        yield from _glimpses(world, part, played, [*down, *refused])
     yield from _without_cause(world, active, parts, down)
     yield from _without_reason(world, words)
     yield from _other_alerts(world, received)

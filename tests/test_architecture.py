@@ -21,10 +21,18 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "bus": MODEL,
     "tracking": (*MODEL, "bus.contract"),
     "polling": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
-    "callbacks": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
+    "listening": MODEL,
+    "callbacks": (*MODEL, "listening", "catalogue", "workspace", "tracking", "bus.contract"),
     "alerting": (*MODEL, "schedules", "tracking.live_state", "bus.contract"),
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
-    "web": (*MODEL, "tracking.live_state", "alerting", "outputs.metrics", "bus.contract"),
+    "web": (
+        *MODEL,
+        "listening",
+        "tracking.live_state",
+        "alerting",
+        "outputs.metrics",
+        "bus.contract",
+    ),
     "config": (*MODEL, "catalogue", "schedules", "*.settings"),
     "logs": MODEL,
     "supervisor": MODEL,
@@ -35,7 +43,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 # Library -> the rooms that are its homes. "any" means that it is handed in, never configured.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "aiohttp": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
+    "aiohttp": ("workspace", "listening", "callbacks", "web", "outputs", "sandbox", "cli"),
     "sqlite3": ("bus",),
     "aiomqtt": ("outputs",),
     "paho": ("outputs",),

@@ -64,14 +64,15 @@ def assemble(
         guard=supervisor.contain,
     )
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
+    info, alerting = bridge_info(configuration), engine.snapshot
     outputs = Outputs(
         configuration,
         bus=bus,
         view=view,
         clock=clock,
         registry=registry,
-        alerting=engine.snapshot,
-        info=bridge_info(configuration),
+        alerting=alerting,
+        info=info,
     )
     return DaemonParts(
         live_state=live_state,
@@ -85,22 +86,51 @@ def assemble(
         metrics=metrics,
         engine=engine,
         outputs=outputs,
-        server=Server(
-            settings=configuration.server,
+        server=_server(
+            configuration,
+            engine,
+            metrics,
+            outputs,
+            supervisor,
             bus=bus,
             view=view,
             clock=clock,
-            render_metrics=metrics.exposition.render,
-            checks=readiness_checks(
-                bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs
-            ),
-            requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
-            alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
-            store_id=_store_id(configuration),
+            registry=registry,
+            requests=requests,
         ),
         listener=_listener(
             configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
         ),
+    )
+
+
+def _server(
+    configuration: Configuration,
+    engine: Engine,
+    metrics: Metrics,
+    outputs: Outputs,
+    supervisor: Supervisor,
+    *,
+    bus: EventBus,
+    view: LiveStateView,
+    clock: Clock,
+    registry: CollectorRegistry,
+    requests: AdminRequests,
+) -> Server:
+    checks = readiness_checks(
+        bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs
+    )
+    return Server(
+        settings=configuration.server,
+        bus=bus,
+        view=view,
+        clock=clock,
+        registry=registry,
+        render_metrics=metrics.exposition.render,
+        checks=checks,
+        requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
+        alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
+        store_id=_store_id(configuration),
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 
 from monitor.app.outputs import Outputs
-from monitor.bus.contract import Change, EventBus, StateEntry
+from monitor.bus.contract import EventBus, WriteFailures
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
@@ -18,17 +17,17 @@ from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import Check, HealthFinding
 
 _PROBE_SECONDS = 3.0
-# No workspace can have this name, so the probe's state entry collides with none.
-_PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
+# After the last write that the store refused, and only if it has stored another since.
+_TROUBLE_SECONDS = 60.0
 
 
 async def probe_store(bus: EventBus) -> None:
-    """Write a state entry that nobody reads.
+    """Write something that nobody reads.
 
     Raises:
         BusError: it could not be written, or not in time.
     """
-    await bus.commit(Change(state_entries=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+    await bus.probe(timeout_seconds=_PROBE_SECONDS)
 
 
 def readiness_checks(
@@ -44,9 +43,10 @@ def readiness_checks(
     async def store() -> HealthFinding:
         try:
             await probe_store(bus)
+            failures = (await bus.status()).write_failures
         except BusError as exc:
             return HealthFinding(ok=False, detail=f"cannot be written: {exc}")
-        return HealthFinding(ok=True, detail="writable")
+        return _judged(failures)
 
     async def polls() -> HealthFinding:
         down = [
@@ -59,7 +59,7 @@ def readiness_checks(
             for workspace in view.workspaces()
             for cause in workspace.unwatched_causes()
         ]
-        problems = [*down, *unwatched, *_late(view, now=clock.now())]
+        problems = [*down, *unwatched, *_late(view, now=clock.monotonic())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
     async def broker() -> HealthFinding:
@@ -82,12 +82,23 @@ def readiness_checks(
     return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
 
 
-def _late(view: LiveStateView, *, now: datetime) -> list[str]:
+def _judged(failures: WriteFailures | None) -> HealthFinding:
+    """Judge the store by what it was to store, because a probe fits also on a full disk."""
+    if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SECONDS):
+        return HealthFinding(ok=True, detail="writable")
+    detail = (
+        f"{failures.count:,} writes were refused since {failures.since:%Y-%m-%dT%H:%M:%SZ}, the "
+        f"last {failures.quiet_seconds:.0f} s ago: {failures.reason}"
+    )
+    return HealthFinding(ok=False, detail=detail)
+
+
+def _late(view: LiveStateView, *, now: float) -> list[str]:
     """Return a sentence about late polls, and one about workspaces that were never polled."""
     late = sorted(
         f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
         for poll in view.polls()
-        if poll.is_expected_by is not None and poll.is_expected_by < now
+        if poll.overdue_at is not None and poll.overdue_at < now
     )
     answered = {poll.workspace for poll in view.polls() if poll.last_success_at is not None}
     waiting = [

@@ -162,6 +162,20 @@ class ConsumerStatus(Struct, frozen=True, kw_only=True, gc=False):
     lost: int  # events that retention took from it, ever
 
 
+class WriteFailures(Struct, frozen=True, kw_only=True, gc=False):
+    """Writes that the store has refused, from the first to the last of one stretch of trouble.
+
+    ``is_over``: something was stored after the last of them. ``since`` is of our wall clock,
+    ``quiet_seconds`` since the last of them of a clock that nobody sets.
+    """
+
+    since: datetime
+    quiet_seconds: float
+    count: int
+    reason: str  # of the last
+    is_over: bool = False
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The store as a whole."""
 
@@ -170,6 +184,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     consumers: tuple[ConsumerStatus, ...]
     inbox: dict[str, int]  # workspace -> callbacks waiting
     store_bytes: int
+    write_failures: WriteFailures | None = None  # the newest; None: none since the start
 
 
 class Retention(Struct, frozen=True, kw_only=True):
@@ -271,6 +286,13 @@ class EventBus(Protocol):
 
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters of a consumer."""
+
+    async def probe(self, *, timeout_seconds: float) -> None:
+        """Return once something that nobody reads is durable.
+
+        It is so small that it may fit where nothing else does, so it never counts in
+        `StoreStatus.write_failures`.
+        """
 
     async def status(self) -> StoreStatus:
         """Return the present figures of the store and its consumers."""

@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks import bodies, signature
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
+from monitor.listening.credentials import InvalidCredentials
+from monitor.listening.http_listener import STOP_SECONDS, HttpListener, source_of
+from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
-from monitor.model.request_errors import RequestErrors
+from monitor.model.errors import BusUnavailableError, PayloadError
 from monitor.model.secrets import Secret
 
 log = structlog.get_logger()
@@ -39,11 +41,8 @@ _READABLE = ("application/json", "text/plain", "application/x-www-form-urlencode
 # The secret stands in a header or, for tasks made by hand, behind the workspace.
 _PATH = re.compile(r"/hooks/([^/]+)(?:/([^/]+))?", re.DOTALL)
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# A connection on which nothing whole arrives for so long is closed.
-_IDLE_SECONDS = 75.0
-_LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
-_STOP_SECONDS = 5.0
 _WARN_AGAIN_SECONDS = 60.0
+_REASONS = (RefusalReason.TOO_MANY_CONNECTIONS, RefusalReason.WRONG_CREDENTIALS)
 # Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
 _NOBODY = Secret("\0 no callback carries this")
 
@@ -100,7 +99,25 @@ class CallbackListener:
         self._on_stored = on_stored
         self._in_flight = 0
         self._warn_from: dict[str, float] = {}
-        self._runner: web.ServerRunner | None = None
+        refused = Counter(
+            "dataprep_monitor_callback_refusals",
+            "Connections and requests that the callback listener refused, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        refusals = Refusals("callbacks", refused, reasons=_REASONS, clock=clock)
+        self._wrong = InvalidCredentials(
+            refusals, clock=clock, delay_seconds=settings.wrong_secret_delay_seconds
+        )
+        self._listener = HttpListener(
+            "callbacks",
+            host=settings.host,
+            port=settings.port,
+            limits=settings.connections,
+            trusted_proxies=settings.trusted_proxies,
+            refusals=refusals,
+            clock=clock,
+        )
         requests = Counter(
             "dataprep_monitor_callback_requests",
             "Callbacks that arrived, by what became of them.",
@@ -126,34 +143,12 @@ class CallbackListener:
             ConfigurationError: the address cannot be listened on.
         """
         # There is one handler: an application and its router would only cost time, each time.
-        server = web.Server(
-            self._receive,
-            # Its lines would hold paths, and a path may hold the secret.
-            access_log=None,
-            logger=RequestErrors(harmless=(HttpProcessingError,)),
-            keepalive_timeout=_IDLE_SECONDS,
-            lingering_time=_LINGERING_SECONDS,
-        )
-        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._settings.host, self._settings.port, backlog=1024)
-        try:
-            await site.start()
-        except OSError as exc:
-            await self._runner.cleanup()
-            address = f"{self._settings.host}:{self._settings.port}"
-            raise ConfigurationError(
-                f"callbacks.listen: {address} cannot be listened on ({exc.strerror}): "
-                "free the port or choose another"
-            ) from exc
-        port: int = self._runner.addresses[0][1]
-        return port
+        server = web.Server(self._receive, **self._listener.options())
+        return await self._listener.start(web.ServerRunner(server, shutdown_timeout=STOP_SECONDS))
 
     async def stop(self) -> None:
         """Stop listening; callbacks in work are answered first, within a bound."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
 
     async def _receive(self, request: web.BaseRequest) -> web.Response:
         began = self._clock.monotonic()
@@ -173,6 +168,8 @@ class CallbackListener:
             headers[STORE_HEADER] = self._store_id
         self._counters[outcome].inc()
         self._durations.observe(self._clock.monotonic() - began)
+        if outcome == "wrong_secret":  # not in work any more: it must not make others wait
+            await self._wrong.delay(source_of(request))
         return web.Response(status=status, headers=headers)
 
     async def _take(self, request: web.BaseRequest) -> str:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.listening.settings import ConnectionLimits
 from monitor.model.secrets import Secret
 
 
@@ -26,6 +27,9 @@ class ListenerSettings(Struct, frozen=True, kw_only=True):
     body_timeout_seconds: float = 10.0  # for a sender to send its body
     in_flight_limit: int = 1_000  # callbacks in work at once; more are answered 503
     commit_timeout_seconds: float = 10.0
+    trusted_proxies: tuple[str, ...] = ()  # addresses and networks that may name the sender
+    connections: ConnectionLimits = ConnectionLimits()
+    wrong_secret_delay_seconds: float = 1.0
 
 
 class CallbackSettings(Struct, frozen=True, kw_only=True):

@@ -119,6 +119,12 @@ COMMANDS = (
         ("track job_group 7827359",),
     ),
     CommandEntry(
+        "store",
+        "monitor.cli.store:store",
+        "Check the whole store: pages, log and rows.",
+        ("store check", "store check -c /etc/dataprep-monitor/monitor.toml --json"),
+    ),
+    CommandEntry(
         "completion",
         "monitor.cli.completion:completion",
         "Print the completion script of a shell.",

@@ -66,6 +66,11 @@ def webhook_actions() -> list[str]:
     return ["list", "sync", "test", "delete"]
 
 
+def store_actions() -> list[str]:
+    """Offer what can be done with the store."""
+    return ["check"]
+
+
 def alert_actions() -> list[str]:
     """Offer what can be done with alerts."""
     return ["list", "backtest"]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
+
 from monitor.cli.settings_files import validate_file
+from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, ValidationResult, config_hash
 from monitor.config.checks import joined_address
@@ -13,15 +16,33 @@ from monitor.outputs.settings import receiver_of
 
 
 def report(config: Path, *, as_json: bool) -> bool:
-    """Print a summary on stdout, or all problems on stderr; True when there are none."""
-    result = validate_file(config)
+    """Print a summary on stdout, or all problems on stderr; True when there are none.
+
+    Warnings go to stderr and are no problems.
+    """
+    result = _with_store(validate_file(config))
     if as_json:
         _print_json(result)
-    elif result.configuration is None:
+        return result.configuration is not None
+    sys.stderr.writelines(f"warning: {warning}\n" for warning in result.warnings)
+    if result.configuration is None:
         sys.stderr.writelines(f"{problem}\n" for problem in result.problems)
-    else:
-        sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
-    return result.configuration is not None
+        return False
+    sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
+    return True
+
+
+def _with_store(result: ValidationResult) -> ValidationResult:
+    """Try the store of settings that have no problem of their own."""
+    if result.configuration is None:
+        return result
+    url = result.configuration.storage.url
+    trial = try_store(url)
+    warnings = (*result.warnings, *(as_problem(url, doubt) for doubt in trial.doubts))
+    if trial.obstacle is None:
+        return msgspec.structs.replace(result, warnings=warnings)
+    problem = as_problem(url, trial.obstacle)
+    return ValidationResult(configuration=None, problems=(problem,), warnings=warnings)
 
 
 def summary(configuration: Configuration) -> list[str]:
@@ -70,5 +91,6 @@ def _print_json(result: ValidationResult) -> None:
             "config_hash": None if configuration is None else config_hash(configuration),
             "summary": [] if configuration is None else summary(configuration),
             "problems": result.problems,
+            "warnings": result.warnings,
         }
     )

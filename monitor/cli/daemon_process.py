@@ -17,9 +17,12 @@ from monitor.app.tasks import Run
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
+from monitor.cli.start_failures import address_problems, open_store
 from monitor.config import Configuration
+from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
+from monitor.model.errors import ConfigurationError
 
 _SWITCH_SECONDS = 0.0001
 _COLLECTOR_THRESHOLDS = (5_000, 20, 50)
@@ -37,16 +40,25 @@ def run(config: Path) -> None:
         form=configuration.log.form,
         secrets=configuration.secrets(),
     )
+    raise_handle_limit()
     # A thread renders a metrics page for some 25 ms, and a commit gives up the interpreter at
     # every statement: with Python's own 5 ms each of these turns would delay a callback.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    asyncio.run(_serve(config, configuration, redactor))
+    try:
+        asyncio.run(_serve(config, configuration, redactor))
+    except ConfigurationError as exc:
+        # An address: the file itself was accepted.
+        found = address_problems(configuration, clock=SystemClock(), redactor=redactor)
+        problems = asyncio.run(found)
+        if not problems:  # it has become free meanwhile
+            raise
+        raise ConfigurationError(problems) from exc
 
 
 async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -> None:
     clock = SystemClock()
     manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
-    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry())
+    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry(), open_store=open_store)
     hang_up = HangUpReload(daemon, path, manager=manager, redactor=redactor, clock=clock)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -9,17 +9,21 @@ from pathlib import Path
 import msgspec
 
 from monitor import logs
-from monitor.cli.doctor_checks.examination import examine, problem_lines
+from monitor.cli.doctor_checks.examination import examine, problem_lines, warning_lines
+from monitor.cli.doctor_checks.file_access import check_files
+from monitor.cli.doctor_checks.handles import check_handles
 from monitor.cli.doctor_checks.lines import CheckLine, CheckOutcome
 from monitor.cli.settings_files import validate_file
 from monitor.cli.tables import print_json
+from monitor.listening.handles import handles_in_force, raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
 
 
 def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
     """Print the line of each check; False when one failed."""
-    result = validate_file(config)
+    secret_files: list[Path] = []
+    result = validate_file(config, secret_files=secret_files)
     configuration = result.configuration
     secrets = () if configuration is None else configuration.secrets()
     # The lines report every failure; the log would repeat it.
@@ -27,7 +31,7 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
     lines: list[CheckLine] = []
 
     def add(line: CheckLine) -> None:
-        lines.append(_without_secrets(line, redactor))
+        lines.append(without_secrets(line, redactor))
         if not as_json:
             _print(lines[-1])
 
@@ -35,15 +39,29 @@ def report(config: Path, *, workspace: str | None, as_json: bool) -> bool:
         for line in problem_lines(result.problems):
             add(line)
     else:
+        raise_handle_limit()  # as the daemon does
+        about = [
+            *warning_lines(result.warnings),
+            *check_files(config, secret_files),
+            check_handles(configuration, handles=handles_in_force()),
+        ]
         asyncio.run(
-            examine(configuration, config, clock=SystemClock(), report=add, workspace=workspace)
+            examine(
+                configuration,
+                config,
+                clock=SystemClock(),
+                report=add,
+                about=about,
+                workspace=workspace,
+            )
         )
     if as_json:
         print_json(lines)
     return all(line.outcome is not CheckOutcome.FAILED for line in lines)
 
 
-def _without_secrets(line: CheckLine, redactor: Redactor) -> CheckLine:
+def without_secrets(line: CheckLine, redactor: Redactor) -> CheckLine:
+    """Return the line as it may be printed, whatever another program has put into it."""
     hint = None if line.hint is None else _one_line(redactor.text(line.hint))
     return msgspec.structs.replace(line, found=_one_line(redactor.text(line.found)), hint=hint)
 

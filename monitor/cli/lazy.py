@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         event_stream,
         sandbox_faults,
         sandbox_process,
+        store_examination,
     )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "event_stream",
     "sandbox_faults",
     "sandbox_process",
+    "store_examination",
 ]
 
 if not TYPE_CHECKING:

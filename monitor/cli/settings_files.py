@@ -34,13 +34,14 @@ class DiskLocations:
     def __init__(self, *, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
+        self.secret_files: list[Path] = []  # those that were read
 
     def read_secret(self, source: SecretSource) -> Secret:
         if source.form is SecretForm.ENV:
             return self._from_variable(source.location)
         if source.form is SecretForm.CREDENTIAL:
             return self._from_credential(source.location)
-        return _secret_in(self._folder / source.location)
+        return self._from_file(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
         absolute = (self._folder / path).absolute()
@@ -63,7 +64,12 @@ class DiskLocations:
                 "the service was given no credentials; "
                 f"add LoadCredential={name}:/path/to/it to its unit"
             )
-        return _secret_in(Path(folder) / name)
+        return self._from_file(Path(folder) / name)
+
+    def _from_file(self, path: Path) -> Secret:
+        secret = _secret_in(path)
+        self.secret_files.append(path)
+        return secret
 
 
 def _secret_in(path: Path) -> Secret:
@@ -118,8 +124,16 @@ def _of_file(path: Path, hint: str) -> ConfigurationError:
     return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {hint}")
 
 
-def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
-    """Return the configuration of a file, or all its problems; raises nothing."""
+def validate_file(
+    path: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    secret_files: list[Path] | None = None,
+) -> ValidationResult:
+    """Return the configuration of a file, or all its problems; raises nothing.
+
+    Adds to ``secret_files`` each file from which a secret was read.
+    """
     environment = os.environ if environment is None else environment
     try:
         mapping = read_toml(path)
@@ -128,7 +142,10 @@ def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> V
         problem = Problem(key=key, value=value, hint=hint)
         return ValidationResult(configuration=None, problems=(problem,))
     locations = DiskLocations(folder=path.absolute().parent, environment=environment)
-    return validate(mapping, environment, locations=locations)
+    result = validate(mapping, environment, locations=locations)
+    if secret_files is not None:
+        secret_files += locations.secret_files
+    return result
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Configuration:

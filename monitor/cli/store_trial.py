@@ -18,7 +18,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from monitor.bus.settings import store_path
-from monitor.bus.sqlite.lock import holder_of
+from monitor.bus.sqlite.location import locate, refuse_hard_links
+from monitor.bus.sqlite.lock import holder_of, refuse_full_disk
+from monitor.bus.sqlite.traces import traces_beside
+from monitor.config import Problem
+from monitor.config.problems import shown
 from monitor.model.errors import BusUnavailableError
 
 # The write-ahead log alone is cut back only above this size.
@@ -31,7 +35,7 @@ _SIDE_FILES = ("", "-wal", "-shm", ".lock")
 _ELSEWHERE = "name another file in storage.url"
 
 
-class StoreProblem(Struct, frozen=True, kw_only=True):
+class StoreObstacle(Struct, frozen=True, kw_only=True):
     """Why the store cannot be used, and what to do."""
 
     found: str
@@ -43,26 +47,37 @@ class StoreTrial(Struct, frozen=True, kw_only=True):
 
     path: Path
     holder: str | None = None
-    problem: StoreProblem | None = None
+    obstacle: StoreObstacle | None = None
+    doubts: tuple[StoreObstacle, ...] = ()  # it can be used, but
     exists: bool = False
 
 
 def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
     """Try to write where the store is or would be."""
-    path = store_path(url)
+    named = store_path(url)
     try:
+        path = locate(named)
         holder = holder_of(path) if path.parent.is_dir() else None
         if holder is not None:
             return StoreTrial(path=path, holder=holder, exists=True)
-        exists = os.path.lexists(path)
-    except (BusUnavailableError, OSError) as exc:
-        unseen = StoreProblem(found=str(exc), hint=_right_of_user())
-        return StoreTrial(path=path, problem=unseen)
-    if exists and not path.is_file():
-        no_file = StoreProblem(found=f"{path} is no file", hint=_ELSEWHERE)
-        return StoreTrial(path=path, problem=no_file, exists=True)
-    problem = _problem_of_files(path) or _problem_of_folder(path.parent, room_bytes)
-    return StoreTrial(path=path, problem=problem, exists=exists)
+        exists = path.exists()
+        if exists:
+            refuse_hard_links(path, path.stat())
+        obstacle = _obstacle_of_files(path)
+        if obstacle is not None:
+            return StoreTrial(path=path, obstacle=obstacle, exists=exists)
+        free_bytes = _write_beside(path)
+    except BusUnavailableError as exc:
+        return StoreTrial(path=named, obstacle=_of_the_bus(exc))
+    except OSError as exc:
+        return StoreTrial(path=named, obstacle=_refused(_place(exc, named), exc))
+    doubts = _doubts(path, free_bytes=free_bytes, room_bytes=room_bytes)
+    return StoreTrial(path=path, doubts=doubts, exists=exists)
+
+
+def as_problem(url: str, found: StoreObstacle) -> Problem:
+    """Return what ``check`` and ``run`` say of it."""
+    return Problem(key="storage.url", value=shown(url), hint=f"{found.found}; {found.hint}")
 
 
 def user_name() -> str:
@@ -73,7 +88,7 @@ def user_name() -> str:
         return f"user {os.geteuid()}"
 
 
-def _problem_of_files(path: Path) -> StoreProblem | None:
+def _obstacle_of_files(path: Path) -> StoreObstacle | None:
     for ending in _SIDE_FILES:
         file = path.with_name(f"{path.name}{ending}")
         try:
@@ -81,30 +96,30 @@ def _problem_of_files(path: Path) -> StoreProblem | None:
         except FileNotFoundError:
             continue
         except OSError as exc:
-            return _refused(f"{file} cannot be written", exc)
+            return _refused(file, exc)
     return None
 
 
-def _problem_of_folder(folder: Path, room_bytes: int) -> StoreProblem | None:
-    try:
-        with _made(folder):
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(_PAGE)
-                file.flush()
-                os.fsync(file.fileno())
-            room = shutil.disk_usage(folder).free
-    except OSError as exc:
-        place = Path(exc.filename or folder)
-        # The name of the temporary file says nothing to anybody.
-        place = folder if place.parent == folder else place
-        return _refused(f"{place} cannot be written", exc)
-    if room >= room_bytes:
-        return None
-    return StoreProblem(
-        found=f"{folder} has room for {room // _MEBIBYTE} MiB, "
-        f"which is less than {room_bytes // _MEBIBYTE} MiB",
-        hint=f"make room there, or {_ELSEWHERE}",
-    )
+def _write_beside(path: Path) -> int:
+    """Write and sync a file in the folder of the store, and return how many bytes are free."""
+    with _made(path.parent), tempfile.TemporaryFile(dir=path.parent) as file:
+        file.write(_PAGE)
+        file.flush()
+        os.fsync(file.fileno())
+        refuse_full_disk(path)
+        return shutil.disk_usage(path.parent).free
+
+
+def _doubts(path: Path, *, free_bytes: int, room_bytes: int) -> tuple[StoreObstacle, ...]:
+    doubts: list[StoreObstacle] = []
+    if free_bytes < room_bytes:
+        found = f"only {free_bytes // _MEBIBYTE} MiB are free in {path.parent}"
+        doubts.append(StoreObstacle(found=found, hint="make room; a full disk stops the monitor"))
+    if traces := traces_beside(path):
+        names = ", ".join(trace.name for trace in traces)
+        found = f"{path} is missing or empty beside {names} of a former store"
+        doubts.append(StoreObstacle(found=found, hint="put the former store back, or begin anew"))
+    return tuple(doubts)
 
 
 @contextlib.contextmanager
@@ -124,7 +139,26 @@ def _made(folder: Path) -> Iterator[None]:
                 above.rmdir()
 
 
-def _refused(what: str, exc: OSError) -> StoreProblem:
+def _place(exc: OSError, store: Path) -> Path:
+    """Return what could not be written: a folder, or the one of the temporary file."""
+    place = Path(exc.filename or store.parent)
+    # The name of that file says nothing to anybody.
+    return store.parent if place.parent == store.parent else place
+
+
+def _refused(place: Path, exc: OSError) -> StoreObstacle:
+    return StoreObstacle(found=f"{place} cannot be written: {exc.strerror}", hint=_hint(exc))
+
+
+def _of_the_bus(exc: BusUnavailableError) -> StoreObstacle:
+    if isinstance(exc.__cause__, OSError):
+        return StoreObstacle(found=str(exc), hint=_hint(exc.__cause__))
+    # Its sentence ends with the hint.
+    found, _, hint = str(exc).rpartition(": ")
+    return StoreObstacle(found=found, hint=hint)
+
+
+def _hint(exc: OSError) -> str:
     hints = {
         errno.EROFS: f"mount it for writing, or {_ELSEWHERE}",
         errno.ENOSPC: f"make room there, or {_ELSEWHERE}",
@@ -132,7 +166,7 @@ def _refused(what: str, exc: OSError) -> StoreProblem:
         errno.EACCES: _right_of_user(),
         errno.EPERM: _right_of_user(),
     }
-    return StoreProblem(found=f"{what}: {exc.strerror}", hint=hints.get(exc.errno or 0, _ELSEWHERE))
+    return hints.get(exc.errno or 0, _ELSEWHERE)
 
 
 def _right_of_user() -> str:

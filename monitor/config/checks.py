@@ -14,7 +14,9 @@ from monitor.polling.settings import followed_run
 
 WORKSPACE_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 RESERVED_NAMES = frozenset({"bridge"})  # a topic level of the daemon itself
-MIN_CALLBACK_SECRET_CHARACTERS = 16
+# Random ones are much longer. A shorter one can be guessed, at the speed of the network.
+MIN_SECRET_CHARACTERS = 16
+MIN_PASSWORD_CHARACTERS = 12
 
 
 def workspace_name(name: str) -> str | None:
@@ -100,6 +102,22 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def host_names(names: list[str]) -> str | None:
+    """Accept names alone: addresses are always served, and a port does not matter."""
+    if all(is_host(name) and ":" not in name for name in names):
+        return None
+    return 'each must be a host name without scheme and port, such as "monitor.example.com"'
+
+
+def networks(texts: list[str]) -> str | None:
+    try:
+        for text in texts:
+            ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
+    return None
 
 
 def storage_url(url: str) -> str | None:

@@ -41,6 +41,12 @@ SERVER = Section(
     path="server",
     target=ServerSettings,
     about="The page, the metrics and the admin API.",
+    fixed=(
+        "connections",
+        "body_timeout_seconds",
+        "wrong_credentials_delay_seconds",
+        "writes_per_minute",
+    ),
     keys=(
         Key(
             name="listen",
@@ -54,7 +60,8 @@ SERVER = Section(
             name="token",
             kind=Kind.SECRET,
             example="dataprep-monitor-token",
-            about="Bearer token that clients must send as Authorization: Bearer.",
+            about="Bearer token that clients must send as Authorization: Bearer; 16 characters or "
+            "more.",
         ),
         Key(
             name="username",
@@ -67,12 +74,27 @@ SERVER = Section(
             name="password",
             kind=Kind.SECRET,
             example="dataprep-monitor-password",
-            about="Password of basic auth; needs the username.",
+            about="Password of basic auth, 12 characters or more; needs the username.",
         ),
         Key(
             name="allow_anonymous",
             kind=Kind.BOOLEAN,
             about="Allow access without authentication; for trusted networks only.",
+        ),
+        Key(
+            name="hosts",
+            kind=Kind.TEXTS,
+            check=checks.host_names,
+            about="Names under which browsers and scripts reach the server, beside its listen "
+            "address, IP addresses and localhost. A request for another name is answered 421; "
+            "/healthz, /readyz and /metrics are open under any.",
+        ),
+        Key(
+            name="trusted_proxies",
+            kind=Kind.TEXTS,
+            check=checks.networks,
+            about="Addresses and networks of reverse proxies. Limits and log lines about a request "
+            "from one of them name the last other address in its X-Forwarded-For.",
         ),
         Key(
             name="stale_after_seconds",
@@ -88,6 +110,7 @@ LISTENER = Section(
     path="callbacks",
     target=ListenerSettings,
     is_optional=True,
+    fixed=("connections", "wrong_secret_delay_seconds"),
     about="Listener for callbacks only. Without this table the daemon accepts no callbacks.",
     keys=(
         Key(
@@ -127,6 +150,13 @@ LISTENER = Section(
             maximum=25,
             about="Timeout for storing a callback. The workspace itself gives up after 30 seconds.",
         ),
+        Key(
+            name="trusted_proxies",
+            kind=Kind.TEXTS,
+            check=checks.networks,
+            about="Addresses and networks of reverse proxies. Limits and log lines about a request "
+            "from one of them name the last other address in its X-Forwarded-For.",
+        ),
     ),
 )
 
@@ -140,7 +170,11 @@ STORAGE = Section(
             name="url",
             kind=Kind.TEXT,
             check=checks.storage_url,
-            about="sqlite:// and an absolute path. The daemon needs write access to the folder.",
+            varies=True,
+            example=StorageSettings().url,
+            about="sqlite:// and an absolute path. The daemon needs write access to the folder. "
+            "Default: dataprep-monitor/state.db in $XDG_STATE_HOME or, without that, in "
+            "~/.local/state; for a user without a home /var/lib/dataprep-monitor/state.db.",
         ),
         Key(
             name="commit_timeout_seconds",

@@ -1,14 +1,17 @@
-"""Settings from environment variables, which override those of the file.
+"""Settings from environment variables, which override those of the file, and the store's default.
 
 ``DATAPREP_MONITOR__SECTION__KEY`` sets a scalar outside the list of workspaces;
 ``DATAPREP_MONITOR__WORKSPACES__NAME__URL`` and ``..._TOKEN`` set those two of a workspace, its name
 in capitals and with ``_`` for ``-``. A secret may be given as such here, unlike in the file.
+``XDG_STATE_HOME`` and ``HOME`` name the folder of a store that no setting names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from monitor.config.keys import Key, Kind
 from monitor.config.locations import secret_keys
@@ -40,6 +43,17 @@ def overlaid(
             else:
                 _set_in_section(result, variable, parts, text, problems)
     return result
+
+
+def default_store_url(environment: Mapping[str, str]) -> str | None:
+    """Return the store in the user's state folder; None for a user without a home."""
+    state, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME", "")
+    if not state.startswith("/"):
+        # Users that exist for a service have "/" for a home.
+        if not home.startswith("/") or not home.strip("/"):
+            return None
+        state = f"{home}/.local/state"
+    return f"sqlite://{quote(str(PurePosixPath(state) / 'dataprep-monitor' / 'state.db'))}"
 
 
 def variable_of(path: str, name: str) -> str:

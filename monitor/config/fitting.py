@@ -7,7 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from monitor.callbacks.settings import SignatureMode
-from monitor.config.checks import MIN_CALLBACK_SECRET_CHARACTERS, is_loopback, joined_address
+from monitor.config.checks import (
+    MIN_PASSWORD_CHARACTERS,
+    MIN_SECRET_CHARACTERS,
+    is_loopback,
+    joined_address,
+)
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
 from monitor.model.secrets import Secret
@@ -60,16 +65,29 @@ def _callbacks(part: ReadTable, parts: Parts, problems: Problems) -> None:
     if part.get("public_url") is not None and "callbacks" not in parts:
         hint = "nothing listens for callbacks; add the section [callbacks]"
         problems.add(f"{part.path}.public_url", part.get("public_url"), hint)
-    secret = part.get("secret")
-    if isinstance(secret, Secret) and len(secret.reveal()) < MIN_CALLBACK_SECRET_CHARACTERS:
-        hint = (
-            f"must hold at least {MIN_CALLBACK_SECRET_CHARACTERS} characters; "
-            "make one with: openssl rand -hex 32"
-        )
-        problems.add_hidden(f"{part.path}.secret", hint)
+    _lengths(
+        part, {"secret": MIN_SECRET_CHARACTERS, "signing_secret": MIN_SECRET_CHARACTERS}, problems
+    )
     if part.get("signature") is SignatureMode.REQUIRE and part.get("signing_secret") is None:
         hint = "needs the key that is signed with; add signing_secret_file, or take observe"
         problems.add(f"{part.path}.signature", part.get("signature"), hint)
+    if part.get("signature") is SignatureMode.OBSERVE and part.get("signing_secret") is not None:
+        hint = (
+            "signing_secret protects nothing: a callback with a wrong signature is counted and "
+            "accepted; take require once real callbacks match, or remove signing_secret"
+        )
+        problems.warn(f"{part.path}.signature", part.get("signature"), hint)
+
+
+def _lengths(part: ReadTable, minimum: Mapping[str, int], problems: Problems) -> None:
+    """Add a problem for each secret that is too short to withstand guessing."""
+    for name, characters in minimum.items():
+        secret = part.get(name)
+        if isinstance(secret, Secret) and len(secret.reveal()) < characters:
+            hint = (
+                f"must hold at least {characters} characters; make one with: openssl rand -hex 32"
+            )
+            problems.add_hidden(f"{part.path}.{name}", hint)
 
 
 def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
@@ -91,6 +109,7 @@ def _server(part: ReadTable, problems: Problems) -> None:
         problems.add(f"{part.path}.username", username, "has no password; add password_file")
     if password is not None and username is None:
         problems.add_absent(f"{part.path}.username", "is needed beside the password; add it")
+    _lengths(part, {"token": MIN_SECRET_CHARACTERS, "password": MIN_PASSWORD_CHARACTERS}, problems)
     has_auth = part.get("token") is not None or password is not None
     if not (is_loopback(host) or has_auth or part.get("allow_anonymous")):
         hint = (

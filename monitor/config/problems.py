@@ -33,10 +33,14 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Problems:
-    """Gathers problems. ``origins`` names the variable behind a key that the environment set."""
+    """Gathers problems. ``origins`` names the variable behind a key that the environment set.
+
+    ``warnings`` are settings that can be used and do not do what they seem to do.
+    """
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
+        self.warnings: list[Problem] = []
         self.origins: dict[str, str] = {}
 
     def add(self, key: str, value: object, hint: str) -> None:
@@ -50,11 +54,18 @@ class Problems:
         """Add a problem whose value may be a secret."""
         self._add(key, MASK, hint)
 
+    def warn(self, key: str, value: object, hint: str) -> None:
+        """Add a warning; ``value`` is shown as `shown` does."""
+        self.warnings.append(self._problem(key, shown(value), hint))
+
     def _add(self, key: str, value: str, hint: str) -> None:
-        named = _one_line(self.origins.get(key, key))
-        problem = Problem(key=named, value=_one_line(value), hint=_one_line(hint))
+        problem = self._problem(key, value, hint)
         if problem not in self.found:
             self.found.append(problem)
+
+    def _problem(self, key: str, value: str, hint: str) -> Problem:
+        named = _one_line(self.origins.get(key, key))
+        return Problem(key=named, value=_one_line(value), hint=_one_line(hint))
 
     def holds(self, key: str) -> bool:
         """True where the value of that key has a problem."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from monitor.bus.settings import StorageSettings
 from monitor.config.alerting_fitting import alerting_settings, find_alerting_misfits
 from monitor.config.configuration import Configuration, WorkspaceConfiguration
-from monitor.config.environment import overlaid
+from monitor.config.environment import default_store_url, overlaid
 from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
@@ -22,10 +23,11 @@ from monitor.workspace.settings import WorkspaceSettings
 
 
 class ValidationResult(Struct, frozen=True, kw_only=True):
-    """Either a configuration, or every problem of what was given."""
+    """Either a configuration, or every problem of what was given; and what to be warned of."""
 
     configuration: Configuration | None
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 NO_LOCATIONS = NoLocations()
@@ -43,9 +45,12 @@ def validate(
     repeated, parts = reader.root(overlaid(mapping, environment, problems))
     find_misfits(repeated["workspaces"], parts, problems)
     find_alerting_misfits(repeated, parts.get("alerting"), problems)
+    warnings = tuple(problems.warnings)
     if problems.found:
-        return ValidationResult(configuration=None, problems=tuple(problems.found))
-    return ValidationResult(configuration=_built(repeated, parts), problems=())
+        found = tuple(problems.found)
+        return ValidationResult(configuration=None, problems=found, warnings=warnings)
+    configuration = _built(repeated, parts, store_url=default_store_url(environment))
+    return ValidationResult(configuration=configuration, problems=(), warnings=warnings)
 
 
 def parse_configuration(
@@ -66,13 +71,18 @@ def parse_configuration(
 
 
 def _built(
-    repeated: Mapping[str, list[ReadTable]], parts: Mapping[str, ReadTable]
+    repeated: Mapping[str, list[ReadTable]],
+    parts: Mapping[str, ReadTable],
+    *,
+    store_url: str | None,
 ) -> Configuration:
     link_wait_seconds = parts["alerting"].get("parents_wait_seconds")
     workspaces = tuple(
         _workspace(part, link_wait_seconds=link_wait_seconds) for part in repeated["workspaces"]
     )
     storage = parts["storage"]
+    # The settings' own default is for a service, whose user has no home.
+    url = {} if store_url is None or "url" in storage.of(StorageSettings) else {"url": store_url}
     retention = storage.parts["retention"]
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
     mqtt = parts.get("mqtt")
@@ -86,9 +96,10 @@ def _built(
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.
         storage=storage.build(
+            **url,
             retention=retention.build(
                 callbacks_seconds=max([retention.get("callbacks_seconds"), *waits])
-            )
+            ),
         ),
         # The same horizon: a run that the store has deleted must not make its events again.
         tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),

@@ -9,7 +9,8 @@
     │   ├── TryLaterError             may pass by itself
     │   │   ├── WorkspaceUnreachableError   no answer, or 5xx until the retries ran out
     │   │   ├── ThrottledError              429; carries how long to wait
-    │   │   └── BudgetExhaustedError        our own request budget has no room in time
+    │   │   ├── BudgetExhaustedError        our own request budget has no room in time
+    │   │   └── DoubtedListError            a list lacks what must be in it
     │   ├── UnauthorizedError         401: the token is absent, expired or revoked
     │   ├── NotAvailableError         403, 404 RouteNotFoundException: a missing capability
     │   ├── NoSuchObjectError         404 DataNotFoundException, 410: no such object
@@ -104,6 +105,10 @@ class ThrottledError(TryLaterError):
 
 class BudgetExhaustedError(TryLaterError):
     """Our request budget had no room within the time that the caller allowed; nothing was sent."""
+
+
+class DoubtedListError(TryLaterError):
+    """A list lacks rows that must be in it; nothing may follow from what it does not show."""
 
 
 class UnauthorizedError(WorkspaceError):

@@ -1,10 +1,22 @@
-"""Checks of foreign words before they become part of a path, an address or a topic."""
+"""Foreign words: checked before they become part of a path, an address or a topic; cut as texts."""
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 
+LONGEST_NAME = 256  # characters of a name, or of a word such as a status
+LONGEST_ERROR = 2_000  # characters of what people read as a text, such as an error
+
+# What moves a cursor, colours a terminal, ends a line or turns the direction of what follows.
+# Everything else that is not a letter stays: joined emoji and wide spaces are part of names.
+_HARMFUL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINES = re.compile(r"[\n\t]")
+_MARK = "…#"
+_MARKED_CHARACTERS = len(_MARK) + 8
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HOST = re.compile(r"[\w.-]+")
 
@@ -39,3 +51,24 @@ def _is_name(text: str) -> bool:
         return bool(text.encode("idna"))
     except UnicodeError:
         return False
+
+
+def harmless(text: str, *, longest: int = LONGEST_NAME, has_lines: bool = False) -> str:
+    r"""Return ``text`` as it may be shown anywhere, at most ``longest`` characters of it.
+
+    Control and bidirectional characters become their escapes, ``\x1b``, unless they are line ends
+    and tabs of a text that ``has_lines``. What is cut ends in a mark and a hash of the whole, so
+    that two texts with one beginning stay different.
+    """
+    # Cut first: nobody waits for a megabyte to be searched.
+    shown = _HARMFUL.sub(lambda found: _escaped(found[0], has_lines=has_lines), text[: longest + 1])
+    if len(shown) <= longest:
+        return shown
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=4).hexdigest()
+    return f"{shown[: longest - _MARKED_CHARACTERS]}{_MARK}{digest}"
+
+
+def _escaped(character: str, *, has_lines: bool) -> str:
+    if has_lines and _LINES.match(character):
+        return character
+    return character.encode("unicode_escape").decode()

@@ -5,8 +5,10 @@ A new poll is a file with a class that has ``declared``, and one line in `declar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.liveness import Liveness
@@ -18,6 +20,9 @@ from monitor.polling.inventory.profiles import Profiles
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
+from monitor.polling.lists.list_check import ListChecks
+from monitor.polling.lists.token_owner import TokenOwner
+from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Poll
 from monitor.polling.runs.by_id import ById
@@ -57,7 +62,9 @@ class WorkspacePolls:
     reasons: Reasons
     unlabelled: UnlabelledPlanRuns
     by_id: ById
+    written: Mapping[RunKind, WrittenRows]
     pipeline_names: PipelineNames
+    schedules: Schedules
 
     async def load(self) -> None:
         """Read from the store what an earlier run of the monitor left there."""
@@ -68,6 +75,7 @@ class WorkspacePolls:
             self.changes.watermark,
             self.plan_runs.watermark,
             self.pipeline_names,
+            self.schedules,
             self.flow_runs,
             self.reasons,
             self.unlabelled,
@@ -96,11 +104,12 @@ def declared_polls(
             job_groups=polls.job_groups,
             plan_runs=polls.plan_runs,
             by_id=polls.by_id,
+            written=polls.written,
             refetch_queue=polls.refetch_queue,
         ).declared(),
         *polls.details.declared(),
         *polls.pipeline_names.declared(),
-        *Schedules(context).declared(),
+        *polls.schedules.declared(),
         *Liveness(context).declared(),
         *capability_discovery.declared(),
         *Objects(context).declared(),
@@ -118,10 +127,12 @@ def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
     recipes, plans = RecipeNames(context), Plans(context)
     details, links = Details(context), PlanLinks()
+    checks, owner = ListChecks(context), TokenOwner(context)
+    written = {kind: WrittenRows(context, check) for kind, check in checks.of_runs.items()}
     plan_children = PlanChildren(context, plans=plans, links=links)
     reasons = Reasons(context, details=details, plan_children=plan_children, links=links)
     flow_runs = FlowRuns(context, links=links, reasons=reasons)
-    refetch_queue = RefetchQueue(context)
+    unlabelled, refetch_queue = UnlabelledPlanRuns(context, plans=plans), RefetchQueue(context)
     job_groups = JobGroups(
         context,
         recipes=recipes,
@@ -130,9 +141,9 @@ def build(context: PollContext) -> WorkspacePolls:
         flow_runs=flow_runs,
         plan_children=plan_children,
         links=links,
+        written=written[RunKind.JOB_GROUP],
         refetch_queue=refetch_queue,
     )
-    unlabelled = UnlabelledPlanRuns(context, plans=plans)
     plan_runs = PlanRuns(
         context,
         plans=plans,
@@ -140,7 +151,18 @@ def build(context: PollContext) -> WorkspacePolls:
         reasons=reasons,
         job_groups=job_groups,
         unlabelled=unlabelled,
+        written=written[RunKind.PLAN_RUN],
         refetch_queue=refetch_queue,
+    )
+    changes = Changes(
+        context,
+        job_groups=job_groups,
+        flow_runs=flow_runs,
+        written=written[RunKind.JOB_GROUP],
+        refetch_queue=refetch_queue,
+    )
+    by_id = ById(
+        context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs, checks=checks
     )
     return WorkspacePolls(
         context=context,
@@ -151,16 +173,13 @@ def build(context: PollContext) -> WorkspacePolls:
         flow_runs=flow_runs,
         refetch_queue=refetch_queue,
         job_groups=job_groups,
-        changes=Changes(
-            context,
-            job_groups=job_groups,
-            flow_runs=flow_runs,
-            refetch_queue=refetch_queue,
-        ),
+        changes=changes,
         plan_runs=plan_runs,
         plan_children=plan_children,
         reasons=reasons,
         unlabelled=unlabelled,
-        by_id=ById(context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs),
-        pipeline_names=PipelineNames(context, plans=plans),
+        by_id=by_id,
+        written=written,
+        pipeline_names=PipelineNames(context, plans=plans, checks=checks, owner=owner),
+        schedules=Schedules(context, checks=checks, owner=owner),
     )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries, decode_entry
 from monitor.model.clock import Clock
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 
@@ -51,6 +51,14 @@ class WorkspaceChanges:
         self._clock = clock
         self._commit_timeout_seconds = commit_timeout_seconds
         self._changing = asyncio.Lock()
+
+    async def last(self, workspace: str) -> dict[str, str | None]:
+        """Return what `learn` was told last, in this life or another; what was never is absent."""
+        stored = await self._bus.state_entries(workspace, CHANGES)
+        return {
+            what: last.value
+            for what, last in decode_entries(stored, _CHANGE, topic=CHANGES).items()
+        }
 
     async def learn(self, workspace: str, what: str, after: str | None) -> bool:
         """Remember that ``what`` is ``after``; publish a change if it was otherwise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from enum import StrEnum
 from typing import TypeVar
@@ -15,6 +16,8 @@ from monitor.web.problems import ProblemDetails
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
+BODY = web.RequestKey("body", object)  # the parsed body of a write, for its line in the log
+BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
 _ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 SHOWN = 40  # characters of what a request names
 _KNOWN_SHOWN = 10  # names that fit into a line
@@ -35,16 +38,23 @@ async def read_body(request: web.Request, shape: type[T]) -> T:
     """Return the body.
 
     Raises:
-        ProblemDetails: it is not JSON of that shape.
+        ProblemDetails: it is not JSON of that shape, or is not there in time.
     """
     # A page of another origin may let a browser post plain text here, but not JSON.
     if request.content_type != "application/json":
         raise ProblemDetails(415, "body: its Content-Type must be application/json")
     try:
-        return msgspec.json.decode(await request.read(), type=shape)
+        async with asyncio.timeout(request.app[BODY_SECONDS]):
+            text = await request.read()
+    except TimeoutError as exc:
+        raise ProblemDetails(408, "body: it did not arrive in time") from exc
+    try:
+        body = msgspec.json.decode(text, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         # The error repeats the name of an unknown field, which may be anything.
         raise ProblemDetails(400, f"body: {one_line(str(exc)[:_ERROR_SHOWN])}") from exc
+    request[BODY] = body
+    return body
 
 
 def choice(request: web.Request, name: str, words: type[E]) -> E | None:

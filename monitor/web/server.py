@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Middleware
+from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.contract import EventBus
+from monitor.listening.credentials import InvalidCredentials
+from monitor.listening.http_listener import STOP_SECONDS, HttpListener
+from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
-from monitor.model.errors import ConfigurationError
-from monitor.model.request_errors import RequestErrors
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
@@ -20,11 +22,14 @@ from monitor.web.authentication import authenticate
 from monitor.web.explain_api import ExplainApi
 from monitor.web.explained_names import ExplainedNames
 from monitor.web.health import Check, readiness
+from monitor.web.hosts import refuse_foreign
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import errors_as_problems
+from monitor.web.request_parsing import BODY_SECONDS
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
+from monitor.web.writes import log_writes
 
 _BODY_BYTES = 64 * 1024
 
@@ -41,6 +46,7 @@ class Server:
         bus: EventBus,
         view: LiveStateView,
         clock: Clock,
+        registry: CollectorRegistry,
         render_metrics: Render,
         checks: Mapping[str, Check],
         requests: Requests,
@@ -48,6 +54,23 @@ class Server:
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
+        self._clock = clock
+        refused = Counter(
+            "dataprep_monitor_server_refusals",
+            "Connections and requests that the server refused, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
+        self._listener = HttpListener(
+            "server",
+            host=settings.host,
+            port=settings.port,
+            limits=settings.connections,
+            trusted_proxies=settings.trusted_proxies,
+            refusals=self._refusals,
+            clock=clock,
+        )
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
@@ -67,7 +90,6 @@ class Server:
             explain = ExplainApi(alerting, names=names)
             self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
         self._page = PageView(overview, explain)
-        self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -77,40 +99,36 @@ class Server:
         """
         app = web.Application(
             client_max_size=_BODY_BYTES,
-            middlewares=[authenticate(self._settings), errors_as_problems],
+            middlewares=self._middlewares(),
         )
+        app[BODY_SECONDS] = self._settings.body_timeout_seconds
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         self._page.add_routes(app.router)
         for api in self._apis:
             api.add_routes(app.router)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=RequestErrors(harmless=(HttpProcessingError, ConnectionError)),
-            shutdown_timeout=5.0,
+        return await self._listener.start(
+            web.AppRunner(app, shutdown_timeout=STOP_SECONDS, **self._listener.options())
         )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._settings.host, self._settings.port)
-        try:
-            await site.start()
-        except OSError as exc:
-            await self._runner.cleanup()
-            address = f"{self._settings.host}:{self._settings.port}"
-            raise ConfigurationError(
-                f"server.listen: {address} cannot be listened on ({exc.strerror}): "
-                "free the port or choose another"
-            ) from exc
-        port: int = self._runner.addresses[0][1]
-        return port
+
+    def _middlewares(self) -> list[Middleware]:
+        """Return what a request passes before its handler, the outermost first."""
+        settings, refusals, clock = self._settings, self._refusals, self._clock
+        wrong = InvalidCredentials(
+            refusals, clock=clock, delay_seconds=settings.wrong_credentials_delay_seconds
+        )
+        return [
+            refuse_foreign(settings, refusals),
+            authenticate(settings, wrong),
+            log_writes(settings, refusals, clock=clock),
+            errors_as_problems,
+        ]
 
     async def stop(self) -> None:
         """End the live streams, finish open requests, and stop listening."""
         self._streams.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = await self._render_metrics(request.headers.get("Accept", ""))

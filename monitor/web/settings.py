@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from monitor.listening.settings import ConnectionLimits
 from monitor.model.secrets import Secret
 
 
@@ -16,6 +17,12 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     username: str | None = None  # basic auth, together with the password
     password: Secret | None = None
     allow_anonymous: bool = False  # on an address that others can reach
+    hosts: tuple[str, ...] = ()  # further names under which browsers reach the server
+    trusted_proxies: tuple[str, ...] = ()  # addresses and networks that may name the sender
+    connections: ConnectionLimits = ConnectionLimits()
+    body_timeout_seconds: float = 10.0  # for a client to send a body
+    wrong_credentials_delay_seconds: float = 1.0
+    writes_per_minute: int = 60  # of one source, and so many at once
     stale_after_seconds: float = 600.0  # active runs not confirmed within this time are unknown
 
     @property

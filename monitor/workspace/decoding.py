@@ -1,7 +1,7 @@
 """From bytes to rows. Every failure is a `PayloadError`; none of them repeats what was read.
 
 A list is split into its rows before any of them is read, so one poisoned row does not cost the
-others.
+others. Here, and nowhere else, are its texts cut and made harmless.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
 
 from monitor.model.errors import PayloadError
+from monitor.model.outside import LONGEST_ERROR, harmless
 from monitor.workspace import wire
 from monitor.workspace.payloads import BadRow
 from monitor.workspace.workspace_time import is_believable
@@ -35,7 +36,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _REPLACEMENT = rb"\ufffd"
-_LONGEST_ERROR = 2000
+_LONGEST_REASON = 300
+_HAVE_LINES = frozenset({"error", "disable_reason"})  # fields of rows that people read as a text
 
 
 def read_as(decoder: msgspec.json.Decoder[W], raw: bytes | Raw) -> W:
@@ -55,7 +57,11 @@ def read_as(decoder: msgspec.json.Decoder[W], raw: bytes | Raw) -> W:
                 raise
             return decoder.decode(mended)
     except _FAULTS as exc:
-        raise PayloadError(f"cannot be read: {exc}") from exc
+        raise PayloadError(_reason(exc)) from exc
+
+
+def _reason(exc: Exception) -> str:
+    return harmless(f"cannot be read: {exc}", longest=_LONGEST_REASON)
 
 
 def _mended(text: bytes) -> bytes | None:
@@ -71,7 +77,9 @@ def _mended(text: bytes) -> bytes | None:
 class RowKind(Generic[T]):
     """How one kind of row is read: its shape, and what becomes of it."""
 
-    def __init__(self, shape: type[W], make: Callable[[W], T]) -> None:
+    def __init__(self, shape: type[W], make: Callable[[W], T], *, is_exact: bool = False) -> None:
+        """``is_exact`` where texts are compared with what we have sent, and shown to nobody."""
+        self._is_exact = is_exact
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
         self._make = make
 
@@ -83,9 +91,37 @@ class RowKind(Generic[T]):
         """
         shaped = read_as(self._decoder, raw)
         try:
-            return self._make(shaped)
+            row = self._make(shaped)
         except _FAULTS as exc:
-            raise PayloadError(f"cannot be read: {exc}") from exc
+            raise PayloadError(_reason(exc)) from exc
+        return row if self._is_exact else _with_harmless_texts(row)
+
+
+def _with_harmless_texts(value: T) -> T:
+    """Return the same with every text in it cut; ids have been checked and stay."""
+    harmless_value: Any = value
+    if isinstance(value, str):
+        harmless_value = harmless(value)
+    elif isinstance(value, tuple | frozenset):
+        harmless_value = type(value)(map(_with_harmless_texts, value))
+    elif isinstance(value, Struct):
+        changes = {
+            name: after
+            for name in value.__struct_fields__
+            if (after := _harmless_field(name, before := getattr(value, name))) is not before
+        }
+        harmless_value = msgspec.structs.replace(value, **changes) if changes else value
+    return cast("T", harmless_value)
+
+
+def _harmless_field(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if name in _HAVE_LINES:
+            after = harmless(value, longest=LONGEST_ERROR, has_lines=True)
+        else:
+            after = harmless(value)
+        return value if after == value else after
+    return _with_harmless_texts(value) if isinstance(value, tuple | frozenset | Struct) else value
 
 
 class Rows(Struct, Generic[T], frozen=True, kw_only=True):
@@ -135,7 +171,7 @@ def decode_rows(body: bytes, kind: RowKind[T]) -> Rows[T]:
 
 def decode_text(body: bytes) -> str:
     """Read an answer that is one JSON string, as the status operations give."""
-    return read_as(_TEXT, body)
+    return harmless(read_as(_TEXT, body))
 
 
 def readable(raw: Raw, kind: RowKind[T]) -> tuple[T, ...]:
@@ -197,8 +233,7 @@ def error_text(value: object) -> str | None:
         )
     if value is None or value in ("", {}, []):
         return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text[:_LONGEST_ERROR]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _id_in(raw: Raw) -> str | None:

@@ -24,6 +24,7 @@ from monitor.model.errors import (
     WorkspaceError,
     WorkspaceUnreachableError,
 )
+from monitor.model.outside import harmless
 from monitor.model.secrets import Secret
 from monitor.workspace.retrying import Failure, RetryReason
 
@@ -76,9 +77,9 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
         return Refusal()
     hidden = [secret.reveal() for secret in secrets if secret]
     return Refusal(
-        name=None if served.name is None else _text(served.name, hidden),
+        name=None if served.name is None else harmless(_text(served.name, hidden)),
         message=_text(served.message, hidden),
-        details=_text(_details(served), hidden)[:_LONGEST_DETAILS],
+        details=_text(_details(served), hidden),
     )
 
 
@@ -144,7 +145,7 @@ def _message(status_code: int, refusal: Refusal, operation: Operation) -> str:
     # Details of a refused body tend to repeat it, and our bodies can hold secrets.
     details = refusal.details if operation.method == "GET" else ""
     words = [word for word in (refusal.name, refusal.message, details) if word]
-    reason = ": ".join(words)[:_LONGEST_TEXT] or "no reason given"
+    reason = harmless(": ".join(words), longest=_LONGEST_TEXT) or "no reason given"
     return f"{operation.operation_id} answered {status_code}: {reason}"
 
 
@@ -161,4 +162,4 @@ def _text(value: object, hidden: list[str]) -> str:
     text = value if isinstance(value, str) else ""
     for secret in hidden:
         text = text.replace(secret, "***")
-    return text
+    return harmless(text, longest=_LONGEST_DETAILS, has_lines=True)

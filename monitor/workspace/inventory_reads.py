@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.model.outside import harmless
 from monitor.workspace import rows
 from monitor.workspace.decoding import RowKind, text_of
 from monitor.workspace.list_reads import ListReader, listed
@@ -192,7 +193,7 @@ def _used(answer: object) -> dict[str, float]:
 
 def _measures(answer: dict[str, Any]) -> dict[str, float]:
     return {
-        name: float(value)
+        harmless(name): float(value)
         for name, value in answer.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)

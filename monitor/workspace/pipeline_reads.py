@@ -46,6 +46,15 @@ class PipelineReader:
             "listFlows", rows.FLOW, {"flowsFilter": "all"}, priority, wait_seconds
         )
 
+    async def flow(
+        self, flow_id: str, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> FlowRow:
+        """Read one flow."""
+        answer = await self._requester.request(
+            "getFlow", flow_id, priority=priority, wait_seconds=wait_seconds
+        )
+        return decoded(rows.FLOW, answer, "getFlow")
+
     def folders(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[FolderRow]]:
@@ -57,3 +66,12 @@ class PipelineReader:
     ) -> AsyncIterator[Page[ScheduleRow]]:
         """Read the schedules of the token's owner; the API shows no others."""
         return self._lists.pages("listSchedules", rows.SCHEDULE, {}, priority, wait_seconds)
+
+    async def schedule(
+        self, schedule_id: str, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> ScheduleRow:
+        """Read one schedule."""
+        answer = await self._requester.request(
+            "getSchedule", schedule_id, priority=priority, wait_seconds=wait_seconds
+        )
+        return decoded(rows.SCHEDULE, answer, "getSchedule")

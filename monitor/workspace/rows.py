@@ -283,9 +283,12 @@ def _webhook_test(row: wire.WebhookTestResult) -> WebhookTest:
     return WebhookTest(status_code=row.status_code, error=error_text(row.error))
 
 
-_PLAN_NODE: RowKind[wire.PlanNode] = RowKind(wire.PlanNode, lambda node: node)
-_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda shape: shape)
-_SCHEDULED_TASK: RowKind[wire.ScheduledTask] = RowKind(wire.ScheduledTask, lambda task: task)
+# Exact, because their ids are not checked yet; the row that they become a part of is not.
+_PLAN_NODE: RowKind[wire.PlanNode] = RowKind(wire.PlanNode, lambda node: node, is_exact=True)
+_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda shape: shape, is_exact=True)
+_SCHEDULED_TASK: RowKind[wire.ScheduledTask] = RowKind(
+    wire.ScheduledTask, lambda task: task, is_exact=True
+)
 
 JOB_GROUP = RowKind(wire.JobGroup, _job_group)
 JOB = RowKind(wire.Job, _job)
@@ -298,7 +301,7 @@ FOLDER = RowKind(wire.Folder, _folder)
 SCHEDULE = RowKind(wire.Schedule, _schedule)
 PERSON = RowKind(wire.Person, _person)
 ACCESS_TOKEN = RowKind(wire.AccessToken, _access_token)
-WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task)
-WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of)
+WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task, is_exact=True)
+WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of, is_exact=True)
 WEBHOOK_TEST = RowKind(wire.WebhookTestResult, _webhook_test)
 CREATED = RowKind(wire.OnlyId, lambda shape: text_of(shape.id))

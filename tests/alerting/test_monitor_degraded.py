@@ -7,7 +7,7 @@ import pytest
 from monitor.alerting.rules.contract import DaemonFacts
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus
+from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus, WriteFailures
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 RETENTION = Retention(events_hard_cap=1_000)
@@ -32,7 +32,12 @@ def consumer(
     )
 
 
-def facts(*consumers: ConsumerStatus, stored: int = 10, wall: float | None = None) -> DaemonFacts:
+def facts(
+    *consumers: ConsumerStatus,
+    stored: int = 10,
+    wall: float | None = None,
+    failures: WriteFailures | None = None,
+) -> DaemonFacts:
     """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
     bus = StoreStatus(
         newest_position=500 + stored,
@@ -40,6 +45,7 @@ def facts(*consumers: ConsumerStatus, stored: int = 10, wall: float | None = Non
         consumers=consumers,
         inbox={},
         store_bytes=1,
+        write_failures=failures,
     )
     return DaemonFacts(bus=bus, retention=RETENTION, wall_now=None if wall is None else at(wall))
 
@@ -114,6 +120,30 @@ def test_a_store_near_its_cap_fires() -> None:
         for stored in (899, 900, 890, 851, 850, 0)
     ]
     assert words == ["unknown", "firing", "unknown", "unknown", "ok", "ok"]
+
+
+def refused(since: float, *, quiet: float = 0, is_over: bool = False) -> WriteFailures:
+    return WriteFailures(
+        since=at(since), quiet_seconds=quiet, count=7, reason="disk is full", is_over=is_over
+    )
+
+
+def test_a_store_that_refuses_writes_fires() -> None:
+    """From the first refusal on, and for five minutes after the last once it stores again."""
+    rule = part_rule("store")
+    words = [
+        rule.evaluate(facts(), 90),
+        rule.evaluate(facts(failures=refused(100)), 110),
+        rule.evaluate(facts(failures=refused(100, quiet=900)), 1_000),
+        rule.evaluate(facts(failures=refused(100, quiet=299, is_over=True)), 1_299),
+    ]
+    assert words == ["ok", "firing", "firing", "firing"]
+    assert rule.firing.since == at(100)
+    assert rule.firing.facts == {
+        "what": "store",
+        "reason": "the store refused 7 writes, the last because: disk is full",
+    }
+    assert rule.evaluate(facts(failures=refused(100, quiet=300, is_over=True)), 1_300) == "ok"
 
 
 def test_a_consumer_that_is_gone_lags_no_more() -> None:

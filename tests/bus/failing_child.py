@@ -34,6 +34,7 @@ from monitor.bus.sqlite.log import newest_position
 from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.tail import LogTail
 from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation
@@ -184,12 +185,14 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
     prepare(lock.store)
     reader = StoreReader(partial(connect_reading, path), timeout_seconds=SOON)
     tail = LogTail(await reader.run(newest_position))
+    failures = WriteFailureRecord(clock, CollectorRegistry())
     writer = StoreWriter(
         failure.connect,
         clock=clock,
         durations=Histogram("duration", "Of a transaction.", registry=CollectorRegistry()),
         on_commit=lambda news: tail.append(news.events) if news.events else None,
         verify=lambda: None,
+        failures=failures,
         queue_bound=10,
         stall_seconds=SOON,
     )
@@ -199,6 +202,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         reader=reader,
         tail=tail,
         arrivals=RecentCallbacks(),
+        failures=failures,
         clock=clock,
         settings=StorageSettings(),
     )

@@ -227,8 +227,9 @@ async def test_a_store_of_the_first_schema_keeps_entries_and_callbacks(tmp_path:
     db = sqlite3.connect(path)
     db.execute("INSERT INTO note VALUES ('w', 'watermark', 'changes', x'31')")
     columns = "(workspace, fingerprint, received_at, settled_at, body)"
-    waiting = codec.encode(callback(1))
-    db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f1', 0, NULL, ?)", (waiting,))  # noqa: S608 - a constant
+    waiting = codec.encode(callback(1, workspace="w"))
+    row = ("w", "fingerprint-1", waiting)
+    db.execute(f"INSERT INTO callback {columns} VALUES (?, ?, 0, NULL, ?)", row)  # noqa: S608 - a constant
     db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f2', 0, 1, x'')")  # noqa: S608 - a constant
     db.commit()
     db.close()

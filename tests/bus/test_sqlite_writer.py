@@ -15,6 +15,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.connection import StoreConnection, connect
 from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import SOON, callback, events, log_of
@@ -31,13 +32,14 @@ class Store:
         self.page_limits: list[int] = []
         path.touch()
         prepare(path)
-        registry = CollectorRegistry()
+        registry, clock = CollectorRegistry(), ManualClock()
         self.writer = StoreWriter(
             self._connect,
-            clock=ManualClock(),
+            clock=clock,
             durations=Histogram("duration", "Of a transaction.", registry=registry),
             on_commit=lambda _news: None,
             verify=lambda: None,
+            failures=WriteFailureRecord(clock, registry),
             queue_bound=5,
             stall_seconds=STALL_SECONDS,
         )

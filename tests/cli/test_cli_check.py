@@ -31,6 +31,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the store, which is not that of the user who tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "dataprep-monitor"
+
+
 def written(folder: Path, text: str) -> str:
     """Write a configuration and return its path."""
     path = folder / "monitor.toml"
@@ -38,15 +45,18 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_right_file_is_ok(
+    folder: Path, state_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One line on stdout shows what is switched on, and the exit code is 0."""
     assert main(["check", "-c", written(folder, GOOD)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
         "ok: 1 workspace (marketing); 15 alert rules; mqtt broker.example.com:8883; "
-        "server 127.0.0.1:9876; callbacks off; store sqlite:///var/lib/dataprep-monitor/state.db\n"
+        f"server 127.0.0.1:9876; callbacks off; store sqlite://{state_folder}/state.db\n"
     )
     assert captured.err == ""
+    assert not state_folder.parent.exists(), "checking makes nothing"
 
 
 def test_the_other_receivers_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +103,56 @@ def test_every_fault_has_its_line(folder: Path, capsys: pytest.CaptureFixture[st
         ["workspaces[0].token_file", '"nowhere"'],
         ["mqtt.prefx", "1"],
     ]
+
+
+def test_a_store_that_cannot_be_used_is_a_problem(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder is tried as `run` would use it: key, value, reason and hint; exit code 2."""
+    text = f'{GOOD}[storage]\nurl = "sqlite:///proc/monitor/state.db"\n'
+    assert main(["check", "-c", written(folder, text)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(
+        'storage.url: "sqlite:///proc/monitor/state.db": /proc/monitor cannot be written: '
+    )
+    assert captured.err.endswith("; name another file in storage.url\n")
+    assert main(["check", "--json", "-c", written(folder, text)]) == 2
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem["key"] == "storage.url"
+
+
+WITH_KEY = f"""
+{GOOD.replace("[mqtt]", "[workspaces.callbacks]")}
+[callbacks]
+""".replace(
+    'url = "mqtts://broker.example.com"',
+    'secret_file = "secrets/token"\nsigning_secret_file = "secrets/token"\n',
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_warned_of"),
+    [
+        ("", True),
+        ('signature = "observe"', True),
+        ('signature = "require"', False),
+        ('signature = "off"', False),
+    ],
+)
+def test_a_key_that_protects_nothing_is_a_warning(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, *, is_warned_of: bool
+) -> None:
+    """With observe, which is the default, a wrong signature is accepted; the file is right."""
+    path = written(folder, WITH_KEY.replace("[callbacks]", f"{line}\n[callbacks]"))
+    assert main(["check", "-c", path]) == 0
+    err = capsys.readouterr().err
+    expected = (
+        'warning: workspaces[0].callbacks.signature: "observe": signing_secret protects nothing'
+    )
+    assert err.startswith(expected) if is_warned_of else err == ""
+    assert main(["check", "--json", "-c", path]) == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == is_warned_of
 
 
 def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.eventually import eventually
+from tests.app.processes import Settings, Watched, daemon_process
 from tests.cli.doctor_scene import other_server, run_checks, without_rights
 from tests.servers import free_port
 
@@ -184,12 +185,21 @@ async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: 
 
 async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path: Path) -> None:
     """Where this user may not see the store, doctor says so instead of guessing."""
+    acme = msgspec.structs.replace(
+        stage.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+    )
     with tempfile.TemporaryDirectory() as name:  # which only its owner may enter
-        hidden = Path(name)
-        async with two_monitors(hidden) as (acme, server, callbacks):
+        watched = Watched("acme", "http://127.0.0.1:9", "t")
+        settings = Settings(Path(name), watched, with_callbacks=True)
+        # In a process of its own, which keeps its rights.
+        async with daemon_process(settings):
             with without_rights():
                 report = await run_checks(
-                    tmp_path, acme, server=server, callbacks=callbacks, store=hidden / "state.db"
+                    tmp_path,
+                    acme,
+                    server=ServerSettings(port=settings.port),
+                    callbacks=ListenerSettings(port=settings.callbacks_port or 0),
+                    store=settings.folder / "state.db",
                 )
     for subject in ("server address", "callbacks address"):
         assert report[subject].outcome == "warning", report[subject]

@@ -56,7 +56,10 @@ async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
 async def test_a_store_in_the_wrong_folder_fails(tmp_path: Path) -> None:
     """A folder where the file should be, or a file where a folder should be."""
     (tmp_path / "file").write_text("")
-    for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "Not a directory")):
+    for store, words in (
+        (tmp_path, "is not a regular file"),
+        (tmp_path / "file" / "db", "Not a directory"),
+    ):
         line = (await run_checks(tmp_path, store=store))["store"]
         assert (line.outcome, words in line.found) == ("failed", True), line
 
@@ -82,7 +85,7 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
 
 @pytest.mark.parametrize(
     ("status", "body", "words"),
-    [(200, {"status": "up"}, "is not a monitor's"), (401, None, "answered 401")],
+    [(200, {"status": "up"}, "is not a monitor's"), (401, None, "is not a monitor's")],
 )
 async def test_an_address_of_somebody_else_fails(
     tmp_path: Path, status: int, body: object, words: str
@@ -92,6 +95,15 @@ async def test_an_address_of_somebody_else_fails(
         line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
     assert (line.outcome, words in line.found) == ("failed", True), line
     assert "change server.listen" in str(line.hint)
+
+
+async def test_a_program_that_does_not_answer_is_no_daemon_of_ours(tmp_path: Path) -> None:
+    """It closes each connection: doctor reports that, and not whose it is."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
+    assert (line.outcome, "does not answer /healthz" in line.found) == ("failed", True), line
 
 
 async def test_addresses_that_are_free_are_ok(tmp_path: Path) -> None:
@@ -131,7 +143,7 @@ async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status:
         report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=port))
     line = report["callbacks address"]
     assert line.outcome == "failed"
-    assert f"a test callback of acme with {status}" in line.found
+    assert f"answers a test callback of acme with {status}" in line.found
     assert "s" * 20 not in str(report)
 
 

@@ -38,7 +38,7 @@ def test_a_trial_leaves_everything_as_it_was(tmp_path: Path) -> None:
     before = listing(tmp_path)
     for store in ("new.db", "a/b/c/new.db", "old.db"):
         trial = try_store(f"sqlite://{tmp_path / store}")
-        assert trial.problem is None, store
+        assert trial.obstacle is None, store
         assert trial.exists == (store == "old.db")
     assert listing(tmp_path) == before
 
@@ -50,7 +50,7 @@ async def test_a_store_in_use_is_not_touched(tmp_path: Path) -> None:
     )
     before = os.stat(tmp_path).st_mtime_ns  # noqa: PTH116 - pathlib counts as blocking
     trial = try_store(f"sqlite://{tmp_path}/state.db")
-    assert trial.problem is None
+    assert trial.obstacle is None
     assert str(trial.holder).startswith(f"process {os.getpid()} since")
     assert os.stat(tmp_path).st_mtime_ns == before  # noqa: PTH116 - as above
     await bus.close()
@@ -65,17 +65,37 @@ def test_a_file_that_another_user_left_behind_is_named(ending: str) -> None:
         folder.chmod(0o777)
         with without_rights():
             trial = try_store(f"sqlite://{folder}/state.db")
-    assert trial.problem is not None
-    assert str(left) in trial.problem.found
-    assert "Permission denied" in trial.problem.found
-    assert "nobody" in trial.problem.hint
+    assert trial.obstacle is not None
+    assert str(left) in trial.obstacle.found
+    assert "Permission denied" in trial.obstacle.found
+    assert "nobody" in trial.obstacle.hint
     assert user_name() not in ("", "nobody")
 
 
-def test_a_disk_without_room_is_a_problem(tmp_path: Path) -> None:
-    """The write-ahead log needs room of its own."""
+def test_a_store_with_two_names_is_a_problem(tmp_path: Path) -> None:
+    """What the daemon refuses at its start is said before."""
+    (tmp_path / "state.db").touch()
+    (tmp_path / "other.db").hardlink_to(tmp_path / "state.db")
+    trial = try_store(f"sqlite://{tmp_path}/state.db")
+    assert trial.obstacle is not None
+    assert "has 2 hard links" in trial.obstacle.found
+    assert trial.obstacle.hint == "remove the others, or copy the file"
+
+
+def test_a_disk_with_little_room_is_a_doubt(tmp_path: Path) -> None:
+    """The write-ahead log needs room of its own; the daemon starts with less."""
     trial = try_store(f"sqlite://{tmp_path}/new/state.db", room_bytes=1 << 60)
-    assert trial.problem is not None
-    assert "has room for" in trial.problem.found
-    assert "make room" in trial.problem.hint
+    (doubt,) = trial.doubts
+    assert "MiB are free" in doubt.found
+    assert "make room" in doubt.hint
     assert listing(tmp_path) == {}
+
+
+async def test_a_store_that_went_missing_is_a_doubt(tmp_path: Path) -> None:
+    """What a former one has left is named before a daemon begins anew."""
+    (tmp_path / "state.db-wal").write_bytes(b"what was not yet in the store")
+    line = (await run_checks(tmp_path))["store"]
+    assert (line.outcome, "beside state.db-wal of a former store" in line.found) == (
+        "warning",
+        True,
+    )

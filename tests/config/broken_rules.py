@@ -7,6 +7,8 @@ from tests.config.settings_tables import Row
 
 NO_HTTP_URL = 'must be an http or https URL, such as "https://api.clouddataprep.com"'
 NO_PUBLIC_URL = 'must be an http or https URL, such as "https://monitor.example.com"'
+NO_NAME = 'each must be a host name without scheme and port, such as "monitor.example.com"'
+NO_NETWORK = 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
 NO_ADDRESS = 'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
 NO_STORE = (
     'must be sqlite:// and an absolute path, such as "sqlite:///var/lib/dataprep-monitor/state.db"'
@@ -123,6 +125,13 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("server.listen", "127.0.0.1:65536", f'"127.0.0.1:65536": {NO_ADDRESS}'),
     ("server.listen", "a..b:80", f'"a..b:80": {NO_ADDRESS}'),
     ("server.listen", "[:]:80", f'"[:]:80": {NO_ADDRESS}'),
+    ("server.hosts", ["https://a.example"], f'["https://a.example"]: {NO_NAME}'),
+    ("server.hosts", ["a.example", "a.example:80"], f'["a.example", "a.example:80"]: {NO_NAME}'),
+    ("server.hosts", ["*.example"], f'["*.example"]: {NO_NAME}'),
+    ("server.hosts", ["2001:db8::1"], f'["2001:db8::1"]: {NO_NAME}'),
+    ("server.trusted_proxies", ["proxy"], f'["proxy"]: {NO_NETWORK}'),
+    ("server.trusted_proxies", ["10.0.0.0/33"], f'["10.0.0.0/33"]: {NO_NETWORK}'),
+    ("callbacks.trusted_proxies", ["10.0.0.1", ""], f'["10.0.0.1", ""]: {NO_NETWORK}'),
     ("server.username", "", f'"": {EMPTY}'),
     ("server.username", "a\nb", '"a\\nb": must not hold a line end or control character'),
     ("callbacks.listen", ":9877", f'":9877": {NO_ADDRESS}'),

@@ -35,6 +35,44 @@ def test_variables_win_over_the_file() -> None:
     assert configuration.storage.commit_timeout_seconds == 2.5
 
 
+SERVICES = "sqlite:///var/lib/dataprep-monitor/state.db"
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        ({"HOME": "/home/ada"}, "sqlite:///home/ada/.local/state/dataprep-monitor/state.db"),
+        (
+            {"HOME": "/home/ada", "XDG_STATE_HOME": "/srv/state"},
+            "sqlite:///srv/state/dataprep-monitor/state.db",
+        ),
+        (
+            {"HOME": "/home/a?b", "XDG_STATE_HOME": "state"},  # a relative one does not count
+            "sqlite:///home/a%3Fb/.local/state/dataprep-monitor/state.db",
+        ),
+        ({"HOME": "/"}, SERVICES),
+        ({"HOME": ""}, SERVICES),
+        ({}, SERVICES),
+        (
+            {"HOME": "/home/ada", f"{P}STORAGE__URL": "sqlite:///srv/x.db"},
+            "sqlite:///srv/x.db",
+        ),
+    ],
+)
+def test_a_store_that_is_not_named_is_in_the_state_folder(
+    environment: dict[str, str], url: str
+) -> None:
+    """Of the user who runs the daemon; a service, whose user has no home, has a folder of its own.
+
+    A store that is named is where it is named.
+    """
+    assert parsed(file(), environment).storage.url == url
+    named = parsed(file(storage={"url": "sqlite:///srv/y.db"}), environment).storage.url
+    assert named == (
+        "sqlite:///srv/x.db" if f"{P}STORAGE__URL" in environment else "sqlite:///srv/y.db"
+    )
+
+
 def test_a_variable_switches_an_absent_section_on() -> None:
     """A broker can be given to an image whose file names none."""
     assert parsed(file()).mqtt is None
@@ -78,7 +116,7 @@ def test_the_file_itself_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("SERVER__PORTS", "1", "***: [server] has no such key; remove the variable"),
+        ("SERVER__COLOUR", "1", "***: [server] has no such key; remove the variable"),
         (
             "SERVER__LISTENS",
             "x",

@@ -270,6 +270,27 @@ def test_two_workspaces_may_not_share_a_name() -> None:
             ),
         ),
         (
+            with_callbacks(signing_secret_file="/run/secrets/short"),
+            (
+                "workspaces[0].callbacks.signing_secret: ***: must hold at least 16 characters; "
+                "make one with: openssl rand -hex 32"
+            ),
+        ),
+        (
+            file(server={"token_file": "/run/secrets/short"}),
+            (
+                "server.token: ***: must hold at least 16 characters; "
+                "make one with: openssl rand -hex 32"
+            ),
+        ),
+        (
+            file(server={"username": "operator", "password_file": "/run/secrets/short"}),
+            (
+                "server.password: ***: must hold at least 12 characters; "
+                "make one with: openssl rand -hex 32"
+            ),
+        ),
+        (
             with_callbacks(signature="require"),
             (
                 'workspaces[0].callbacks.signature: "require": needs the key that is signed with; '

@@ -66,6 +66,20 @@ def test_the_unit_gives_little_away() -> None:
     )
 
 
+def test_services_keep_their_store_in_a_folder_of_the_system() -> None:
+    """Named or not: in each configuration of the guide, in the unit and in the image."""
+    folder = "/var/lib/dataprep-monitor"
+    named = f'url = "sqlite://{folder}/state.db"'
+    first, second = blocks("toml", DEPLOY / "README.md")[:2]
+    for text in (first, second, (DEPLOY / "compose" / "monitor.toml").read_text()):
+        assert named in text
+    assert unit_settings("Environment")[-1] == "XDG_STATE_HOME=/var/lib"
+    assert unit_settings("StateDirectory") == ["dataprep-monitor"]
+    image = (DEPLOY / "Containerfile").read_text()
+    assert "XDG_STATE_HOME=/var/lib " in image
+    assert f'VOLUME ["{folder}"]' in image
+
+
 def test_the_unit_waits_for_the_notifications_of_the_daemon() -> None:
     """Readiness and watchdog come from the daemon itself, by the socket that it may open."""
     assert unit_settings("Type") == ["notify"]

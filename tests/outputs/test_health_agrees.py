@@ -90,6 +90,7 @@ def by_mqtt(daemon: Daemon) -> Shown:
         lambda _workspace, _pipeline: None,
         known_since=NOON,
         seen_since=NOON,
+        overdue_since=0.0,
     )
     retained = snapshot.pipeline(IDENTITY)
     assert retained is not None

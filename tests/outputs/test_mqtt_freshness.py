@@ -101,7 +101,7 @@ async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedS
         last_attempt_at=now,
         last_success_at=now,
         last_outcome="ok",
-        is_expected_by=now,
+        overdue_at=scene.clock.monotonic(),
     )
     scene.live_state.record_poll(poll)
     scene.live_state.update_workspace("w", known_at=now - 2 * LIMIT, reason="seldom asked")

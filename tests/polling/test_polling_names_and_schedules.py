@@ -11,7 +11,7 @@ from monitor.model.runs import PipelineKind
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
-from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
 
 
 def names(scene: Scene) -> set[tuple[str, str | None]]:
@@ -29,16 +29,21 @@ async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> 
     assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
 
 
-async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
+async def test_a_deleted_pipeline_is_forgotten_when_its_id_is_denied_too(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """One short list forgets nothing, the second does, also when a restart lay between."""
+    """List and id agree, also when a restart lay between; a list alone forgets nothing."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
     await scene.polls.pipeline_names.poll()
     del workspace.tables["flows"][12]
-    await scene.polls.pipeline_names.poll()
+    await scene.restart()
+    workspace.faults["flows/12"] = FORBIDDEN
+    scene.live_state.name_pipeline("marketing", PipelineKind.FLOW, "12", "B")
+    for _ in range(3):
+        await scene.polls.pipeline_names.poll()
     assert ("12", "B") in names(scene)
 
+    workspace.faults.clear()
     await scene.polls.pipeline_names.poll()
     assert names(scene) == {("11", "A")}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -35,6 +35,8 @@ class TinyWorkspace:
     that answers wait for. ``requests`` holds path and query of each.
     """
 
+    EVERYTHING = range(1_000_000)  # for ``unlisted``
+
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.offset = timedelta()
@@ -48,6 +50,9 @@ class TinyWorkspace:
         self.full_plans: dict[int, Row] = {}
         self.documents: dict[str, Any] = {}
         self.hidden: tuple[str, ...] = ()  # keys that the job library does not show
+        # What a list that lies leaves out, by its table; a read by id still shows it.
+        self.unlisted: dict[str, Collection[int]] = {}
+        self.texts: dict[str, Any] = {}  # answered 200 for a path: markup, or JSON of any shape
         self.faults: dict[str, tuple[int, str]] = {}
         self.holds: dict[str, asyncio.Event] = {}
         self.before_answer: Callable[[str, Mapping[str, str]], None] | None = None
@@ -130,6 +135,12 @@ class TinyWorkspace:
         for pattern, (status, name) in self.faults.items():
             if re.fullmatch(pattern, path):
                 return self._failure(status, name)
+        if path in self.texts:
+            text = self.texts[path]
+            is_page = isinstance(text, str)
+            return (
+                web.Response(text=text, content_type="text/html") if is_page else self._json(text)
+            )
         found = self.documents.get(path) or self._find(path, query)
         return self._failure(*NO_OBJECT) if found is None else self._json(found)
 
@@ -144,7 +155,7 @@ class TinyWorkspace:
     def _failure(self, status: int, name: str) -> web.Response:
         return self._json({"exception": {"name": name, "message": name}}, status)
 
-    def _find(self, path: str, query: Mapping[str, str]) -> Any:  # noqa: PLR0911 - one for each path
+    def _find(self, path: str, query: Mapping[str, str]) -> Any:  # noqa: C901, PLR0911 - one for each path
         parts = path.split("/")
         if path in self.tables:
             return self._list(path, query)
@@ -168,6 +179,8 @@ class TinyWorkspace:
                 return self.flow_run_words.get(number)
             case ("flowRuns", "jobGroups"):
                 return {"data": self._groups_of(number)}
+            case ("flows" | "schedules", "") if len(parts) == 2:
+                return self.tables[parts[0]].get(number)
         return {"data": []}
 
     def _groups_of(self, flow_run_id: int) -> list[Row]:
@@ -175,7 +188,8 @@ class TinyWorkspace:
         return [row for row in rows if (row.get("flowRun") or {}).get("id") == flow_run_id]
 
     def _list(self, name: str, query: Mapping[str, str]) -> Row:
-        rows = [row for _, row in sorted(self.tables[name].items())]
+        unlisted = self.unlisted.get(name, ())
+        rows = [row for id_, row in sorted(self.tables[name].items()) if id_ not in unlisted]
         if (status := query.get("status")) is not None:
             rows = [row for row in rows if row["status"] == status]
         for field in ("updatedAt", "createdAt"):

@@ -15,7 +15,8 @@ from tests.web.site import Site
 @pytest.fixture
 def settings() -> ServerSettings:
     """Override in a test's parameters where it needs others."""
-    return ServerSettings(port=0, stale_after_seconds=600)
+    # The clock stands still, and some tests write hundreds of times.
+    return ServerSettings(port=0, stale_after_seconds=600, writes_per_minute=100_000)
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from tests.web.site import Site
 async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]:
     """Yield a server that listens, with a client and all that a test may change behind it."""
     clock, live_state = ManualClock(), LiveState(["acme"])
-    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
+    registry = CollectorRegistry()
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     findings = {"store": HealthFinding(ok=True, detail="writable")}
     requested: list[tuple[Any, ...]] = []
 
@@ -55,6 +56,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         bus=bus,
         view=live_state.view,
         clock=clock,
+        registry=registry,
         render_metrics=render,
         checks={"store": find},
         requests=Requests(track=track, webhooks=webhooks),
@@ -62,7 +64,15 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
         made = Site(
-            server, bus, live_state, clock, findings, session, alerting, requested=requested
+            server,
+            bus,
+            live_state,
+            clock,
+            findings,
+            session,
+            alerting,
+            registry,
+            requested=requested,
         )
         made.url = f"http://127.0.0.1:{await server.start()}"
         yield made

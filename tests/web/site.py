@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from msgspec import Struct
+from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change, EventBus
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
@@ -15,6 +18,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveState
 from monitor.web.health import HealthFinding
 from monitor.web.server import Server
+from tests.app.eventually import eventually
 from tests.clocks import ManualClock
 from tests.web.fake_alerting import FakeAlerting
 
@@ -39,6 +43,7 @@ class Site:
     findings: dict[str, HealthFinding]
     session: aiohttp.ClientSession
     alerting: FakeAlerting
+    registry: CollectorRegistry
     url: str = ""
     requested: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -53,6 +58,25 @@ class Site:
     async def delete(self, path: str) -> Answer:
         async with self.session.delete(self.url + path) as response:
             return await _answer(response)
+
+    @contextlib.asynccontextmanager
+    async def from_address(self, address: str) -> AsyncIterator[aiohttp.ClientSession]:
+        """Yield a client at another address of this machine, 127.0.0.2 for example."""
+        connector = aiohttp.TCPConnector(local_addr=(address, 0))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            yield session
+
+    def refused(self, reason: str) -> float:
+        """Return how much the server has refused for a reason."""
+        value = self.registry.get_sample_value(
+            "dataprep_monitor_server_refusals_total", {"reason": reason}
+        )
+        assert value is not None
+        return value
+
+    async def logged(self, lines: list[MutableMapping[str, Any]], *, number: int = 1) -> None:
+        """Return when so many lines are logged."""
+        await eventually(lambda: len(lines) >= number, why="nothing was logged")
 
     async def observe(self, *runs: RunState) -> None:
         """Store runs with the event of the status that each has reached."""

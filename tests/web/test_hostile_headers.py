@@ -9,7 +9,11 @@ from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
 GUARDED = ServerSettings(
-    port=0, token=Secret("a token of théirs"), username="ops", password=Secret("pass")
+    port=0,
+    token=Secret("a token of théirs"),
+    username="ops",
+    password=Secret("pass"),
+    wrong_credentials_delay_seconds=0,
 )
 
 

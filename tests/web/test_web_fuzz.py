@@ -15,6 +15,13 @@ from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.web.site import Answer, Site
 
+GUARDED = ServerSettings(
+    port=0,
+    token=Secret("token"),
+    username="a",
+    password=Secret("b"),
+    wrong_credentials_delay_seconds=0,
+)
 MANY = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -159,9 +166,7 @@ async def test_an_id_that_would_change_a_path_is_not_followed(site: Site, run_id
     assert site.requested == []
 
 
-@pytest.mark.parametrize(
-    "settings", [ServerSettings(port=0, token=Secret("token"), username="a", password=Secret("b"))]
-)
+@pytest.mark.parametrize("settings", [GUARDED])
 @MANY
 @given(
     credentials=st.text(st.characters(codec="latin-1", exclude_characters="\r\n\0"), max_size=40)
@@ -184,7 +189,9 @@ async def sent(
     port = int(site.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(b"\r\n".join([first, b"Host: x", line, b"Connection: close", b"", b""]))
+        writer.write(
+            b"\r\n".join([first, b"Host: localhost", line, b"Connection: close", b"", b""])
+        )
         await writer.drain()
         if leaves:
             writer.write_eof()

@@ -139,7 +139,7 @@ def test_broken_text_in_one_row_is_one_bad_row() -> None:
         (r"\udc4d!", "\ufffd!"),
         (r"\ud83d\ud83d\udc4d", "\ufffd\U0001f44d"),
         (r"\\ud83d \ud83d", "\\ud83d \ufffd"),
-        (r"\ud83d\n", "\ufffd\n"),
+        (r"\ud83d\n", "\ufffd\\n"),
     ],
 )
 def test_half_a_character_costs_no_page(escaped: str, name: str) -> None:

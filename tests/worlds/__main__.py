@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from tests.worlds.findings import Figures
-from tests.worlds.generator import BATCH, world
+from tests.worlds.generator import BATCH, NOT_IN_THE_GATE, world
 from tests.worlds.judge import judge
 from tests.worlds.play import SPEED, play
 from tests.worlds.script import Ingredient
@@ -28,8 +28,11 @@ def main() -> int:
     """Play what was asked for and return the exit code."""
     options = _options()
     without = frozenset(Ingredient(word) for word in options.without)
+    without |= NOT_IN_THE_GATE if options.gate else frozenset()
     if options.only is not None:
-        return _play_single(options.only, speed=options.speed, is_beside=options.beside)
+        return _play_single(
+            options.only, speed=options.speed, is_beside=options.beside, without=without
+        )
     batches = [
         tuple(range(first, min(first + BATCH, options.seed + options.worlds)))
         for first in range(options.seed, options.seed + options.worlds, BATCH)
@@ -59,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--beside", action="store_true", help="with the batch of that seed")
     parser.add_argument("--stories", type=Path, help="a folder for the stories of failing worlds")
     parser.add_argument("--without", nargs="*", default=(), help="ingredients to leave out")
+    parser.add_argument("--gate", action="store_true", help="without what the gate leaves out")
     return parser.parse_args()
 
 
@@ -81,10 +85,13 @@ def _play_batch(
     return figures
 
 
-def _play_single(seed: int, *, speed: float, is_beside: bool) -> int:
+def _play_single(
+    seed: int, *, speed: float, is_beside: bool, without: frozenset[Ingredient]
+) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     first = seed - seed % BATCH
-    worlds = [world(each) for each in (range(first, first + BATCH) if is_beside else (seed,))]
+    seeds = range(first, first + BATCH) if is_beside else (seed,)
+    worlds = [world(each, without=without) for each in seeds]
     with tempfile.TemporaryDirectory() as folder:
         played = asyncio.run(play(worlds, Path(folder), speed=speed))
     alone = next(each for each in worlds if each.seed == seed)

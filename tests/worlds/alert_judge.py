@@ -13,15 +13,17 @@ from msgspec.structs import replace
 from tests.worlds.allowances import FOR_SECONDS
 from tests.worlds.expectations import Stretch, certain_failures, possible_failures, stretches
 from tests.worlds.findings import Finding, Kind
+from tests.worlds.impairments import Span
 from tests.worlds.play import LASTING, Played
-from tests.worlds.received import AlertWord, Received
-from tests.worlds.script import RunKind, Span, World
+from tests.worlds.received import AlertWord, OtherAlertWord, Received
+from tests.worlds.script import RunKind, World
 from tests.worlds.truth import Run, Subject, TrueEnd
 
 RULE = "run_failed"
 REPEATED = "failing_repeatedly"
 _IN_A_ROW = 3  # failures of a part that this rule waits for, by default
 _INSTANT_SECONDS = 4.0  # an alert that was over when it was seen is active for no longer
+_LONGEST_SECONDS = 86_400.0  # no world is so long; what is never known has no later time
 _STAMP_SECONDS = 1.5  # stamps may be cut to their seconds
 _LATENCY_SECONDS = 12.0  # between what a rule knew and the arrival of what it said
 _LASTING_SLACK_SECONDS = 10.0
@@ -59,7 +61,7 @@ def _repeated(failures: Sequence[TrueEnd]) -> tuple[TrueEnd, ...]:
     return tuple(failure for failure in failures if len(runs[failure.part]) >= _IN_A_ROW)
 
 
-def active_spans(words: Sequence[AlertWord], until: float) -> list[Span]:
+def active_spans(words: Sequence[AlertWord | OtherAlertWord], until: float) -> list[Span]:
     """Return when an alert was active, as a subscriber knows it."""
     spans: list[Span] = []
     begin: float | None = None
@@ -103,18 +105,17 @@ def _false_greens(
     played: Played,
     for_seconds: float,
 ) -> Iterator[Finding]:
-    stops = [span for span in played.blind[world.name] if span not in world.outages]
     wait = for_seconds + _LASTING_SLACK_SECONDS if for_seconds else 0.0
     for failing in failing_spans(expected):
         active = [
-            *stops,
+            *played.stops,
             *(
                 span
                 for carrier in {subject, *failing.carriers}
                 for span in active_spans(received.alerts[rule, carrier], played.until)
             ),
         ]
-        for gap in _gaps(Span(failing.begin + wait, failing.end), active):
+        for gap in gaps_of(Span(failing.begin + wait, failing.end), active):
             yield Finding(
                 seed=world.seed,
                 kind=Kind.FALSE_GREEN,
@@ -183,7 +184,7 @@ def _wrong_starts(
         fits = any(
             played.zero + timedelta(seconds=failure.earliest) - slack
             <= word.starts_at
-            <= played.zero + timedelta(seconds=failure.latest_start) + slack
+            <= played.zero + timedelta(seconds=min(failure.latest_start, _LONGEST_SECONDS)) + slack
             for failure in known
             if limit is None or failure.earliest <= limit
         )
@@ -229,7 +230,7 @@ def _wrong_marks(
             )
 
 
-def _gaps(span: Span, active: Sequence[Span]) -> list[Span]:
+def gaps_of(span: Span, active: Sequence[Span]) -> list[Span]:
     """Return the parts of a span that no active span covers."""
     gaps: list[Span] = []
     at = span.begin

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.polling.settings import PollSettings
-from tests.worlds.script import NEVER, Span
+from tests.worlds.impairments import Span
+from tests.worlds.script import NEVER
 
 POLL = PollSettings(
     active_seconds=6,
@@ -20,7 +21,7 @@ POLL = PollSettings(
     overlap_seconds=20,
     first_look_seconds=3_600,
     names_seconds=40,
-    schedules_seconds=60,
+    schedules_seconds=20,
     detail_wait_seconds=6,
     progress_seconds=20,
     flow_run_wait_cap_seconds=10,
@@ -34,6 +35,14 @@ RECONCILE_SECONDS = POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 LOST_SECONDS = 3 * POLL.reconcile_seconds * 1.1 + REPORT_SECONDS
 # A flow is gone when two lists in a row omit it.
 DELETED_SECONDS = 4 * POLL.names_seconds * 1.1 + REPORT_SECONDS
+UNREACHABLE_FOR_SECONDS = 20.0  # of the rule about workspaces
+STALE_SECONDS = 60.0  # what was not confirmed for so long is unknown
+GRACE_SECONDS = 25.0  # after the time at which a schedule should start something
+# The schedules must have been read since, and the runs.
+MISSED_SECONDS = GRACE_SECONDS + POLL.schedules_seconds * 1.1 + 2 * POLL.idle_seconds
+RECOVERED_SECONDS = 30.0  # to see, and report, that it can be followed again
+_UNKNOWN_LATENCY_SECONDS = 25.0  # a poll under way, and the next comparison of what is retained
+_LONGEST_RETURN_SECONDS = 900.0 * 1.1  # between two attempts to read what was refused
 _RECOVERY_SECONDS = 25.0  # to connect again after an outage or a start
 # A change that is shown so much later than it was written may lie behind the overlap.
 BEHIND_OVERLAP_SECONDS = POLL.overlap_seconds - POLL.idle_seconds - 4
@@ -53,6 +62,20 @@ def due(at: float, seconds: float, blind: Sequence[Span]) -> float:
         left -= before
         now = max(now, span.end + _RECOVERY_SECONDS)
     return now + left
+
+
+def unknown_by(at: float, down: Sequence[Span]) -> float:
+    """Return by when runs are shown as unknown that nothing has confirmed since a time."""
+    return due(at, STALE_SECONDS + _UNKNOWN_LATENCY_SECONDS, down)
+
+
+def return_seconds(span: Span) -> float:
+    """Return how long what was refused may stay unread when it is served again.
+
+    It is requested with growing waits, none of which is longer than it was refused until then.
+    """
+    wait = max(POLL.reconcile_seconds, span.end - span.begin) * 1.1
+    return min(wait, _LONGEST_RETURN_SECONDS)
 
 
 def last_unfinished_read(at: float, blind: Sequence[Span]) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.worlds.impairments import ClockSet, Hiding, ShortList, Span, Withdrawal
 from tests.worlds.script import (
+    NEVER,
     Callback,
     End,
     FlowRun,
@@ -13,7 +15,7 @@ from tests.worlds.script import (
     JobGroup,
     Pipeline,
     PlanRun,
-    Span,
+    Schedule,
     Times,
 )
 
@@ -36,6 +38,13 @@ class Draft:
     plan_runs: list[PlanRun] = field(default_factory=list)
     callbacks: list[Callback] = field(default_factory=list)
     outages: list[Span] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
+    withdrawals: list[Withdrawal] = field(default_factory=list)
+    short_lists: list[ShortList] = field(default_factory=list)
+    hidings: list[Hiding] = field(default_factory=list)
+    page_cap: int | None = None
+    other_person_from: float = NEVER
+    workspace_clock_set: ClockSet | None = None
     ids: int = 0
 
     def begin(self, part: str) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tests.worlds.allowances import DELETED_SECONDS, due
-from tests.worlds.script import NEVER, End, RunKind, Span, World
+from tests.worlds.blindness import hidden_spans, unlisted_spans
+from tests.worlds.impairments import Span
+from tests.worlds.script import NEVER, End, RunKind, World
 from tests.worlds.truth import Subject, TrueEnd
 
 
@@ -65,7 +67,8 @@ def stretches(
 ) -> list[Stretch]:
     """Return what must and may be reported about a subject, from the beginning to ``until``."""
     deleted_at = deletion_of(world, subject)
-    gone_at = due(deleted_at, DELETED_SECONDS, blind)
+    unlisted = [*unlisted_spans(world), *hidden_spans(world, subject.pipeline)]
+    gone_at = due(deleted_at, DELETED_SECONDS, [*blind, *unlisted])
     own = [end for end in ends if end.subject == subject or end.end is End.COMPLETE]
     changes = {0.0, until, deleted_at, gone_at}
     for end in own:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tests.worlds.allowances import LOST_SECONDS, REPORT_SECONDS, due
-from tests.worlds.script import Callback, End, JobGroup, RunKind, Span, World
+from tests.worlds.blindness import hidden_spans
+from tests.worlds.impairments import Span
+from tests.worlds.script import Callback, End, JobGroup, RunKind, World
 from tests.worlds.truth import Run, group_allowance, own_ends
 
 WORDS = {End.COMPLETE: "succeeded", End.FAILED: "failed", End.CANCELED: "canceled"}
@@ -28,7 +30,8 @@ def expected_runs(
     """Yield what must be received of every run."""
     due_at = {end.run: end.due_at for end in own_ends(world, blind)}
     for group in world.job_groups:
-        yield _expected_group(group, delivered, blind)
+        own = [*blind, *hidden_spans(world, group.flow)]
+        yield _expected_group(group, delivered, own)
     for flow_run in world.flow_runs:
         flow_key = (RunKind.FLOW_RUN, flow_run.id)
         yield ExpectedRun(run=flow_key, rows=(_row(flow_run.end),), due_at=due_at[flow_key])

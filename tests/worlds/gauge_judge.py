@@ -23,9 +23,11 @@ def gauge_findings(
     ends: Sequence[TrueEnd],
     received: Received,
     faces: FinalFaces,
+    *,
+    until: float,
 ) -> Iterator[Finding]:
     """Yield what is shown at the end and is not true. ``ends`` are those of each run itself."""
-    for text in (*_counters(received, faces), *_last_ends(world, ends, received, faces)):
+    for text in (*_counters(received, faces), *_last_ends(world, ends, received, faces, until)):
         yield Finding(seed=world.seed, kind=Kind.GAUGES, text=text)
 
 
@@ -45,7 +47,11 @@ def _counters(received: Received, faces: FinalFaces) -> Iterator[str]:
 
 
 def _last_ends(
-    world: World, ends: Sequence[TrueEnd], received: Received, faces: FinalFaces
+    world: World,
+    ends: Sequence[TrueEnd],
+    received: Received,
+    faces: FinalFaces,
+    until: float,
 ) -> Iterator[str]:
     parts: defaultdict[Subject, defaultdict[str, list[TrueEnd]]] = defaultdict(
         lambda: defaultdict(list)
@@ -54,7 +60,9 @@ def _last_ends(
         parts[end.subject][end.part].append(end)
     lost = {group.flow for group in world.job_groups if group.deleted_at < NEVER}
     for subject, by_part in parts.items():
-        is_possible = any(end.is_only_possible for part in by_part.values() for end in part)
+        is_possible = any(
+            end.is_only_possible or end.due_at > until for part in by_part.values() for end in part
+        )
         if is_possible or subject.pipeline in lost or deletion_of(world, subject) < NEVER:
             continue  # several answers are right
         results = {WORDS[_worst(last)] for last in product(*map(_last, by_part.values()))}

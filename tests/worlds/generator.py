@@ -12,16 +12,57 @@ from random import Random
 
 from tests.worlds.draft import Draft
 from tests.worlds.flow_scripts import add_flow_runs, add_job_groups_alone
+from tests.worlds.impairment_scripts import add_impairments
 from tests.worlds.plan_scripts import add_plan
-from tests.worlds.script import Ingredient, World
-from tests.worlds.surprises import add_surprises, stops_of_batch
+from tests.worlds.schedule_scripts import add_schedule
+from tests.worlds.script import NEVER, Ingredient, World
+from tests.worlds.surprises import (
+    add_surprises,
+    clock_sets_of_batch,
+    harm_of_batch,
+    stops_of_batch,
+)
 
 BATCH = 10  # worlds that a daemon follows at the same time
 _MOST_BY_CHANCE = 5
 _FLOW_RUNS_SHARE = 0.4  # of the worlds that have no need of flow runs
 # An ingredient that is nothing without another.
-_NEEDS = {Ingredient.LATE_CHILDREN: Ingredient.PLANS}
+_NEEDS = {
+    Ingredient.LATE_CHILDREN: Ingredient.PLANS,
+    Ingredient.WITHDRAWN_SCHEDULES: Ingredient.SCHEDULES,
+    Ingredient.SHORT_SCHEDULES: Ingredient.SCHEDULES,
+    Ingredient.OTHER_PERSON: Ingredient.SCHEDULES,
+}
 _ALL = tuple(Ingredient)
+_OF_THE_BATCH = frozenset(
+    {
+        Ingredient.RESTARTS,
+        Ingredient.OUR_CLOCK,
+        Ingredient.DAMAGED_STORE,
+        Ingredient.DELETED_STORE,
+    }
+)
+# Schedules start runs by the workspace's clock, and the script has none for that.
+_BY_A_STEADY_CLOCK = frozenset(
+    {
+        Ingredient.SCHEDULES,
+        Ingredient.WITHDRAWN_SCHEDULES,
+        Ingredient.SHORT_SCHEDULES,
+        Ingredient.OTHER_PERSON,
+    }
+)
+# What the daemon does not master yet. By hand it is played too.
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
+    {
+        Ingredient.WITHDRAWN_WORKSPACE,
+        Ingredient.SHORT_RUNS,
+        Ingredient.SHORT_PIPELINES,
+        Ingredient.SHORT_SCHEDULES,
+        Ingredient.VANISHED,
+        Ingredient.PAGE_CAPS,
+        Ingredient.OUR_CLOCK,
+    }
+)
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
@@ -29,6 +70,7 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
     random = Random(f"world {seed}")  # noqa: S311 - a reproducible world
     chosen = _chosen(random, seed)
     stops = () if Ingredient.RESTARTS in without else stops_of_batch(seed // BATCH)
+    clock_sets = () if Ingredient.OUR_CLOCK in without else clock_sets_of_batch(seed // BATCH)
     draft = Draft(seed=seed, random=random, ingredients=chosen - frozenset(without))
     draft.begin("job groups alone")
     add_job_groups_alone(draft)
@@ -38,8 +80,16 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
     if draft.has(Ingredient.PLANS):
         draft.begin("plans")
         add_plan(draft)
+    if draft.has(Ingredient.SCHEDULES):
+        draft.begin("schedules")
+        add_schedule(draft)
+    add_impairments(draft)
     add_surprises(draft)
     ingredients = draft.ingredients | ({Ingredient.RESTARTS} if stops else frozenset())
+    ingredients |= {Ingredient.OUR_CLOCK} if clock_sets else frozenset()
+    harm = harm_of_batch(seed // BATCH) if stops else None
+    harm = None if harm in without else harm
+    ingredients |= {harm} if harm else frozenset()
     return World(
         seed=seed,
         ingredients=tuple(ingredient for ingredient in _ALL if ingredient in ingredients),
@@ -50,7 +100,17 @@ def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:
         plan_runs=tuple(draft.plan_runs),
         callbacks=tuple(sorted(draft.callbacks, key=lambda callback: callback.at)),
         outages=tuple(draft.outages),
+        schedules=tuple(draft.schedules),
+        withdrawals=tuple(draft.withdrawals),
+        short_lists=tuple(draft.short_lists),
+        hidings=tuple(draft.hidings),
+        page_cap=draft.page_cap,
+        other_person_from=draft.other_person_from,
+        workspace_clock_set=draft.workspace_clock_set,
         stops=stops,
+        our_clock_sets=clock_sets,
+        is_store_damaged=harm is Ingredient.DAMAGED_STORE,
+        store_deleted_at=stops[0].begin if harm is Ingredient.DELETED_STORE else NEVER,
     )
 
 
@@ -60,4 +120,6 @@ def _chosen(random: Random, seed: int) -> frozenset[Ingredient]:
     if random.random() < _FLOW_RUNS_SHARE:
         chosen.add(Ingredient.FLOW_RUNS)
     chosen |= {_NEEDS[ingredient] for ingredient in chosen if ingredient in _NEEDS}
-    return frozenset(chosen) - {Ingredient.RESTARTS}  # the batch decides
+    if Ingredient.WORKSPACE_CLOCK in chosen:
+        chosen -= _BY_A_STEADY_CLOCK
+    return frozenset(chosen) - _OF_THE_BATCH

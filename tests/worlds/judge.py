@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.worlds.alert_judge import alert_findings
+from tests.worlds.blind_judge import blind_findings
 from tests.worlds.explain_judge import explain_findings
 from tests.worlds.findings import Figures, Finding
 from tests.worlds.gauge_judge import gauge_findings
@@ -13,7 +14,9 @@ from tests.worlds.play import Played
 from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Received
 from tests.worlds.run_judge import run_findings
+from tests.worlds.schedule_judge import schedule_findings
 from tests.worlds.script import World
+from tests.worlds.steady_judge import steady_findings
 from tests.worlds.truth import own_ends, true_ends
 
 
@@ -28,11 +31,21 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     blind, delivered = played.blind[world.name], played.delivered[world.name]
     ends = true_ends(world, delivered, blind)
     faces = played.faces[world.name]
-    yield from run_findings(world, received, delivered=delivered, blind=blind)
+    yield from run_findings(
+        world,
+        received,
+        delivered=delivered,
+        blind=blind,
+        until=played.until,
+        forgotten=played.forgotten,
+    )
     yield from alert_findings(world, ends, received, played)
+    yield from blind_findings(world, received, played)
+    yield from schedule_findings(world, received, played)
+    yield from steady_findings(world, received, played)
     yield from notification_findings(world, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)
     own = own_ends(world, blind)
-    yield from gauge_findings(world, own, received, faces)
+    yield from gauge_findings(world, own, received, faces, until=played.until)
     yield from link_findings(world, faces)
     yield from reason_findings(world, own, faces, until=played.until)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.clocks import FastClock
@@ -32,6 +32,10 @@ class PacedClock(FastClock):
         if self._write is not None:
             await asyncio.wait([self._write])
         self._file.close()
+
+    def set_by(self, seconds: float) -> None:
+        """Set the wall clock forward, or back where it is below 0."""
+        self.set_wall(self.now() + timedelta(seconds=seconds))
 
     def _start_tick(self) -> None:
         self._tick = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._begin_step)

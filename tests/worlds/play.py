@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.rules.table import DEFAULT_RULES, default_rule
+from monitor.alerting.rules.table import combined, default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.app.daemon import Addresses, Daemon
 from monitor.bus.settings import StorageSettings
@@ -23,8 +25,9 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock
+from monitor.model.errors import BusError
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.settings import MetricsSettings, MqttSettings
 from monitor.polling.settings import InventorySettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -32,13 +35,25 @@ from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.servers import Mosquitto, free_port
-from tests.worlds.allowances import DELETED_SECONDS, FOR_SECONDS, POLL, due
+from tests.worlds.allowances import (
+    DELETED_SECONDS,
+    FOR_SECONDS,
+    GRACE_SECONDS,
+    POLL,
+    STALE_SECONDS,
+    UNREACHABLE_FOR_SECONDS,
+    due,
+)
+from tests.worlds.blindness import blind_spans, blindnesses, due_report
 from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
+from tests.worlds.glimpses import Glimpse, glimpse_times, read_glimpse
+from tests.worlds.impairments import Span
 from tests.worlds.paced_clock import PacedClock
 from tests.worlds.received import Arrival, WorldSubscriber
-from tests.worlds.script import NEVER, Callback, Span, World
+from tests.worlds.script import NEVER, Callback, World
 from tests.worlds.server import WorldServer
+from tests.worlds.store_harm import StoreFile
 
 SPEED = 70.0  # worlds' seconds in a second of the machine
 LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
@@ -47,7 +62,11 @@ _NO_INVENTORY = InventorySettings(
     objects=False, tokens=False, configuration=False, usage=False, profiles=False
 )
 _EVALUATION_SECONDS = 6.0
+_SCAN_SECONDS = 5.0  # between two comparisons of what the broker retains
 _BEHIND = timedelta(hours=1)  # so long before the machine's time the worlds begin
+_COPY_AGE_SECONDS = 15.0  # of the store that takes the place of a deleted one
+_ENDS_WITHIN_SECONDS = 20.0  # of the machine, until a daemon without a store has ended
+_DAMAGED_AT = (0.0, 0.5)  # of the store's length
 _TAIL_SECONDS = 25.0
 
 
@@ -67,6 +86,9 @@ class Played(Struct, frozen=True, kw_only=True):
     delivered: dict[str, list[Callback]]  # by workspace
     blind: dict[str, list[Span]]  # by workspace, as it really was
     faces: dict[str, FinalFaces]  # by workspace, at the end
+    stops: list[Span] = []  # of the daemon
+    forgotten: list[Span] = []  # of which an older store knows nothing more
+    glimpses: list[Glimpse] = []  # of the faces, while something could not be followed
     notified: Notifications | None = None  # None: without an Alertmanager
 
 
@@ -90,11 +112,12 @@ async def play(
     ):
         url = await server.start()
         try:
-            settings = _configuration(worlds, url, broker.url, folder, speed=speed)
+            store = StoreFile(folder / "state.db")
+            settings = _configuration(worlds, url, broker.url, store.url, speed=speed)
             if alertmanager is not None:
                 sent = alertmanager.settings(resend_seconds=_BEHIND.total_seconds())
                 settings = msgspec.structs.replace(settings, alertmanager=sent)
-            stage = _Stage(worlds, server, clock, settings)
+            stage = _Stage(worlds, server, clock, settings, store)
             return await stage.run(subscriber, alertmanager)
         finally:
             await server.stop()
@@ -108,43 +131,91 @@ class _Stage:
         self,
         worlds: Sequence[World],
         server: WorldServer,
-        clock: Clock,
+        clock: PacedClock,
         settings: Configuration,
+        store: StoreFile,
     ) -> None:
         self._worlds = worlds
+        self._store = store
         self._server = server
         self._clock = clock
         self._settings = settings
         self._delivered: dict[str, list[Callback]] = {world.name: [] for world in worlds}
         self._stops: list[Span] = []
+        self._glimpses: list[Glimpse] = []
 
     async def run(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
+        """Play to the end; the clock of the daemon is set meanwhile, also while it is stopped."""
+        setting = asyncio.create_task(self._set_clock(), name="setting the clock")
+        try:
+            return await self._play(subscriber, alertmanager)
+        finally:
+            setting.cancel()
+            await asyncio.gather(setting, return_exceptions=True)
+
+    async def _set_clock(self) -> None:
+        for clock_set in self._worlds[0].our_clock_sets:
+            while (left := clock_set.at - self._server.seconds()) > 0:
+                # In steps: the worlds have not begun yet.
+                await self._clock.sleep(min(left, 1.0))
+            self._clock.set_by(clock_set.seconds)
+
+    async def _play(self, subscriber: WorldSubscriber, alertmanager: Notified | None) -> Played:
         zero = self._clock.now()
         async with aiohttp.ClientSession() as session:
             for number, stop in enumerate((*self._worlds[0].stops, None)):
-                async with _daemon(self._settings, self._clock) as face:
+                async with self._life(stop) as face:
                     if number == 0:
                         await self._follow(face)
                         zero = self._begin()
                     else:
                         self._stops[-1] = Span(self._stops[-1].begin, self._server.seconds())
                     end = self._until() if stop is None else stop.begin
-                    await self._deliver(session, until=end)
+                    await self._deliver(session, face, until=end)
                     if stop is None:
                         faces = await read_final_faces(face, self._worlds)
                         notified = None if alertmanager is None else await _read(alertmanager)
                         break
-                    self._stops.append(Span(self._server.seconds(), stop.end))
+                    self._stops.append(Span(self._known_until(), stop.end))
                 await self._sleep_until(stop.end)
+                await self._harm_stopped_store()
         return Played(
             zero=zero,
             until=self._server.seconds(),
             arrivals=list(subscriber.arrivals),
             delivered=self._delivered,
-            blind={world.name: [*world.outages, *self._stops] for world in self._worlds},
+            blind={world.name: blind_spans(world, self._stops) for world in self._worlds},
             faces=faces,
+            stops=self._stops,
+            forgotten=self._stops[:1] if self._worlds[0].store_deleted_at < NEVER else [],
+            glimpses=self._glimpses,
             notified=notified,
         )
+
+    @contextlib.asynccontextmanager
+    async def _life(self, stop: Span | None) -> AsyncIterator[Face]:
+        """Run the daemon; its store is deleted at the end of a life, where the script says so."""
+        deleted_at = self._worlds[0].store_deleted_at
+        if stop is None or stop.begin != deleted_at:
+            async with _daemon(self._settings, self._clock) as face:
+                yield face
+            return
+        async with _daemon(self._settings, self._clock, is_stopped=False) as face:
+            yield face
+            self._store.delete()
+        self._store.restore()
+
+    async def _harm_stopped_store(self) -> None:
+        """Damage the store and see that no daemon starts on it, then mend it."""
+        if not self._worlds[0].is_store_damaged:
+            return
+        self._store.back_up()
+        for share in _DAMAGED_AT:
+            self._store.flip(share)
+            with pytest.raises(BusError):
+                async with _daemon(self._settings, self._clock):
+                    pass
+            self._store.restore()
 
     async def _follow(self, face: Face) -> None:
         names = [world.name for world in self._worlds]
@@ -159,30 +230,55 @@ class _Stage:
         """Return when everything that must be reported is due."""
         latest = 0.0
         for world in self._worlds:
-            blind = [*world.outages, *self._stops]
+            blind = blind_spans(world, self._stops)
             delivered = self._delivered[world.name]
             gone = (due(flow.deleted_at, DELETED_SECONDS, blind) for flow in world.flows)
             ended = (run.due_at for run in expected_runs(world, delivered, blind))
-            latest = max(latest, *(at for at in (*gone, *ended) if at < NEVER))
+            parts = blindnesses(world)
+            reported = (due_report(part, [*world.outages, *self._stops]) for part in parts)
+            recovered = (part.recovered_at for part in parts)
+            ats = (*gone, *ended, *reported, *recovered)
+            latest = max(latest, *(at for at in ats if at < NEVER))
         return latest + FOR_SECONDS + _TAIL_SECONDS
 
-    async def _deliver(self, session: aiohttp.ClientSession, *, until: float) -> None:
-        """Let time pass to ``until`` and send the callbacks that are due by then."""
+    async def _deliver(self, session: aiohttp.ClientSession, face: Face, *, until: float) -> None:
+        """Let time pass to ``until``; send the callbacks that are due, and read the faces."""
         begin = self._server.seconds()
-        sent = sorted(
-            (callback.at, world.name, callback.job_group, callback.status)
+        callbacks = [
+            (callback.at, world.name, callback)
             for world in self._worlds
             for callback in world.callbacks
-            if begin <= callback.at < until
-        )
-        for at, name, job_group, status in sent:
+        ]
+        glimpses = [(at, "", None) for world in self._worlds for at in glimpse_times(world, until)]
+        copied_at = self._copied_at()
+        lasting = copied_at if begin <= copied_at < until else until
+        for at, name, callback in sorted([*callbacks, *glimpses], key=itemgetter(0, 1)):
+            if not begin <= at < lasting:
+                continue
             await self._sleep_until(at)
-            body = {"job_id": str(job_group), "job_status": status.value}
-            is_taken = await self._post(session, name, body)
-            if is_taken:
-                arrived = Callback(at=self._server.seconds(), job_group=job_group, status=status)
-                self._delivered[name].append(arrived)
+            if callback is None:
+                self._glimpses.append(await read_glimpse(face, self._server.seconds))
+            else:
+                await self._send(session, name, callback)
+        if lasting < until:
+            await self._sleep_until(lasting)
+            self._store.back_up()
         await self._sleep_until(until)
+
+    def _copied_at(self) -> float:
+        """Return when the store is copied that will be deleted: callbacks after it are lost."""
+        return self._worlds[0].store_deleted_at - _COPY_AGE_SECONDS
+
+    def _known_until(self) -> float:
+        """Return until when the next life knows what this one has received."""
+        is_first = not self._stops
+        return min(self._server.seconds(), self._copied_at() if is_first else NEVER)
+
+    async def _send(self, session: aiohttp.ClientSession, name: str, callback: Callback) -> None:
+        body = {"job_id": str(callback.job_group), "job_status": callback.status.value}
+        if await self._post(session, name, body):
+            arrived = msgspec.structs.replace(callback, at=self._server.seconds())
+            self._delivered[name].append(arrived)
 
     async def _post(self, session: aiohttp.ClientSession, name: str, body: dict[str, str]) -> bool:
         assert self._settings.callbacks is not None
@@ -200,8 +296,13 @@ async def _read(alertmanager: Notified) -> Notifications:
 
 
 @contextlib.asynccontextmanager
-async def _daemon(settings: Configuration, clock: Clock) -> AsyncIterator[Face]:
-    """Run a daemon in this process and yield what it shows."""
+async def _daemon(
+    settings: Configuration, clock: Clock, *, is_stopped: bool = True
+) -> AsyncIterator[Face]:
+    """Run a daemon in this process and yield what it shows, then stop it.
+
+    Where it is not stopped it must end by itself, and say that it has lost its store.
+    """
     running = Daemon(settings, clock=clock, registry=CollectorRegistry())
     addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
@@ -213,29 +314,43 @@ async def _daemon(settings: Configuration, clock: Clock) -> AsyncIterator[Face]:
         await task
     try:
         yield Face(addresses.result().server_port)
+        if not is_stopped:
+            await asyncio.wait((task,), timeout=_ENDS_WITHIN_SECONDS)
+            assert task.done(), "the daemon runs on without its store"
+            assert isinstance(task.exception(), BusError), "the daemon does not name its store"
     finally:
         stop.set()
-        await task
+        if is_stopped or not task.done():
+            await task
 
 
 def _configuration(
-    worlds: Sequence[World], url: str, broker_url: str, folder: Path, *, speed: float
+    worlds: Sequence[World], url: str, broker_url: str, store_url: str, *, speed: float
 ) -> Configuration:
     lasting = msgspec.structs.replace(
         default_rule(RuleKind.RUN_FAILED), name=LASTING, for_seconds=FOR_SECONDS
     )
+    unreachable = msgspec.structs.replace(
+        default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=UNREACHABLE_FOR_SECONDS
+    )
+    missed = msgspec.structs.replace(
+        default_rule(RuleKind.SCHEDULE_MISSED), threshold=GRACE_SECONDS
+    )
     return Configuration(
         workspaces=tuple(_workspace(world, url) for world in worlds),
         alerting=AlertingSettings(
-            rules=(*DEFAULT_RULES, lasting),
+            rules=combined((lasting, unreachable, missed), with_defaults=True),
             # Alerting waits for events by the machine's clock, so this is no second of a world.
             evaluation_interval_seconds=_EVALUATION_SECONDS / speed,
             flap_count=1_000,
         ),
-        mqtt=MqttSettings(url=broker_url),
-        server=ServerSettings(port=0),
+        mqtt=MqttSettings(
+            url=broker_url, state_stale_seconds=STALE_SECONDS, state_scan_seconds=_SCAN_SECONDS
+        ),
+        metrics=MetricsSettings(stale_after_seconds=STALE_SECONDS),
+        server=ServerSettings(port=0, stale_after_seconds=STALE_SECONDS),
         callbacks=ListenerSettings(port=free_port()),
-        storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
+        storage=StorageSettings(url=store_url),
     )
 
 

@@ -17,6 +17,9 @@ from tests.app.eventually import eventually
 from tests.worlds.script import RunKind
 from tests.worlds.truth import Run, Subject
 
+# Of one pipeline and kind of run each; all others are `OtherAlertWord`.
+RULES_ABOUT_FAILURES = ("run_failed", "run_failed_lasting", "failing_repeatedly")
+
 
 class Arrival(Struct, frozen=True):
     """One message, and the seconds since the worlds began."""
@@ -44,6 +47,16 @@ class AlertWord(Struct, frozen=True, kw_only=True):
     starts_at: datetime
     evidence: frozenset[Run]
     is_over_when_seen: bool
+
+
+class OtherAlertWord(Struct, frozen=True, kw_only=True):
+    """One event of an alert that is not about failures: about a workspace, or a schedule."""
+
+    at: float
+    word: str
+    labels: dict[str, str]
+    starts_at: datetime
+    reason: str | None
 
 
 class WorldSubscriber:
@@ -92,9 +105,13 @@ class Received:
     def __init__(self, arrivals: list[Arrival], workspace: str) -> None:
         self.runs: defaultdict[Run, list[RunWord]] = defaultdict(list)
         self.alerts: defaultdict[tuple[str, Subject], list[AlertWord]] = defaultdict(list)
+        self.other_alerts: defaultdict[tuple[str, str], list[OtherAlertWord]] = defaultdict(list)
         self.states: dict[Subject, dict[str, Any]] = {}
-        self.ambiguous: list[str] = []  # ids that came with two contents
-        self._contents: dict[str, bytes] = {}
+        self.former_states: defaultdict[Subject, list[tuple[float, str]]] = defaultdict(list)
+        self.workspace_states: list[tuple[float, str]] = []
+        self.changes: list[tuple[float, str]] = []  # of the workspace itself
+        self.ambiguous: dict[str, float] = {}  # ids that came with two contents; when first
+        self._contents: dict[str, tuple[float, bytes]] = {}
         for arrival in arrivals:
             levels = arrival.topic.split("/")
             if levels[2] == workspace and arrival.payload:
@@ -102,45 +119,71 @@ class Received:
 
     def _sort(self, arrival: Arrival, levels: list[str]) -> None:
         match levels:
-            case ["alert", rule, _, "event"]:
-                self._alert(arrival, rule)
+            case ["alert", rule, fingerprint, "event"]:
+                self._alert(arrival, rule, fingerprint)
+            case ["state"]:
+                state = json.loads(arrival.payload)["state"]
+                self.workspace_states.append((arrival.at, state))
+            case ["event", _]:
+                self._change(arrival)
             case [kind, _, "event", _]:
                 self._run(arrival, RunKind(kind))
             case [kind, pipeline, "state"] if pipeline.isdigit():
-                self.states[Subject(RunKind(kind), int(pipeline))] = json.loads(arrival.payload)
+                subject, content = (
+                    Subject(RunKind(kind), int(pipeline)),
+                    json.loads(arrival.payload),
+                )
+                self.states[subject] = content
+                self.former_states[subject].append((arrival.at, content.get("state", "known")))
 
-    def _is_new(self, event: dict[str, Any], content: bytes) -> bool:
-        known = self._contents.setdefault(event["id"], content)
-        if known != content:
-            self.ambiguous.append(event["id"])
-        return known is content
+    def _change(self, arrival: Arrival) -> None:
+        event = json.loads(arrival.payload)
+        if self._is_new(event, arrival):
+            self.changes.append((arrival.at, json.dumps(event["data"])))
+
+    def _is_new(self, event: dict[str, Any], arrival: Arrival) -> bool:
+        at, content = self._contents.setdefault(event["id"], (arrival.at, arrival.payload))
+        if content != arrival.payload:
+            self.ambiguous[event["id"]] = at
+        return content is arrival.payload
 
     def _run(self, arrival: Arrival, kind: RunKind) -> None:
         event = json.loads(arrival.payload)
-        if self._is_new(event, arrival.payload):
+        if self._is_new(event, arrival):
             word = event["type"].split(".")[-2]
             run = (kind, int(event["data"]["run"]["id"]))
             self.runs[run].append(
                 RunWord(at=arrival.at, word=word, id=event["id"], content=arrival.payload)
             )
 
-    def _alert(self, arrival: Arrival, rule: str) -> None:
+    def _alert(self, arrival: Arrival, rule: str, fingerprint: str) -> None:
         event = json.loads(arrival.payload)
-        labels = event["data"]["labels"]
-        if not self._is_new(event, arrival.payload) or not labels.get("pipeline_id", "").isdigit():
+        if not self._is_new(event, arrival):
             return
-        subject = Subject(RunKind(labels["kind"]), int(labels["pipeline_id"]))
-        data = event["data"]
-        self.alerts[rule, subject].append(
-            AlertWord(
-                at=arrival.at,
-                word=event["type"].split(".")[-2],
-                subject=subject,
-                starts_at=datetime.fromisoformat(data["startsAt"]),
-                evidence=frozenset(runs_of(data["evidence"])),
-                is_over_when_seen=bool(data.get("overWhenSeen")),
+        data, word = event["data"], event["type"].split(".")[-2]
+        labels, starts_at = data["labels"], datetime.fromisoformat(data["startsAt"])
+        if "kind" not in labels or rule not in RULES_ABOUT_FAILURES:
+            self.other_alerts[rule, fingerprint].append(
+                OtherAlertWord(
+                    at=arrival.at,
+                    word=word,
+                    labels=labels,
+                    starts_at=starts_at,
+                    reason=data.get("facts", {}).get("reason"),
+                )
             )
-        )
+        elif labels.get("pipeline_id", "").isdigit():
+            subject = Subject(RunKind(labels["kind"]), int(labels["pipeline_id"]))
+            self.alerts[rule, subject].append(
+                AlertWord(
+                    at=arrival.at,
+                    word=word,
+                    subject=subject,
+                    starts_at=starts_at,
+                    evidence=frozenset(runs_of(data["evidence"])),
+                    is_over_when_seen=bool(data.get("overWhenSeen")),
+                )
+            )
 
 
 def runs_of(event_ids: list[str]) -> list[Run]:

@@ -7,10 +7,12 @@ when it happened, and from when on the workspace shows it. Everything else is de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from enum import StrEnum
 
 from msgspec import Struct
+
+from tests.worlds.impairments import ClockSet, Hiding, ShortList, Span, Withdrawal
 
 NEVER = float("inf")
 
@@ -36,6 +38,21 @@ class Ingredient(StrEnum):
     DELETED_FLOWS = "deleted flows"
     OUTAGES = "outages"
     RESTARTS = "restarts"
+    SCHEDULES = "schedules"
+    WITHDRAWN_RUNS = "withdrawn lists of runs"
+    WITHDRAWN_WORKSPACE = "withdrawn workspace"  # nothing but its specification can be read
+    WITHDRAWN_SCHEDULES = "withdrawn list of schedules"
+    SHORT_RUNS = "short lists of runs"
+    SHORT_PIPELINES = "short lists of flows and plans"
+    SHORT_SCHEDULES = "short list of schedules"
+    VANISHED = "vanished"  # every list is empty and every id unknown, for a while
+    PAGE_CAPS = "page caps"
+    OTHER_PERSON = "another person"  # the token is that of somebody without schedules
+    FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner
+    WORKSPACE_CLOCK = "workspace's clock set"
+    OUR_CLOCK = "our clock set"
+    DAMAGED_STORE = "damaged store"  # between two lives of the daemon, then mended
+    DELETED_STORE = "deleted store"  # while the daemon runs; then an older copy takes its place
 
 
 class RunKind(StrEnum):
@@ -136,11 +153,13 @@ class Callback(Struct, frozen=True, kw_only=True):
     status: End
 
 
-class Span(Struct, frozen=True):
-    """A span of time, for outages of the workspace and stops of the daemon."""
+class Schedule(Struct, frozen=True, kw_only=True):
+    """When a flow should start, by a cron trigger; at some of these times nothing starts."""
 
-    begin: float
-    end: float
+    id: int
+    flow: int
+    due: tuple[float, ...]  # all on the same second of a minute
+    starts: dict[float, int] = {}  # by the time at which it is due: the job group that started
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -155,7 +174,18 @@ class World(Struct, frozen=True, kw_only=True):
     plan_runs: tuple[PlanRun, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     outages: tuple[Span, ...] = ()
-    stops: tuple[Span, ...] = ()  # of the daemon; all worlds of a batch have the same
+    schedules: tuple[Schedule, ...] = ()
+    withdrawals: tuple[Withdrawal, ...] = ()
+    short_lists: tuple[ShortList, ...] = ()
+    hidings: tuple[Hiding, ...] = ()
+    page_cap: int | None = None  # rows of a page, however many are requested
+    other_person_from: float = NEVER
+    workspace_clock_set: ClockSet | None = None
+    # Of the daemon; all worlds of a batch have the same.
+    stops: tuple[Span, ...] = ()
+    our_clock_sets: tuple[ClockSet, ...] = ()
+    is_store_damaged: bool = False  # at each stop
+    store_deleted_at: float = NEVER  # the begin of the first stop
 
     @property
     def name(self) -> str:
@@ -165,10 +195,14 @@ class World(Struct, frozen=True, kw_only=True):
     def group(self, group_id: int) -> JobGroup:
         return next(group for group in self.job_groups if group.id == group_id)
 
-    def blind_spans(self) -> Iterator[Span]:
-        """Yield when the daemon cannot read the workspace."""
-        yield from self.outages
-        yield from self.stops
+    def stamped(self, at: float) -> float:
+        """Return a time as the workspace's clock has it then, in whole seconds if it stamps so."""
+        clock_set = self.workspace_clock_set
+        if clock_set is not None and at >= clock_set.at:
+            at += clock_set.seconds
+        if Ingredient.WHOLE_SECONDS in self.ingredients and at < NEVER:
+            return float(math.floor(at))
+        return at
 
     def describe(self) -> str:
         """Name the world and its ingredients, for people."""

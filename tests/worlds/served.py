@@ -6,6 +6,7 @@ is null outside of a flow run, lists stand in ``data``, a flow run has no status
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from tests.worlds.script import (
     JobGroup,
     Pipeline,
     PlanRun,
+    Schedule,
     Times,
     World,
 )
@@ -39,10 +41,12 @@ class Served:
 
     def stamp(self, at: float) -> str:
         """Return a time as the workspace writes it."""
-        instant = self._zero + timedelta(seconds=at)
-        if Ingredient.WHOLE_SECONDS in self._world.ingredients:
-            instant = instant.replace(microsecond=0)
+        instant = self.instant(at)
         return instant.strftime("%Y-%m-%dT%H:%M:%S.") + f"{instant.microsecond // 1000:03d}Z"
+
+    def instant(self, at: float) -> datetime:
+        """Return a time by the workspace's clock."""
+        return self._zero + timedelta(seconds=self._world.stamped(at))
 
     # --- job groups ---
 
@@ -240,10 +244,54 @@ class Served:
             "planTaskSnapshotRuns": {"data": task_runs},
         }
 
-    # --- flows ---
+    def plan(self, plan_id: int, at: float) -> Row | None:
+        return _object(self._world.plans, plan_id, at, self._plan_row)
+
+    # --- flows and schedules ---
 
     def flows(self, at: float) -> list[Written]:
         return _listed(self._world.flows, at, self._flow_row)
+
+    def flow(self, flow_id: int, at: float) -> Row | None:
+        return _object(self._world.flows, flow_id, at, self._flow_row)
+
+    def schedules(self, at: float) -> list[Written]:
+        """Return the rows of the schedules that the token's owner owns."""
+        if at >= self._world.other_person_from:
+            return []
+        return [(self._schedule_row(schedule), 0.0, 0.0) for schedule in self._world.schedules]
+
+    def schedule(self, schedule_id: int, at: float) -> Row | None:
+        rows = (row for row, _, _ in self.schedules(at) if row["id"] == schedule_id)
+        return next(rows, None)
+
+    def person(self, at: float) -> Row:
+        """Return the owner of the token."""
+        name, number = ("Ann", 1) if at < self._world.other_person_from else ("Bob", 2)
+        email = f"{name.lower()}@example.com"
+        return {"id": number, "email": email, "name": name, "state": "active"}
+
+    def _schedule_row(self, schedule: Schedule) -> Row:
+        minutes: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+        for at in schedule.due:
+            due = self._zero + timedelta(seconds=at)
+            minutes[due.second, due.hour].append(str(due.minute))
+        expressions = [
+            f"{second} {','.join(own)} {hour} * * ?" for (second, hour), own in minutes.items()
+        ]
+        return {
+            "id": schedule.id,
+            "name": f"Schedule {schedule.id}",
+            "enabled": True,
+            "triggers": [
+                {"timeBased": {"cron": {"expression": expression}, "timezone": "UTC"}}
+                for expression in expressions
+            ],
+            "tasks": [{"runFlow": {"flowId": schedule.flow}}],
+            "createdAt": self.stamp(_MADE),
+            "updatedAt": self.stamp(_MADE),
+            "createdBy": 1,
+        }
 
     def _flow_row(self, flow: Pipeline, at: float) -> Row:
         return {
@@ -283,3 +331,13 @@ def _listed(
     pipelines: Iterable[Pipeline], at: float, row_of: Callable[[Pipeline, float], Row]
 ) -> list[Written]:
     return [(row_of(pipeline, at), 0.0, 0.0) for pipeline in pipelines if at < pipeline.deleted_at]
+
+
+def _object(
+    pipelines: Iterable[Pipeline],
+    pipeline_id: int,
+    at: float,
+    row_of: Callable[[Pipeline, float], Row],
+) -> Row | None:
+    rows = (row for row, _, _ in _listed(pipelines, at, row_of) if row["id"] == pipeline_id)
+    return next(rows, None)

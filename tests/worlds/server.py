@@ -7,7 +7,7 @@ is unknown, as it is in a workspace of another edition.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -15,18 +15,22 @@ from typing import Any
 from aiohttp import web
 
 from monitor.model.clock import Clock
+from tests.worlds.impaired import Impaired, query_kind
+from tests.worlds.impairments import ListName, Refusal
 from tests.worlds.script import World
 from tests.worlds.served import Row, Served, Written
 
 _NOT_BEGUN = timedelta(days=1)
 _LIMIT = 25  # rows of a page where the request names none
-_ALWAYS: dict[str, Row] = {
-    "schedules": {"data": []},
-    "people/current": {"id": 1, "email": "ann@example.com", "name": "Ann", "state": "active"},
-    "open-api-spec": {"openapi": "3.0.0", "paths": {}},
-}
+_SPECIFICATION: Row = {"openapi": "3.0.0", "paths": {}}
 _UNKNOWN_ROUTE = ("RouteNotFoundException", "This route does not exist")
 _NO_DATA = ("DataNotFoundException", "There is no such object")
+_REFUSALS = {
+    Refusal.FORBIDDEN: (403, "ForbiddenException", "You may not read this"),
+    Refusal.NO_ROUTE: (404, *_UNKNOWN_ROUTE),
+    Refusal.NO_DATA: (404, *_NO_DATA),
+    Refusal.GONE: (410, "GoneException", "This is no longer served"),
+}
 
 
 class WorldServer:
@@ -34,6 +38,7 @@ class WorldServer:
 
     def __init__(self, worlds: Iterable[World], clock: Clock) -> None:
         self._worlds = {world.name: world for world in worlds}
+        self._impaired = {name: Impaired(world) for name, world in self._worlds.items()}
         self._clock = clock
         self.begin(clock.now() + _NOT_BEGUN)
         self._runner: web.AppRunner | None = None
@@ -41,12 +46,12 @@ class WorldServer:
 
     def begin(self, zero: datetime) -> None:
         """Let every world begin at this instant, a whole second."""
-        self._zero = zero
+        self._begun_at = self._clock.monotonic() + (zero - self._clock.now()).total_seconds()
         self._served = {name: Served(world, zero) for name, world in self._worlds.items()}
 
     def seconds(self) -> float:
-        """Return the seconds since the worlds began."""
-        return (self._clock.now() - self._zero).total_seconds()
+        """Return the seconds since the worlds began, however our clock is set."""
+        return self._clock.monotonic() - self._begun_at
 
     async def start(self) -> str:
         """Listen, and return the URL below which each world has its name."""
@@ -67,13 +72,18 @@ class WorldServer:
         world = self._worlds[request.match_info["world"]]
         at = self.seconds()
         if any(outage.begin <= at < outage.end for outage in world.outages):
-            return self._response(_exception("ServiceUnavailable", "Try later"), 503)
+            return self._response(world, _exception("ServiceUnavailable", "Try later"), 503)
         parts = request.match_info["path"].split("/")
-        body, status = self._read(self._served[world.name], parts, request, at)
-        return self._response(body, status)
+        refusal = self._impaired[world.name].refusal(parts, at)
+        if refusal is not None:
+            status, name, message = _REFUSALS[refusal]
+            return self._response(world, _exception(name, message), status)
+        body, status = self._read(world, parts, request, at)
+        return self._response(world, body, status)
 
-    def _response(self, body: Any, status: int) -> web.Response:
-        date = format_datetime(self._clock.now(), usegmt=True)
+    def _response(self, world: World, body: Any, status: int) -> web.Response:
+        now = self._served[world.name].instant(self.seconds())
+        date = format_datetime(now, usegmt=True)
         text = json.dumps(body)
         headers = {"Date": date, "x-trifacta-request-id": "0"}
         return web.Response(
@@ -81,43 +91,55 @@ class WorldServer:
         )
 
     def _read(
-        self, served: Served, parts: list[str], request: web.Request, at: float
+        self, world: World, parts: list[str], request: web.Request, at: float
     ) -> tuple[Any, int]:
+        served = self._served[world.name]
         if request.method != "GET":
             return _exception(*_UNKNOWN_ROUTE), 404
-        lists = {
-            "jobLibrary": served.job_groups,
-            "planSnapshotRuns": served.plan_runs,
-            "flows": served.flows,
-            "plans": served.plans,
-        }
         path = "/".join(parts)
-        if path in lists:
-            return self._page(lists[path](at), request), 200
-        if path in _ALWAYS:
-            return _ALWAYS[path], 200
+        if path in _LISTS:
+            written = _LISTS[path](served, at)
+            kept = self._impaired[world.name].kept(
+                ListName(path), query_kind(request.query), written, at
+            )
+            return _page(served, kept, request.query, cap=world.page_cap), 200
+        if path == "people/current":
+            return served.person(at), 200
+        if path == "open-api-spec":
+            return _SPECIFICATION, 200
         if len(parts) > 1 and parts[1].isdigit():
             return _found(_object(served, parts[0], int(parts[1]), parts[2:], at))
         return _exception(*_UNKNOWN_ROUTE), 404
 
-    def _page(self, written: list[Written], request: web.Request) -> Row:
-        query = request.query
-        rows = [
-            row
-            for row, created, updated in written
-            if query.get("status") in (None, row.get("status"))
-            and self._is_since(created, query.get("dateFilter[createdAt][gte]"))
-            and self._is_since(updated, query.get("dateFilter[updatedAt][gte]"))
-        ]
-        rows.sort(key=lambda row: row["id"], reverse=query.get("sort") != "id")
-        offset, limit = int(query.get("offset", 0)), int(query.get("limit", _LIMIT))
-        return {"data": rows[offset : offset + limit]}
 
-    def _is_since(self, at: float, milliseconds: str | None) -> bool:
-        if milliseconds is None:
-            return True
-        instant = self._zero + timedelta(seconds=at)
-        return instant.timestamp() * 1000 >= int(milliseconds)
+def _page(
+    served: Served, written: list[Written], query: Mapping[str, str], *, cap: int | None
+) -> Row:
+    rows = [
+        row
+        for row, created, updated in written
+        if query.get("status") in (None, row.get("status"))
+        and _is_since(served.instant(created), query.get("dateFilter[createdAt][gte]"))
+        and _is_since(served.instant(updated), query.get("dateFilter[updatedAt][gte]"))
+    ]
+    rows.sort(key=lambda row: row["id"], reverse=query.get("sort") != "id")
+    offset, limit = int(query.get("offset", 0)), int(query.get("limit", _LIMIT))
+    limit = limit if cap is None else min(limit, cap)
+    counted = {"count": len(rows)} if query.get("includeCount", "").lower() == "true" else {}
+    return {"data": rows[offset : offset + limit], **counted}
+
+
+def _is_since(instant: datetime, milliseconds: str | None) -> bool:
+    return milliseconds is None or instant.timestamp() * 1000 >= int(milliseconds)
+
+
+_LISTS: dict[str, Callable[[Served, float], list[Written]]] = {
+    "jobLibrary": Served.job_groups,
+    "planSnapshotRuns": Served.plan_runs,
+    "flows": Served.flows,
+    "plans": Served.plans,
+    "schedules": Served.schedules,
+}
 
 
 def _object(served: Served, kind: str, run_id: int, rest: list[str], at: float) -> Any:
@@ -129,7 +151,10 @@ def _object(served: Served, kind: str, run_id: int, rest: list[str], at: float) 
         ("flowRuns", "status"): served.flow_run_status,
         ("flowRuns", "jobGroups"): lambda run, at: _in_data(served.flow_run_job_groups(run, at)),
         ("planSnapshotRuns",): served.plan_run,
+        ("plans",): served.plan,
         ("plans", "full"): served.plan_full,
+        ("flows",): served.flow,
+        ("schedules",): served.schedule,
     }
     read = reads.get((kind, *rest))
     return None if read is None else read(run_id, at)

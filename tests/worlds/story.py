@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.worlds.blindness import blindnesses
 from tests.worlds.play import Played
 from tests.worlds.received import Received
 from tests.worlds.script import NEVER, World
@@ -42,10 +43,26 @@ def _happenings(world: World, played: Played) -> Iterator[Line]:
         yield callback.at, f"callback: job group {callback.job_group} {callback.status}"
     for span in played.blind[world.name]:
         yield span.begin, f"blind until {span.end:.1f}"
+    yield from _impairments(world)
     for pipeline in (*world.flows, *world.plans):
         for at, word in ((pipeline.renamed_at, "renamed"), (pipeline.deleted_at, "deleted")):
             if at < NEVER:
                 yield at, f"{pipeline.name} is {word}"
+
+
+def _impairments(world: World) -> Iterator[Line]:
+    for part in blindnesses(world):
+        known = f"known again by {part.recovered_at:.1f}"
+        yield part.span.begin, f"{part.text} until {part.span.end:.1f}, {known}"
+    for clock_set in world.our_clock_sets:
+        yield clock_set.at, f"our clock is set by {clock_set.seconds:.1f} s"
+    if world.workspace_clock_set is not None:
+        clock_set = world.workspace_clock_set
+        yield clock_set.at, f"the workspace's clock is set by {clock_set.seconds:.1f} s"
+    for schedule in world.schedules:
+        for due_at in schedule.due:
+            started = schedule.starts.get(due_at, "nothing")
+            yield due_at, f"schedule {schedule.id} of flow {schedule.flow} starts {started}"
 
 
 def _messages(world: World, played: Played) -> Iterator[Line]:
@@ -53,6 +70,13 @@ def _messages(world: World, played: Played) -> Iterator[Line]:
     for (kind, run), words in received.runs.items():
         for word in words:
             yield word.at, f"    >> {kind} {run} {word.word}"
+    for (rule, _), others in received.other_alerts.items():
+        for other in others:
+            yield other.at, f"    >> ALERT {rule} {other.labels} {other.word}: {other.reason}"
+    for at, state in received.workspace_states:
+        yield at, f"    >> the workspace is {state}"
+    for at, change in received.changes:
+        yield at, f"    >> changed: {change}"
     for (rule, subject), alerts in received.alerts.items():
         for alert in alerts:
             start = (alert.starts_at - played.zero).total_seconds()

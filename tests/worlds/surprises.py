@@ -7,7 +7,8 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.worlds.draft import SCRIPT_SECONDS, Draft
-from tests.worlds.script import Callback, End, Ingredient, JobGroup, Pipeline, Span
+from tests.worlds.impairments import ClockSet, Span
+from tests.worlds.script import Callback, End, Ingredient, JobGroup, Pipeline
 
 _STOP_SECONDS = (8.0, 40.0)
 _OUTAGE_SECONDS = (8.0, 25.0)
@@ -26,6 +27,21 @@ def stops_of_batch(batch: int) -> tuple[Span, ...]:
     """Return when the daemon is stopped; a part of the batches has no stop."""
     random = Random(f"stops of batch {batch}")  # noqa: S311 - a reproducible world
     return () if batch % 3 == 1 else tuple(_spans(random, _STOP_SECONDS))
+
+
+def clock_sets_of_batch(batch: int) -> tuple[ClockSet, ...]:
+    """Return how the daemon's clock is set: in a third of the batches, in the end right again."""
+    if batch % 3 != 0:
+        return ()
+    random = Random(f"clock of batch {batch}")  # noqa: S311 - a reproducible world
+    seconds = round(random.choice((-1, 1)) * random.uniform(30, 900), 3)
+    first, second = sorted(random.uniform(30, SCRIPT_SECONDS) for _ in range(2))
+    return (ClockSet(at=first, seconds=seconds), ClockSet(at=second, seconds=-seconds))
+
+
+def harm_of_batch(batch: int) -> Ingredient | None:
+    """Return what happens to the daemon's store where it stops; most often nothing."""
+    return {3: Ingredient.DAMAGED_STORE, 8: Ingredient.DELETED_STORE}.get(batch % 9)
 
 
 def _spans(random: Random, seconds: tuple[float, float]) -> list[Span]:

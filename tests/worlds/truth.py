@@ -8,7 +8,6 @@ a subject certainly fails, certainly does not, or may be reported either way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -23,16 +22,16 @@ from tests.worlds.allowances import (
     due,
     last_unfinished_read,
 )
+from tests.worlds.blindness import hidden_spans
+from tests.worlds.impairments import Span
 from tests.worlds.script import (
     NEVER,
     Callback,
     End,
     FlowRun,
-    Ingredient,
     JobGroup,
     PlanRun,
     RunKind,
-    Span,
     Times,
     World,
 )
@@ -106,6 +105,7 @@ class _Ends:
         self._world = world
         self._callbacks = callbacks
         self._blind = blind
+        self._blind_by_flow: dict[int, Sequence[Span]] = {}
         self._groups = {group.id: group for group in world.job_groups}
         self._plan_runs = {run.id: run for run in world.plan_runs}
 
@@ -125,12 +125,18 @@ class _Ends:
             *(self._of_plan_run(run) for run in self._world.plan_runs),
         ]
 
+    def _blind_of(self, flow: int) -> Sequence[Span]:
+        """Return when runs of a flow need not become known."""
+        if flow not in self._blind_by_flow:
+            self._blind_by_flow[flow] = [*self._blind, *hidden_spans(self._world, flow)]
+        return self._blind_by_flow[flow]
+
     # --- job groups ---
 
     def _of_group(self, group: JobGroup) -> TrueEnd:
         earliest, latest = self.span_of_group(group)
         known_at = group.end_shown_from
-        due_at = due(known_at, group_allowance(group), self._blind)
+        due_at = due(known_at, group_allowance(group), self._blind_of(group.flow))
         return TrueEnd(
             subject=Subject(RunKind.JOB_GROUP, group.flow),
             part=str(group.recipe),
@@ -147,7 +153,8 @@ class _Ends:
     def _starts_by(self, group: JobGroup) -> float:
         """Return the latest start of an alert that could not wait for the job records."""
         if group.times is Times.NO_LAST_WRITE:
-            return due(group.end_shown_from, group_allowance(group), self._blind)
+            by = due(group.end_shown_from, group_allowance(group), self._blind_of(group.flow))
+            return max(by, self._world.stamped(by))
         return 0.0
 
     def _of_lone_group(self, group: JobGroup) -> list[TrueEnd]:
@@ -173,16 +180,17 @@ class _Ends:
         """Return the failure that only a callback reports, until the workspace reports an end."""
         known_at = max(callback.at, group.shown_from)
         # A callback that comes as late as the end itself may be overtaken by it.
-        is_early = due(known_at, REPORT_SECONDS, self._blind) < truth.known_at
+        is_early = due(known_at, REPORT_SECONDS, self._blind_of(group.flow)) < truth.known_at
+        reads = self._between_reads(callback.at, REPORT_SECONDS, group.flow)
         return TrueEnd(
             subject=truth.subject,
             part=truth.part,
             run=truth.run,
             end=End.FAILED,
-            earliest=min(truth.earliest, last_unfinished_read(callback.at, self._blind)),
-            latest=max(truth.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+            earliest=min(truth.earliest, reads[0]),
+            latest=max(truth.latest, reads[1]),
             known_at=callback.at,
-            due_at=due(known_at, REPORT_SECONDS, self._blind),
+            due_at=due(known_at, REPORT_SECONDS, self._blind_of(group.flow)),
             until=truth.due_at,
             must_until=truth.known_at,
             is_only_possible=not is_early,
@@ -190,19 +198,24 @@ class _Ends:
 
     def span_of_group(self, group: JobGroup) -> tuple[float, float]:
         """Return where the end of a job group sorts, by what the workspace shows of it."""
-        if group.times is Times.NONE:
-            first_shown = group.end_shown_from
-            return (
-                min(group.ended, last_unfinished_read(first_shown, self._blind)),
-                due(first_shown, group_allowance(group), self._blind),
-            )
-        at = self._stamped(group.ended)
-        return at, at
+        at = self._world.stamped(group.ended)
+        is_implausible = at < self._world.stamped(group.created)
+        if group.times is not Times.NONE and not is_implausible:
+            return at, at
+        earliest, latest = self._between_reads(
+            group.end_shown_from, group_allowance(group), group.flow
+        )
+        return min(at, group.ended, earliest), latest
 
-    def _stamped(self, at: float) -> float:
-        if Ingredient.WHOLE_SECONDS in self._world.ingredients:
-            return float(math.floor(at))
-        return at
+    def _between_reads(self, at: float, allowance: float, flow: int) -> tuple[float, float]:
+        """Return when an end that a read shows first may have been, by the workspace's clock.
+
+        That clock may have been set in between.
+        """
+        blind = self._blind_of(flow)
+        earliest, latest = last_unfinished_read(at, blind), due(at, allowance, blind)
+        stamped = self._world.stamped
+        return min(earliest, stamped(earliest)), max(latest, stamped(latest))
 
     # --- flow runs ---
 
@@ -221,21 +234,22 @@ class _Ends:
             earliest=max(earliest for earliest, _ in spans),
             latest=max(latest for _, latest in spans),
             known_at=run.end_shown_from,
-            due_at=due(run.end_shown_from, allowance, self._blind),
+            due_at=due(run.end_shown_from, allowance, self._blind_of(run.flow)),
             starts_by=max(self._starts_by(group) for group in groups),
         )
         parts = [self._failed_part(whole, group) for group in groups if group.end is End.FAILED]
         for group in groups:
-            over_at = due(group.end_shown_from, allowance, self._blind)
+            over_at = due(group.end_shown_from, allowance, self._blind_of(run.flow))
             for callback in self._failures_called_back(group, until=over_at):
                 part = self._failed_part(whole, group)
                 is_true = group.end is End.FAILED
+                earliest, latest = self._between_reads(callback.at, REPORT_SECONDS, run.flow)
                 parts.append(
                     replace(
                         part,
                         known_at=callback.at,
-                        earliest=min(part.earliest, last_unfinished_read(callback.at, self._blind)),
-                        latest=max(part.latest, due(callback.at, REPORT_SECONDS, self._blind)),
+                        earliest=min(part.earliest, earliest),
+                        latest=max(part.latest, latest),
                         until=NEVER if is_true else over_at,
                     )
                 )
@@ -281,7 +295,7 @@ class _Ends:
         """
         shown_from = min(self._groups[group].shown_from for group in run.job_groups)
         named_from = max(shown_from, plan_run.children_named_from[run.id])
-        is_known_soon = due(named_from, LINK_SECONDS, self._blind) <= by
+        is_known_soon = due(named_from, LINK_SECONDS, self._blind_of(run.flow)) <= by
         return is_known_soon and shown_from < plan_run.end_shown_from
 
     # --- plan runs ---
@@ -292,7 +306,7 @@ class _Ends:
             for child in self._world.flow_runs
             if child.plan_run == run.id and child.end is End.FAILED
         }
-        at = self._stamped(run.ended)
+        at = self._world.stamped(run.ended)
         allowance = max(
             [REPORT_SECONDS]
             + [

@@ -110,6 +110,7 @@ class EvaluationContext:
         complete: Complete,
         now: datetime,
         wall_now: datetime,
+        monotonic: float,
         store: StoreStatus | None,
     ) -> None:
         """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
@@ -118,6 +119,7 @@ class EvaluationContext:
         self.complete = complete
         self.now = now  # our steady clock, which no jump of the wall clock moves
         self.wall_now = wall_now
+        self._monotonic = monotonic
         self._view = view
         self._lineage = lineage
         self._schedules = schedules
@@ -217,7 +219,12 @@ class EvaluationContext:
             polls = tuple(
                 poll for poll in self._view.polls() if poll.workspace == subject.workspace
             )
-            return WorkspaceFacts(status=workspace, polls=polls)
+            late = frozenset(
+                poll.poll
+                for poll in polls
+                if poll.overdue_at is not None and poll.overdue_at < self._monotonic
+            )
+            return WorkspaceFacts(status=workspace, polls=polls, late=late)
         return self._thing(workspace, subject)
 
     def _thing(

@@ -339,6 +339,7 @@ class Engine:
             complete=self._complete,
             now=self._now(),
             wall_now=self._clock.now(),
+            monotonic=self._clock.monotonic(),
             store=status,
         )
 

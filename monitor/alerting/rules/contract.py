@@ -105,8 +105,11 @@ class TokenFacts(Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceFacts(Struct, frozen=True, kw_only=True):
+    """``late`` are the polls that have not succeeded for too long, whatever clocks were set."""
+
     status: WorkspaceStatus
     polls: tuple[PollStatus, ...] = ()
+    late: frozenset[str] = frozenset()
 
 
 class DaemonFacts(Struct, frozen=True, kw_only=True):

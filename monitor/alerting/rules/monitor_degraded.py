@@ -1,4 +1,4 @@
-"""monitor_degraded: an output of this daemon lags or lost events, or its store is nearly full.
+"""monitor_degraded: an output of this daemon lags or lost events, or its store is in trouble.
 
 Each part is evaluated by itself: an output that lags is not a full store.
 """
@@ -26,6 +26,8 @@ _WAITING_CONSUMERS = "misses/"
 # Of the hard cap, at which events are deleted although a consumer needs them.
 _STORE_FULL, _STORE_OK = 0.9, 0.85
 _LOSS_SHOWN = timedelta(hours=1)  # after the last one
+# After the last write that the store refused: while it refuses all, no alert can be stored either.
+_TROUBLE_SHOWN_SECONDS = 300.0
 
 
 class Losses(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,7 +57,7 @@ def evaluate(
         return RuleAnswer(Unknown("the daemon has just started"), memory)
     kind, _, name = state.subject.thing.partition(":")
     if kind == STORE:
-        return RuleAnswer(_store(facts, now))
+        return RuleAnswer(_refusing(facts, now) or _store(facts, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(Ok(at=now))  # it is no longer configured
@@ -70,6 +72,15 @@ def evaluate(
     if memory.since is None:
         return RuleAnswer(Ok(at=now), memory)
     return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)
+
+
+def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
+    failures = facts.bus.write_failures
+    if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SHOWN_SECONDS):
+        return None
+    reason = f"the store refused {failures.count:,} writes, the last because: {failures.reason}"
+    since = min(now, now - ((facts.wall_now or now) - failures.since))
+    return _firing(since, now, what=STORE, reason=reason)
 
 
 def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
@@ -118,7 +129,7 @@ DEFINITION = RuleDefinition(
     subject_kind=SubjectKind.DAEMON,
     memory=Losses,
     evaluate=evaluate,
-    about="An output lags, gave events up, or the store is near its cap.",
+    about="An output lags, gave events up, or the store refuses writes or is near its cap.",
     severity=Severity.CRITICAL,
     summary="The monitor itself is in trouble: {what}",
     description="{reason}",

@@ -40,14 +40,14 @@ def evaluate(
     state: StateInput[WorkspaceFacts], memory: UnreachableSince | None, _: RuleSettings
 ) -> RuleAnswer[UnreachableSince]:
     status, polls, now = state.facts.status, state.facts.polls, state.as_of
-    if now is None or status.reachability is Reachability.UNKNOWN:
+    if now is None or status.is_remembered or status.reachability is Reachability.UNKNOWN:
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     unwatched = bool(status.unwatched_causes())
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
-    late = _late_schedules(polls, now)
+    late = _late_schedules(state.facts)
     if not (is_cut_off or is_blind or unwatched or late or _is_refused(polls)):
         return RuleAnswer(Ok(at=now))
     memory = memory or UnreachableSince(since=now)
@@ -60,13 +60,13 @@ def evaluate(
     return RuleAnswer(result, memory)
 
 
-def _late_schedules(polls: tuple[PollStatus, ...], now: datetime) -> str | None:
+def _late_schedules(facts: WorkspaceFacts) -> str | None:
     """Return since when the schedules are unwatched, None where they are read in time."""
-    for poll in polls:
-        if poll.poll == SCHEDULES and poll.is_expected_by is not None and poll.is_expected_by < now:
-            read = "never" if poll.last_success_at is None else f"{poll.last_success_at:%H:%M:%SZ}"
-            return f"schedules are unwatched: last read {read} ({poll.last_outcome})"
-    return None
+    if SCHEDULES not in facts.late:
+        return None
+    poll = next(poll for poll in facts.polls if poll.poll == SCHEDULES)
+    read = "never" if poll.last_success_at is None else f"{poll.last_success_at:%H:%M:%SZ}"
+    return f"schedules are unwatched: last read {read} ({poll.last_outcome})"
 
 
 def _is_refused(polls: tuple[PollStatus, ...]) -> bool:

@@ -44,6 +44,19 @@ def locate(store: Path, *, mounts: Path = _MOUNTS) -> Path:
     return real
 
 
+def refuse_hard_links(store: Path, status: os.stat_result) -> None:
+    """Return for a file with one name.
+
+    Raises:
+        BusUnavailableError: it has several.
+    """
+    if status.st_nlink > 1:
+        raise BusUnavailableError(
+            f"the store {store} has {status.st_nlink} hard links, and a program that opens it by "
+            "another one would miss its newest changes: remove the others, or copy the file"
+        )
+
+
 def _file_system(real: Path, mounts: Path) -> str:
     """Return the kind of the file system that has the path; empty where no list shows it."""
     try:

@@ -10,7 +10,7 @@ from sqlite3 import Connection
 
 import structlog
 
-from monitor.bus.sqlite.location import locate
+from monitor.bus.sqlite.location import locate, refuse_hard_links
 from monitor.model.errors import BusLockedError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -18,6 +18,8 @@ log = structlog.get_logger()
 _OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
 _HOLDER_BYTES = 200
+# The write-ahead log alone takes four times as much before it is written back.
+_LEAST_FREE_BYTES = 1024 * 1024
 _NAMELESS = "another process"
 
 
@@ -59,7 +61,10 @@ class StoreLock:
         self._anchor = anchor
         for suffix in ("-wal", "-shm"):
             path = self.store.with_name(self.store.name + suffix)
-            self._inodes[path] = path.lstat()
+            try:
+                self._inodes[path] = path.lstat()
+            except OSError as exc:
+                raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
 
     def verify(self) -> None:
         """Return while store, side files and lock are at their paths. Takes some microseconds.
@@ -70,8 +75,10 @@ class StoreLock:
         for path, held in self._inodes.items():
             try:
                 present = path.lstat()
-            except OSError as exc:
+            except (FileNotFoundError, NotADirectoryError) as exc:
                 raise BusLostError(f"{path} was deleted or moved away while in use") from exc
+            except OSError:
+                continue  # not to be seen now; whether it can be written, the next commit shows
             if not os.path.samestat(held, present):
                 raise BusLostError(f"{path} was replaced by another file while in use")
             if path == self.store:
@@ -99,18 +106,14 @@ class StoreLock:
 
     def _acquire(self, now: datetime) -> None:
         self.store.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        refuse_full_disk(self.store)
         beside = self._open(_lock_file(self.store))
         if not _is_locked_by_us(beside):
             raise BusLockedError(f"the store {self.store} is held by {_name_in(beside)}")
         os.ftruncate(beside, 0)
         os.pwrite(beside, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)
         store = self._open(self.store)
-        links = os.fstat(store).st_nlink
-        if links > 1:
-            raise BusUnavailableError(
-                f"the store {self.store} has {links} hard links, and a program that opens it by "
-                "another one would miss its newest changes: remove the others, or copy the file"
-            )
+        refuse_hard_links(self.store, os.fstat(store))
         if not _is_locked_by_us(store):
             raise BusLockedError(f"the store {self.store} is held by {_NAMELESS}")
 
@@ -150,6 +153,21 @@ def holder_of(store: Path) -> str | None:
 
 def _lock_file(store: Path) -> Path:
     return store.with_name(f"{store.name}.lock")
+
+
+def refuse_full_disk(store: Path) -> None:
+    """Return where there is room in the folder of the store.
+
+    Raises:
+        BusUnavailableError: it could be opened and not be written; the daemon would be half alive.
+    """
+    disk = os.statvfs(store.parent)
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free_bytes < _LEAST_FREE_BYTES:
+        raise BusUnavailableError(
+            f"the disk of {store} is full: {free_bytes:,} bytes are free, and the daemon needs "
+            f"{_LEAST_FREE_BYTES:,} to start: make room"
+        )
 
 
 def _is_locked_by_us(descriptor: int) -> bool:

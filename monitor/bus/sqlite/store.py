@@ -24,6 +24,7 @@ from monitor.bus.contract import (
     Recorded,
     Retention,
     Start,
+    StateEntry,
     Step,
     StoredCallback,
     StoreStatus,
@@ -38,10 +39,14 @@ from monitor.bus.sqlite.connection import (
     connect_idle,
     connect_reading,
 )
+from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
+from monitor.bus.sqlite.soundness import refuse_surprises
 from monitor.bus.sqlite.tail import LogTail
+from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
@@ -52,6 +57,8 @@ T = TypeVar("T")
 logger = structlog.get_logger()
 
 _VERIFY_SECONDS = 1.0  # between two looks at whether the files are still ours
+# No workspace can have this name, so the probe's state entry collides with none.
+_PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
 _DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -72,6 +79,7 @@ class SqliteBus:
         reader: StoreReader,
         tail: LogTail,
         arrivals: RecentCallbacks,
+        failures: WriteFailureRecord,
         clock: Clock,
         settings: StorageSettings,
     ) -> None:
@@ -80,6 +88,7 @@ class SqliteBus:
         self._reader = reader
         self._tail = tail
         self._arrivals = arrivals
+        self._failures = failures
         self._clock = clock
         self._settings = settings
         self._path = lock.store
@@ -93,7 +102,7 @@ class SqliteBus:
 
         Raises:
             BusLockedError: another daemon has it; the message names its process.
-            BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
+            BusSchemaError: a newer monitor wrote it, it is damaged, or no store of the monitor.
             BusUnavailableError: it cannot be opened or made, or may not be where it is.
             ConfigurationError: the settings name no file.
         """
@@ -105,6 +114,7 @@ class SqliteBus:
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
+            failures = WriteFailureRecord(clock, registry)
             tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
             writer = StoreWriter(
                 partial(connect, path),
@@ -112,6 +122,7 @@ class SqliteBus:
                 durations=_durations(registry),
                 on_commit=partial(_update_memory, tail, arrivals),
                 verify=lock.verify,
+                failures=failures,
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -128,6 +139,7 @@ class SqliteBus:
             reader=reader,
             tail=tail,
             arrivals=arrivals,
+            failures=failures,
             clock=clock,
             settings=settings,
         )
@@ -272,7 +284,12 @@ class SqliteBus:
             partial(progress.dead_letters, consumer=consumer, limit=limit)
         )
 
+    async def probe(self, *, timeout_seconds: float) -> None:
+        await self._writer.write(_probe, None, timeout_seconds=timeout_seconds, is_probe=True)
+
     async def status(self) -> StoreStatus:
+        failures = self._failures.failures
+
         def find(db: Connection) -> StoreStatus:
             return StoreStatus(
                 newest_position=log.newest_position(db),
@@ -280,6 +297,7 @@ class SqliteBus:
                 consumers=progress.consumer_statuses(db),
                 inbox=inbox.sizes(db),
                 store_bytes=_store_bytes(self._path),
+                write_failures=failures,
             )
 
         return await self._reader.run(find)
@@ -319,15 +337,25 @@ def _update_memory(tail: LogTail, arrivals: RecentCallbacks, news: CommitNews) -
     arrivals.forget(news.processed)
 
 
+def _probe(db: StoreConnection, probes: Sequence[None]) -> Sequence[None]:
+    state_entries.store(db, [_PROBE])
+    return probes
+
+
 def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:
     return [work(db) for work in works]
 
 
 def _take(path: Path, now: datetime) -> StoreLock:
+    traces = traces_beside(locate(path))
     lock = StoreLock(path, now=now)
     try:
+        if traces:
+            begin_anew(lock.store, traces, now=now)
         prepare(lock.store)
-        lock.keep_open(connect_idle(lock.store))
+        anchor = connect_idle(lock.store)
+        lock.keep_open(anchor)
+        refuse_surprises(anchor, lock.store)
     except BaseException:
         lock.release()
         raise

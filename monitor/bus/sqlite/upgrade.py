@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from monitor.bus.sqlite.connection import connect, is_damaged
+from monitor.bus.sqlite.soundness import WAY_OUT, damaged, refuse_damaged_pages
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 log = structlog.get_logger()
@@ -23,15 +24,19 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
     """Bring an existing file, which may be empty, to the newest schema.
 
     Raises:
-        BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
+        BusSchemaError: a newer monitor wrote it, it is damaged, or no store of the monitor.
         BusUnavailableError: it cannot be opened or written.
     """
     files = schema_files(schema or resources.files("monitor.bus.sqlite") / "schema")
     try:
         _open_and_upgrade(path, files)
+    except UnicodeDecodeError as exc:
+        # SQLite names what it has found in the schema, whatever that is by now.
+        raise damaged(path, "its schema is no text") from exc
     except sqlite3.Error as exc:
         if is_damaged(exc):
-            raise BusSchemaError(f"{path} is not a sound SQLite database: {exc}") from exc
+            unsound = f"{path} is not a sound SQLite database: {exc}: {WAY_OUT}"
+            raise BusSchemaError(unsound) from exc
         raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
 
 
@@ -49,6 +54,8 @@ def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
     _refuse_strangers(path, newest=max(files))
     db = connect(path)
     try:
+        # First, because an upgrade would rewrite what can still be saved.
+        refuse_damaged_pages(db, path)
         present = _number(db, "user_version")
         for version, sql in files.items():
             if version > present:

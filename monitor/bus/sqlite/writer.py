@@ -15,7 +15,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import structlog
 from prometheus_client import Histogram
@@ -27,6 +27,7 @@ from monitor.bus.sqlite.connection import (
     is_damaged,
     unavailable,
 )
+from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
@@ -51,10 +52,16 @@ _JOB_ERRORS = (
 class _Job(Generic[T]):
     """One write whose caller waits."""
 
-    __slots__ = ("answer", "error", "given", "is_claimed", "is_withdrawn", "result", "work")
+    __slots__ = (
+        *("answer", "error", "given", "is_claimed", "is_probe"),
+        *("is_withdrawn", "result", "work"),
+    )
 
-    def __init__(self, work: Work[Any, T], given: Any, answer: asyncio.Future[T]) -> None:
+    def __init__(
+        self, work: Work[Any, T], given: Any, answer: asyncio.Future[T], *, is_probe: bool
+    ) -> None:
         self.work = work
+        self.is_probe = is_probe
         self.given = given
         self.answer = answer
         self.is_claimed = False
@@ -64,6 +71,14 @@ class _Job(Generic[T]):
 
 
 _Group = list[_Job[Any]]
+
+
+class _Outcome(NamedTuple):
+    """How a transaction ended; neither news nor failure where nobody waited for it any more."""
+
+    news: CommitNews | None = None
+    failure: str | None = None
+    has_stored: bool = False  # it changed something, and not only a probe
 
 
 class StoreWriter:
@@ -77,6 +92,7 @@ class StoreWriter:
         durations: Histogram,
         on_commit: Callable[[CommitNews], None],
         verify: Callable[[], None],
+        failures: WriteFailureRecord,
         queue_bound: int,
         stall_seconds: float,
     ) -> None:
@@ -107,19 +123,28 @@ class StoreWriter:
         self._ended = asyncio.Event()
         self._death: BaseException | None = None
         self._failed_transactions = 0
+        self._failures = failures
 
-    async def write(self, work: Work[Input, T], given: Input, *, timeout_seconds: float) -> T:
+    async def write(
+        self,
+        work: Work[Input, T],
+        given: Input,
+        *,
+        timeout_seconds: float,
+        is_probe: bool = False,
+    ) -> T:
         """Run ``work`` in the writer's thread and return its result once that is durable.
 
         ``work`` is called with all that is given to it at the time, in order, and returns a result
         for each. It may be called again after what it did has been rolled back. A caller that is
-        cancelled does not learn whether a claimed write was kept.
+        cancelled does not learn whether a claimed write was kept. A probe is not counted in
+        ``failures`` as neither stored nor refused.
 
         Raises:
             BusUnavailableError: nothing of it was kept.
         """
         self._refuse_if_unable()
-        job: _Job[T] = _Job(work, given, self._loop.create_future())
+        job: _Job[T] = _Job(work, given, self._loop.create_future(), is_probe=is_probe)
         self._queue.append(job)
         self._schedule()
         limit = self._loop.call_later(timeout_seconds, self._expire, job, timeout_seconds)
@@ -158,14 +183,18 @@ class StoreWriter:
         if self._death is not None:
             raise self._died() from self._death
         if len(self._queue) >= self._queue_bound:
-            raise BusUnavailableError(f"{self._queue_bound} writes are waiting already")
+            full = f"{self._queue_bound} writes are waiting already"
+            self._failures.refused(full)
+            raise BusUnavailableError(full)
 
     def _expire(self, job: _Job[Any], timeout_seconds: float) -> None:
         if job.answer.done():
             return
         if self._withdraw(job):
-            late = BusUnavailableError(f"the store was not free within {timeout_seconds:g} s")
-            job.answer.set_exception(late)
+            late = f"the store was not free within {timeout_seconds:g} s"
+            if not job.is_probe:
+                self._failures.refused(late)
+            job.answer.set_exception(BusUnavailableError(late))
         else:
             # Inside a transaction: whether it is kept is decided there, and soon.
             self._loop.call_later(self._stall_seconds, self._check_stall, job)
@@ -193,11 +222,12 @@ class StoreWriter:
         running = self._loop.run_in_executor(self._thread, self._transact, self._group)
         running.add_done_callback(self._finish)
 
-    def _finish(self, running: asyncio.Future[CommitNews | None]) -> None:
+    def _finish(self, running: asyncio.Future[_Outcome]) -> None:
         try:
-            news = running.result()
-            if news is not None:
-                self._on_commit(news)
+            outcome = running.result()
+            if outcome.news is not None:
+                self._on_commit(outcome.news)
+            self._count(outcome)
         except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
             self.die(exc)
         for job in self._group:
@@ -208,6 +238,13 @@ class StoreWriter:
             self._schedule()
         else:
             self._idle.set()
+
+    def _count(self, outcome: _Outcome) -> None:
+        refused = sum(not job.is_probe for job in self._group)
+        if outcome.failure is not None and refused:
+            self._failures.refused(outcome.failure, writes=refused)
+        elif outcome.has_stored:
+            self._failures.stored()
 
     def die(self, cause: BaseException) -> None:
         """Store nothing any more, for good; every waiting call raises."""
@@ -232,26 +269,29 @@ class StoreWriter:
 
     # From here on in the writer's thread.
 
-    def _transact(self, group: _Group) -> CommitNews | None:
-        """Give each job its result or error; return the news if all was committed."""
+    def _transact(self, group: _Group) -> _Outcome:
+        """Give each job its result or error."""
         try:
             if self._db is None:
                 self._db = self._connect()
             if not self._begin(self._db, group):
-                return None
-            began = self._clock.monotonic()
-            self._run(self._db, self._claim(group))
+                return _Outcome()
+            began, changes = self._clock.monotonic(), self._db.total_changes
+            claimed = self._claim(group)
+            self._run(self._db, claimed)
             self._db.execute("COMMIT")
             self._verify()
             news = self._db.news
+            has_changed = self._db.total_changes > changes
         except sqlite3.Error as exc:
             if is_damaged(exc):
                 raise unavailable(exc) from exc
             self._fail(group, exc)
-            return None
+            return _Outcome(failure=str(exc))
         self._durations.observe(self._clock.monotonic() - began)
         self._log_recovery()
-        return news
+        has_stored = has_changed and not all(job.is_probe for job in claimed)
+        return _Outcome(news=news, has_stored=has_stored)
 
     def _begin(self, db: StoreConnection, group: _Group) -> bool:
         """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""

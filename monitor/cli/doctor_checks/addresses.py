@@ -6,17 +6,20 @@ import asyncio
 import errno
 from pathlib import Path
 
+import aiohttp
+import msgspec
 from msgspec import Struct
 
 from monitor.bus.sqlite.identity import store_id
-from monitor.cli.admin import AdminClient
+from monitor.cli.admin import reachable_host
 from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
 from monitor.config.checks import joined_address
-from monitor.model.errors import MonitorError
 from monitor.web.settings import ServerSettings
 
 SERVER = "server address"
 _SECTION = "server"
+_ASK_SECONDS = 5.0
+_ANSWER_BYTES = 4096
 
 
 class Serving(Struct, frozen=True, kw_only=True):
@@ -59,16 +62,33 @@ async def _check_server(settings: ServerSettings, store: Path) -> list[CheckLine
     else:
         return [_free(settings)]
     try:
-        # Without credentials: the program there may be anybody's.
-        async with AdminClient(ServerSettings(host=settings.host, port=settings.port)) as client:
-            alive = await client.get("/healthz")
-    except MonitorError as exc:
-        return [taken(SERVER, _SECTION, address, f"another program: {exc}")]
+        alive = await _alive(settings)
+    except (aiohttp.ClientError, TimeoutError) as exc:
+        holder = f"a program that does not answer /healthz, or hangs ({type(exc).__name__})"
+        return [taken(SERVER, _SECTION, address, holder)]
     if not isinstance(alive, dict) or "alive" not in alive:
-        reason = "another program: its /healthz is not a monitor's"
-        return [taken(SERVER, _SECTION, address, reason)]
+        holder = "another program: its /healthz is not a monitor's"
+        return [taken(SERVER, _SECTION, address, holder)]
     line = another_store(SERVER, _SECTION, address, store, claimed=alive.get("store"))
     return [line or _used_by_daemon(settings)]
+
+
+async def _alive(settings: ServerSettings) -> object:
+    """Return what /healthz answers; None where that is no JSON.
+
+    Without credentials: the program there may be anybody's.
+    """
+    reachable = joined_address(reachable_host(settings.host), settings.port)
+    timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+        session.get(f"http://{reachable}/healthz", allow_redirects=False) as answer,
+    ):
+        body = await answer.content.read(_ANSWER_BYTES)
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
 
 
 def another_store(
@@ -98,10 +118,9 @@ async def _listen_once(host: str, port: int) -> None:
 
 
 def taken(subject: str, section: str, address: str, holder: str) -> CheckLine:
+    """Return the line of an address that something else than our own daemon holds."""
     return failed(
-        subject,
-        f"{address} is held by {holder}",
-        f"free the port, change {section}.listen, or restart the daemon with this configuration",
+        subject, f"{address} is held by {holder}", f"free the port, or change {section}.listen"
     )
 
 

@@ -137,12 +137,20 @@ async def _ask_holder(
                 holder = f"another program: it does not answer ({type(exc).__name__})"
                 return [taken(CALLBACKS, _SECTION, address, holder)]
             if status != _ACCEPTED:
-                holder = f"another program: it answers a test callback of {name} with {status}"
-                return [taken(CALLBACKS, _SECTION, address, holder)]
+                return [_refusing(address, name, status)]
             stranger = another_store(CALLBACKS, _SECTION, address, store, claimed=claimed)
             if stranger is not None:
                 return [stranger]
     return [ok(CALLBACKS, f"{address} is held by our own daemon, which accepts our callbacks")]
+
+
+def _refusing(address: str, workspace: str, status: int) -> CheckLine:
+    return failed(
+        CALLBACKS,
+        f"{address} answers a test callback of {workspace} with {status}: it is held by another "
+        "program, or by a daemon with other secrets",
+        "free the port, change callbacks.listen, or restart the daemon with this configuration",
+    )
 
 
 def _headers(settings: CallbackSettings, body: bytes, *, clock: Clock) -> dict[str, str]:

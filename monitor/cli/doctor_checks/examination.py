@@ -11,7 +11,8 @@ from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.callbacks_address import callback_address
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
+from monitor.cli.doctor_checks.clear_text import check_clear_text
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
 from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
@@ -29,6 +30,13 @@ def problem_lines(problems: Sequence[Problem]) -> list[CheckLine]:
     return [
         failed(CONFIGURATION, f"{problem.key} is {problem.value}", problem.hint)
         for problem in problems
+    ]
+
+
+def warning_lines(warnings: Sequence[Problem]) -> list[CheckLine]:
+    """Return the lines of settings that do not do what they seem to do."""
+    return [
+        warning(CONFIGURATION, f"{found.key} is {found.value}", found.hint) for found in warnings
     ]
 
 
@@ -55,15 +63,19 @@ async def examine(
     *,
     clock: Clock,
     report: Callable[[CheckLine], None],
+    about: Sequence[CheckLine] = (),
     workspace: str | None = None,
 ) -> None:
     """Run every check and report its lines as soon as those before them are reported.
+
+    ``about`` are further lines about the configuration and the files that it names.
 
     Raises:
         ConfigurationError: there is no workspace of that name.
     """
     workspaces = selected_workspaces(configuration, workspace)
     report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
+    _report_all(report, [*about, *check_clear_text(configuration)])
     async with callback_address(configuration, clock=clock) as listening:
         store = store_path(configuration.storage.url)
         serving = await server_address(configuration.server, store)

@@ -26,8 +26,10 @@ async def check_storage(settings: StorageSettings, serving: Serving) -> list[Che
                 "restart that daemon with this configuration, or name another file in storage.url",
             )
         ]
-    if (problem := trial.problem) is not None:
-        return [failed(_SUBJECT, f"{path} cannot be used: {problem.found}", problem.hint)]
+    if (obstacle := trial.obstacle) is not None:
+        return [failed(_SUBJECT, f"{path} cannot be used: {obstacle.found}", obstacle.hint)]
+    if trial.doubts:
+        return [warning(_SUBJECT, doubt.found, doubt.hint) for doubt in trial.doubts]
     if trial.exists:
         return [ok(_SUBJECT, f"{path} is there, {user_name()} can write it, no daemon holds it")]
     return [ok(_SUBJECT, f"{path} does not exist yet, and {user_name()} can make it")]

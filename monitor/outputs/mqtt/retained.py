@@ -143,6 +143,7 @@ class RetainedStates:
             self._next_start,
             known_since=now - stale,
             seen_since=now - UNSEEN_FACTOR * stale,
+            overdue_since=self._clock.monotonic() - self._settings.state_stale_seconds,
         )
         await self._publish(link, self._news(present.workspaces()))
         identities = iter(present.identities() if only is None else only)

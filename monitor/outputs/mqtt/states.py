@@ -155,10 +155,13 @@ class StateSnapshot:
         *,
         known_since: datetime,
         seen_since: datetime,
+        overdue_since: float,
     ) -> None:
+        """``overdue_since`` is ``known_since`` by our monotonic clock, as polls are due."""
         self._topics = topics
         self._known_since = known_since
         self._seen_since = seen_since
+        self._overdue_since = overdue_since
         self._next_start = next_start
         self._confirmed = view.confirmed()
         self._names = {
@@ -234,7 +237,7 @@ class StateSnapshot:
 
     def _workspace(self, health: WorkspaceStatus) -> Retained[WorkspaceState]:
         # A workspace that is read seldom is not unknown between two reads.
-        is_overdue = (self._due.get(health.workspace) or self._known_since) <= self._known_since
+        is_overdue = self._due.get(health.workspace, self._overdue_since) <= self._overdue_since
         is_old = health.known_at is None or health.known_at < self._known_since
         state = WorkspaceState(
             workspace=health.workspace,
@@ -247,10 +250,10 @@ class StateSnapshot:
         return Retained(self._topics.workspace_state(health.workspace), state, is_alive=True)
 
 
-def _latest_due(polls: Iterable[PollStatus]) -> dict[str, datetime]:
-    latest: dict[str, datetime] = {}
+def _latest_due(polls: Iterable[PollStatus]) -> dict[str, float]:
+    latest: dict[str, float] = {}
     for poll in polls:
-        if (at := poll.is_expected_by) is not None:
+        if (at := poll.overdue_at) is not None:
             latest[poll.workspace] = max(at, latest.get(poll.workspace, at))
     return latest
 

@@ -62,16 +62,10 @@ class AnsweredOperations:
         stored = frozenset[str]() if self._stored is None else self._stored.operations
         return stored | (self._context.client.requester.answered & _NEEDED)
 
-    @property
-    def doubted(self) -> frozenset[str]:
-        """Operations that were refused when the monitor stopped; to be asked for again."""
-        refused = () if self._stored is None else self._stored.refused
-        return self.operations & {
-            need for known in refused for need in NEEDS[Capability(known.capability)]
-        }
-
     async def update(self, *, missing: frozenset[Capability]) -> tuple[RefusedCapability, ...]:
         """Return which of the edition's missing capabilities were offered before; durable.
+
+        One that was refused stays so until it is there again: no answer does not end a refusal.
 
         Raises:
             BusError: it could not be stored.
@@ -86,7 +80,7 @@ class AnsweredOperations:
         refused = tuple(
             before.get(capability) or self._refusal(capability, refused_operations)
             for capability in sorted(missing)
-            if refused_operations.intersection(NEEDS[capability])
+            if capability in before or refused_operations.intersection(NEEDS[capability])
         )
         await self._store(_Stored(operations=self.operations, refused=refused))
         return refused
@@ -114,4 +108,4 @@ class AnsweredOperations:
 
 def _reason(capability: Capability, refusal: str, now: datetime) -> str:
     ability = str(capability).replace("_", " ")
-    return f"was offered and is refused since {now:%Y-%m-%dT%H:%M:%SZ}: {ability} ({refusal})"
+    return f"{ability}: offered before, refused since {now:%Y-%m-%dT%H:%M:%SZ} ({refusal})"

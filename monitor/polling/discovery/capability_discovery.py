@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
-from monitor.catalogue.operations import Edition, operation
+from monitor.catalogue.operations import Edition
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.answered_operations import AnsweredOperations
-from monitor.polling.discovery.probe import PROBED, Finding, probe
+from monitor.polling.discovery.probe import NOTHING_PROVEN, PROBED, Finding, probe, reads_of
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poll_loop.wake_signal import WakeSignal
@@ -31,6 +31,8 @@ _RETURN_SECONDS = 300.0
 _PROBE_GAP_SECONDS = 60.0
 # Never offered is unavailable; offered before and not now is refused.
 _AVAILABLE, _UNAVAILABLE, _REFUSED = "available", "unavailable", "refused"
+_EDITION = "edition"
+_HALVES = 3  # probes in a row with half the answers, after which no more is waited for
 # What each of these capabilities has read; without it that may no longer be true.
 _READ_BY: Mapping[Capability, str] = {
     Capability.COUNT_OBJECTS: "objects",
@@ -61,6 +63,9 @@ class CapabilityDiscovery:
         self._switched_off: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
+        self._proof = NOTHING_PROVEN
+        self._unproven: frozenset[str] = frozenset()  # what is not learned yet
+        self._half_answers = 0  # probes in a row that had no more
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
         self._probed_at: float | None = None
@@ -115,12 +120,14 @@ class CapabilityDiscovery:
                 return
             if not self._has_just_probed():
                 try:
-                    await self._probe(doubted=_reads_of(capabilities))
+                    await self._probe(doubted=reads_of(capabilities))
                 except WorkspaceError as error:
                     log.debug("probe failed", reason=str(error))
                 else:
                     return
-            await self._publish(without(capabilities, unavailable), before=before)
+            left = without(capabilities, unavailable)
+            self._unproven -= {_key(refused) for refused in capabilities - left}
+            await self._publish(left, before=before)
             if (unavailable - self._switched_off) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
                 # Not put off by each further loss: a probe that is due sooner stays.
@@ -134,14 +141,19 @@ class CapabilityDiscovery:
         self._probe_again(after_seconds=context.settings.reconcile_seconds)
         self._probed_at = context.clock.monotonic()
         before = self._published()
-        edition = Edition(before[0]) if before[0] else None
+        stored = await context.observer.changes.last(context.name)
+        edition = before[0] or stored.get(_EDITION)
+        offered = {need: stored[_key(need)] == _AVAILABLE for need in NEEDS if _key(need) in stored}
         await self._answered.load()
         finding = await probe(
             context.client,
-            before=edition,
+            before=Edition(edition) if edition else None,
             answered=self._answered.operations,
-            doubted=doubted | self._answered.doubted,
+            earlier=self._proof,
+            offered=offered,
+            doubted=doubted,
         )
+        self._proof, finding = finding.proof, _less_refused(finding, offered)
         unavailable = context.client.requester.unavailable
         is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
@@ -149,7 +161,10 @@ class CapabilityDiscovery:
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
         self._switched_off = unavailable
-        await self._learn_edition(finding)
+        context.live_state.update_workspace(
+            context.name, edition=str(finding.edition), edition_reason=finding.reason
+        )
+        self._unproven = self._without_proof(finding, stored)
         await self._publish(finding.capabilities, before=before)
 
     def _has_just_probed(self) -> bool:
@@ -171,12 +186,16 @@ class CapabilityDiscovery:
         self._due_at = self._context.clock.monotonic() + after_seconds
         self.wake.set()
 
-    async def _learn_edition(self, finding: Finding) -> None:
-        context, edition = self._context, str(finding.edition)
-        context.live_state.update_workspace(
-            context.name, edition=edition, edition_reason=finding.reason
-        )
-        await context.observer.change_workspace(context.name, "edition", edition)
+    def _without_proof(self, finding: Finding, stored: Collection[str]) -> frozenset[str]:
+        """Return what half the answers cannot prove, and nothing was known of before.
+
+        To learn it would make a change of the other half.
+        """
+        self._half_answers = 0 if finding.is_sure else self._half_answers + 1
+        unproven = {_key(capability) for capability in finding.unproven}
+        if _EDITION not in stored and 0 < self._half_answers < _HALVES:
+            unproven = {_EDITION, *map(_key, NEEDS)}
+        return frozenset(unproven.difference(stored))
 
     async def _publish(self, capabilities: frozenset[Capability], *, before: Published) -> None:
         """Publish what the monitor can do; the log has one line for all that has changed."""
@@ -211,10 +230,11 @@ class CapabilityDiscovery:
                 switched_off=_named(frozenset(NEEDS) - capabilities),
             )
         self._ever_lost |= before[1] - capabilities
-        for need in sorted(NEEDS):
-            missing = _REFUSED if need in names else _UNAVAILABLE
-            value = _AVAILABLE if need in capabilities else missing
-            await context.observer.change_workspace(context.name, f"capability:{need}", value)
+        values = {_key(need): _REFUSED if need in names else _UNAVAILABLE for need in NEEDS}
+        values.update((_key(need), _AVAILABLE) for need in capabilities)
+        for what, value in [(_EDITION, status.edition), *sorted(values.items())]:
+            if what not in self._unproven:
+                await context.observer.change_workspace(context.name, what, value)
 
     def _published(self) -> Published:
         status = self._context.live_state.workspaces[self._context.name]
@@ -223,12 +243,14 @@ class CapabilityDiscovery:
         )
 
 
-def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
-    """Return the operations that only read and that these capabilities rest on."""
-    needed = (need for capability in capabilities for need in NEEDS[capability])
-    return frozenset(
-        operation_id for operation_id in needed if operation(operation_id).method == "GET"
-    )
+def _key(capability: Capability) -> str:
+    return f"capability:{capability}"
+
+
+def _less_refused(finding: Finding, offered: Mapping[Capability, bool]) -> Finding:
+    """Return the finding less what was refused before and has no answer now."""
+    still = {capability for capability in finding.unproven if offered.get(capability) is False}
+    return msgspec.structs.replace(finding, capabilities=finding.capabilities - still)
 
 
 def _still_read(inventory: Inventory, capabilities: frozenset[Capability]) -> Inventory:

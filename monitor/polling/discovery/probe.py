@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 from msgspec import Struct
 
-from monitor.catalogue.capabilities import Capability, capabilities_of, without
+from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, operation, operations
 from monitor.model.errors import (
     NotAvailableError,
@@ -39,20 +39,46 @@ _LISTED = (Edition.RL, Edition.PL, Edition.LE, Edition.PC)  # where nothing deci
 Specification = frozenset[tuple[str, str]]
 
 
+class Proof(Struct, frozen=True, kw_only=True):
+    """Operations that reads found to be there, and those that were refused to us."""
+
+    found: frozenset[str]
+    refused: frozenset[str]
+
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """Reads that failed for now."""
+        return PROBED - self.found - self.refused
+
+    def completed_by(self, earlier: Proof) -> Proof:
+        """Return this proof with what an earlier one shows of reads that have no answer now."""
+        return Proof(
+            found=self.found | (earlier.found & self.unanswered),
+            refused=self.refused | (earlier.refused & self.unanswered),
+        )
+
+
+NOTHING_PROVEN = Proof(found=frozenset(), refused=frozenset())
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """What a workspace serves, and the proof."""
 
     edition: Edition
     reason: str
     capabilities: frozenset[Capability]
-    is_sure: bool  # every read answered
+    proof: Proof
+    unanswered: frozenset[str]  # operations that failed for now; they prove nothing
 
+    @property
+    def is_sure(self) -> bool:
+        """True where every read was answered that the edition follows from."""
+        return not self.proof.unanswered
 
-class Proof(Struct, frozen=True, kw_only=True):
-    """Operations that reads found to be there, and those that were refused to us."""
-
-    found: frozenset[str]
-    refused: frozenset[str]
+    @property
+    def unproven(self) -> frozenset[Capability]:
+        """What rests on an operation without an answer."""
+        return self.capabilities - without(self.capabilities, self.unanswered)
 
 
 async def probe(
@@ -60,14 +86,19 @@ async def probe(
     *,
     before: Edition | None = None,
     answered: frozenset[str] = frozenset(),
+    earlier: Proof = NOTHING_PROVEN,
+    offered: Mapping[Capability, bool] | None = None,
     doubted: frozenset[str] = frozenset(),
 ) -> Finding:
     """Read a little of everything; the client is set to the edition that fits.
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
-    ``before`` is what an earlier probe found. ``answered`` are operations that were answered at any
-    time: they belong to the edition, and where they are refused now, rights were withdrawn.
-    ``doubted`` are operations to be read as well.
+    ``before`` and ``earlier`` are what an earlier probe found and proved; they stand where a read
+    has no answer now. ``answered`` are operations that were answered at any time: they belong to
+    the edition, and where they are refused now, rights were withdrawn. ``offered`` is what was
+    learned of capabilities, also by other lives: what is not known to be there is asked for, since
+    only its own poll would find out; without it nothing is. ``doubted`` are operations to be read
+    as well.
 
     Raises:
         WorkspaceError: the workspace cannot be read now, or refuses the token.
@@ -76,16 +107,39 @@ async def probe(
     client.requester.edition = configured
     client.requester.forget_unavailable(*PROBED)
     specification = await _specification(client)
-    proof = await _prove(client)
-    await _ask_again(client, (client.requester.unavailable | doubted) - PROBED)
+    proof = (await _prove(client)).completed_by(earlier)
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
         edition, reason = infer_edition(_of_edition(proof, answered), specification, before=before)
     client.requester.edition = edition
+    asked = client.requester.unavailable | doubted | _unknown(edition, offered)
+    unanswered = await _ask_again(client, asked - PROBED)
     capabilities = without(capabilities_of(edition), proof.refused | client.requester.unavailable)
-    is_sure = proof.found | proof.refused >= set(_READS)
-    return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
+    return Finding(
+        edition=edition,
+        reason=reason,
+        capabilities=capabilities,
+        proof=proof,
+        unanswered=proof.unanswered | unanswered,
+    )
+
+
+def reads_of(capabilities: Iterable[Capability]) -> frozenset[str]:
+    """Return the operations that only read and that these capabilities rest on."""
+    needed = (need for capability in capabilities for need in NEEDS[capability])
+    return frozenset(
+        operation_id for operation_id in needed if operation(operation_id).method == "GET"
+    )
+
+
+def _unknown(edition: Edition, offered: Mapping[Capability, bool] | None) -> frozenset[str]:
+    """Return the operations of the edition of which nobody knows that they are there."""
+    if offered is None:
+        return frozenset()
+    capabilities = capabilities_of(edition)
+    refused = (capability for capability in capabilities if offered.get(capability) is False)
+    return reads_of(capabilities - offered.keys()).union(*(NEEDS[gone] for gone in refused))
 
 
 def infer_edition(
@@ -94,9 +148,11 @@ def infer_edition(
     """Return the edition that fits the reads best, and why.
 
     Of several that do so equally the one found ``before`` stands, or else the specification
-    decides.
+    decides. While reads have no answer, it stands unless one that succeeds is not part of it.
     """
     hint = _hint(specification)
+    if before is not None and proof.unanswered and _has_all(before, proof.found):
+        return before, f"found so before; no answer came from {_named(proof.unanswered)}{hint}"
     if not proof.found:
         # The document is not made for the caller; but a token without rights shows even less.
         edition = max(
@@ -111,11 +167,7 @@ def infer_edition(
             return edition, f"no read succeeded; it was found so before{hint}"
         basis = "the served specification" if specification else "that"
         return edition, f"no read succeeded; {basis} fits this edition best{hint}"
-    fitting = [
-        candidate
-        for candidate in _LISTED
-        if all(operation(proven).is_part_of(candidate) for proven in proof.found)
-    ]
+    fitting = [candidate for candidate in _LISTED if _has_all(candidate, proof.found)]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
         return Edition.OPEN, f"{found}, which no single edition has together{hint}"
@@ -129,6 +181,10 @@ def infer_edition(
     )
     refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
     return edition, f"{found}{refused}{hint}"
+
+
+def _has_all(edition: Edition, found: Iterable[str]) -> bool:
+    return all(operation(proven).is_part_of(edition) for proven in found)
 
 
 def _of_edition(proof: Proof, answered: frozenset[str]) -> Proof:
@@ -193,14 +249,15 @@ async def _prove(client: WorkspaceClient) -> Proof:
     return Proof(found=frozenset(found), refused=frozenset(refused))
 
 
-async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> None:
-    """Find out which of these operations are there.
+async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> frozenset[str]:
+    """Find out which of these operations are there; return those that failed for now.
 
     Nothing is read or changed: no object has the id 0, and nothing is made of an empty body.
 
     Raises:
         WorkspaceError: the workspace cannot be read at all.
     """
+    unanswered = set()
     for operation_id in sorted(operation_ids):
         doubted = operation(operation_id)
         client.requester.forget_unavailable(operation_id)
@@ -215,6 +272,9 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
             # The client has recorded what is gone; any other refusal shows that it is there.
             if not is_about_the_object(error):
                 raise
+            if isinstance(error, TryLaterError):
+                unanswered.add(operation_id)
+    return frozenset(unanswered)
 
 
 async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:

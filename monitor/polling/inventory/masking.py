@@ -13,11 +13,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from monitor.model.outside import harmless
 from monitor.tracking.workspace_changes import TrackedValue
 
 MASK = "***"
 _LONGEST_SHOWN = 500  # characters of a value
-_LONGEST_NAME = 200
 _DEEPEST = 12
 
 # Anywhere in a name, however its words are joined.
@@ -52,13 +52,15 @@ def tracked_settings(
     """
     tracked: dict[str, TrackedValue] = {}
     for path, value in _leaves((), configuration):
-        name = ".".join(path)[:_LONGEST_NAME]
+        name = harmless(".".join(path))
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if is_secret(path, value) or _is_named(path, secret_names):
             digest = hmac.new(salt, text.encode(errors="replace"), hashlib.sha256).hexdigest()
             tracked[name] = TrackedValue(stored=digest, shown=MASK, is_hidden=True)
         else:
-            tracked[name] = TrackedValue(stored=_digest(text), shown=text[:_LONGEST_SHOWN])
+            tracked[name] = TrackedValue(
+                stored=_digest(text), shown=harmless(text, longest=_LONGEST_SHOWN)
+            )
     return tracked
 
 

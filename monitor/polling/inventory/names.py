@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
-import msgspec
 import structlog
 
-from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.context import PollContext
+from monitor.polling.lists.list_check import ListChecks
+from monitor.polling.lists.listed_objects import ListedObjects
+from monitor.polling.lists.token_owner import TokenOwner
 from monitor.polling.poll_loop.failures import attempt_each
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.plans import Plans
-from monitor.workspace.payloads import FlowRow, PlanRow
+from monitor.workspace.payloads import BadRow, FlowRow, PlanRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -25,27 +27,46 @@ _LISTED_BY = {
     PipelineKind.FLOW: Capability.LIST_FLOWS,
     PipelineKind.PLAN: Capability.LIST_PLANS,
 }
-INVENTORY = "inventory"  # topic of the state entries with the pipelines listed last
 
 # Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
-# one it counts as gone; what had been listed is gone with its second absence.
+# one it counts as gone, with its second absence: a list may be a moment behind.
 _UNLISTED_KEPT = timedelta(days=30)
-
-_DECODER = msgspec.json.Decoder(frozenset[str])
+# A right may be withdrawn for a while: so long what was listed and is refused counts as listed.
+_HIDDEN_SECONDS = 86_400.0
 
 
 class PipelineNames:
     """Keeps the pipelines and their present names as the workspace lists them.
 
-    A pipeline that is missing twice in a row is forgotten, once it does not run. One that was
-    never listed (another owner's, perhaps) stays for a month after its last followed run,
+    A listed pipeline is forgotten when list and id agree that it is gone, once it does not run. One
+    that was never listed (another owner's, perhaps) stays for a month after its last followed run,
     and for as long as a schedule names it.
     """
 
-    def __init__(self, context: PollContext, *, plans: Plans) -> None:
+    def __init__(
+        self, context: PollContext, *, plans: Plans, checks: ListChecks, owner: TokenOwner
+    ) -> None:
         self._context = context
         self._plans = plans
-        self._listed: dict[PipelineKind, frozenset[str]] = {}
+        pipelines = context.client.pipelines
+        self._listed = {
+            PipelineKind.FLOW: ListedObjects(
+                context,
+                PipelineKind.FLOW,
+                check=checks.flows,
+                owner=owner,
+                read=partial(pipelines.flow, priority=Priority.NAMES),
+                hidden_seconds=_HIDDEN_SECONDS,
+            ),
+            PipelineKind.PLAN: ListedObjects(
+                context,
+                PipelineKind.PLAN,
+                check=checks.plans,
+                owner=owner,
+                read=partial(pipelines.plan_full, priority=Priority.NAMES),
+                hidden_seconds=_HIDDEN_SECONDS,
+            ),
+        }
         self._missing: set[tuple[PipelineKind, str]] = set()
         self._folders: dict[str, str] = {}  # names by id, as read last
 
@@ -58,6 +79,7 @@ class PipelineNames:
                 timing=every(settings.names_seconds),
                 run=self.poll,
                 needs=Capability.LIST_FLOWS,
+                forget=self._forget_doubts,
             ),
             Poll(
                 name="idle_pipelines",
@@ -69,16 +91,14 @@ class PipelineNames:
 
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
-        stored = await self._context.bus.state_entries(self._context.name, INVENTORY)
-        known = {kind.value: stored[kind] for kind in PipelineKind if kind in stored}
-        for kind, listed in decode_entries(known, _DECODER, topic=INVENTORY).items():
-            self._listed[PipelineKind(kind)] = listed
+        for listed in self._listed.values():
+            await listed.load()
 
     async def poll(self) -> None:
         """List flows and plans once.
 
         Raises:
-            MonitorError: a list failed; the other one has been read.
+            MonitorError: a list failed, or is doubted; the other one has been read.
         """
         await attempt_each(self._list_flows, self._list_plans)
 
@@ -91,9 +111,11 @@ class PipelineNames:
         unlisted = [
             kind
             for kind, capability in _LISTED_BY.items()
-            if context.can(capability) and kind not in self._listed
+            if context.can(capability) and self._listed[kind].ids is None
         ]
-        listed = {(kind, id_) for kind, ids in self._listed.items() for id_ in ids}
+        listed = {
+            (kind, id_) for kind, known in self._listed.items() for id_ in known.ids or frozenset()
+        }
         for known in context.live_state.named_pipelines():
             # Before the first list of a kind, what it lacks is not known.
             if known.workspace == context.name and known.kind in unlisted:
@@ -109,24 +131,24 @@ class PipelineNames:
         if not self._context.can(Capability.LIST_FLOWS):
             return
         client = self._context.client
-        flows = [
-            row
-            async for page in client.pipelines.flows(priority=Priority.NAMES)
-            for row in page.rows
-        ]
-        await self._learn(PipelineKind.FLOW, {row.id: row.name for row in flows})
+        pages = [page async for page in client.pipelines.flows(priority=Priority.NAMES)]
+        flows = [row for page in pages for row in page.rows]
+        self._name(PipelineKind.FLOW, flows)
         failure = await self._read_folders(flows)
         for row in flows:
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
+        bad_rows = [bad for page in pages for bad in page.bad_rows]
+        await self._compare(PipelineKind.FLOW, flows, bad_rows)
         if failure is not None:
             raise failure
 
     async def _list_plans(self) -> None:
         if self._context.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all()
-            await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})
-            for row in plans.values():
+            self._name(PipelineKind.PLAN, plans.rows)
+            for row in plans.rows:
                 self._place(PipelineKind.PLAN, row, folder=None)
+            await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows)
 
     async def _read_folders(self, flows: Sequence[FlowRow]) -> MonitorError | None:
         """Read the names of folders where the list of flows shows only their ids.
@@ -160,26 +182,48 @@ class PipelineNames:
             context.name, kind, row.id, folder=folder, owner=row.owner
         )
 
-    async def _learn(self, kind: PipelineKind, names: dict[str, str | None]) -> None:
-        context = self._context
-        for pipeline_id, name in names.items():
-            context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
-        before = self._listed.get(kind, frozenset())
+    def _name(self, kind: PipelineKind, rows: Sequence[FlowRow] | Sequence[PlanRow]) -> None:
+        for row in rows:
+            self._context.live_state.name_pipeline(self._context.name, kind, row.id, row.name)
+
+    async def _compare(
+        self,
+        kind: PipelineKind,
+        rows: Sequence[FlowRow] | Sequence[PlanRow],
+        bad_rows: Sequence[BadRow],
+    ) -> None:
+        """Forget what is no longer there.
+
+        Raises:
+            DoubtedListError: the list lacks what must be in it; that is not forgotten.
+        """
+        context, listed = self._context, self._listed[kind]
+        running = context.live_state.running_pipelines(context.name)
+
+        async def remove(pipeline_id: str, is_gone: bool) -> bool:  # noqa: FBT001 - a callback's signature
+            if (kind, pipeline_id) in running:
+                return False
+            if kind is PipelineKind.PLAN:
+                self._plans.forget(pipeline_id)
+            if is_gone:
+                await context.observer.forget_pipeline(context.name, kind, pipeline_id)
+            return True
+
+        await listed.compare({row.id for row in rows}, bad_rows, remove=remove)
         absent = {
             (kind, pipeline_id)
-            for pipeline_id in (before | self._never_listed(kind)) - names.keys()
+            for pipeline_id in self._never_listed(kind) - (listed.ids or frozenset())
         }
-        running = context.live_state.running_pipelines(context.name)
         gone = absent & self._missing - running
         for _, pipeline_id in gone:
             await context.observer.forget_pipeline(context.name, kind, pipeline_id)
-        # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
         self._missing = {pipeline for pipeline in self._missing if pipeline[0] is not kind} | (
             absent - gone
         )
-        await self._keep(
-            kind, frozenset(names) | before & {pipeline_id for _, pipeline_id in absent - gone}
-        )
+
+    def _forget_doubts(self) -> None:
+        for listed in self._listed.values():
+            listed.check.forget()
 
     def _never_listed(self, kind: PipelineKind) -> set[str]:
         """Return what nothing but old runs has named, perhaps long after it was deleted."""
@@ -197,12 +241,3 @@ class PipelineNames:
             and named_pipeline.kind is kind
             and (kind, named_pipeline.id) not in used
         }
-
-    async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
-        if listed == self._listed.get(kind):
-            return
-        state_entry = self._context.state_entry(
-            INVENTORY, kind, msgspec.json.encode(sorted(listed))
-        )
-        await self._context.observer.observe((), state_entries=(state_entry,))
-        self._listed[kind] = listed

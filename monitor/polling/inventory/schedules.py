@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import WorkspaceError
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
-from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.lists.list_check import ListChecks
+from monitor.polling.lists.listed_objects import ListedObjects
+from monitor.polling.lists.token_owner import TokenOwner
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
@@ -27,9 +29,18 @@ _LONGEST_REASON = 300
 class Schedules:
     """Reads the list of schedules. Only those of the token's owner are shown by the workspace."""
 
-    def __init__(self, context: PollContext) -> None:
+    def __init__(self, context: PollContext, *, checks: ListChecks, owner: TokenOwner) -> None:
         self._context = context
-        self._owner: str | None = None
+        self._owner = owner
+        self._listed = ListedObjects(
+            context,
+            SCHEDULE,
+            check=checks.schedules,
+            owner=owner,
+            read=partial(context.client.pipelines.schedule, priority=Priority.SCHEDULES),
+            # No right to an own schedule is withdrawn: where others are shown, it is gone.
+            hidden_seconds=0.0,
+        )
         self._named: frozenset[tuple[PipelineKind, str]] = frozenset()  # by the newest reading
 
     def declared(self) -> tuple[Poll, ...]:
@@ -40,11 +51,20 @@ class Schedules:
                 timing=every(self._context.settings.schedules_seconds),
                 run=self.poll,
                 needs=Capability.READ_SCHEDULES,
+                forget=self._listed.check.forget,
             ),
         )
 
+    async def load(self) -> None:
+        """Read back which schedules were listed last."""
+        await self._listed.load()
+
     async def poll(self) -> None:
-        """Overwrite what is known of the schedules with a complete list of them."""
+        """Overwrite what is known of the schedules with a complete list of them.
+
+        Raises:
+            DoubtedListError: the list lacks what must be in it; all stays as it was.
+        """
         context = self._context
         status = context.live_state.workspaces[context.name]
         # What was changed before this moment is in the list.
@@ -55,12 +75,13 @@ class Schedules:
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
         bad_rows = [bad for page in pages for bad in page.bad_rows]
+        await self._listed.compare(unique.keys(), bad_rows, remove=_remove)
         context.live_state.update_workspace(
             context.name,
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
             schedules_read_at=read_at,
             schedules_read_before=status.schedules_read_at,
-            schedules_of=await self._token_owner(),
+            schedules_of=await self._owner.known(),
         )
         self._name(
             pipeline
@@ -84,21 +105,6 @@ class Schedules:
             for schedule in before
             if schedule.id not in read and (schedule.id in bad_ids or None in bad_ids)
         ]
-
-    async def _token_owner(self) -> str | None:
-        """Return the owner of the token, read once; None where the workspace does not show it."""
-        if self._owner is None and self._context.can(Capability.KNOW_THE_PERSON):
-            try:
-                person = await self._context.client.inventory.current_person(
-                    priority=Priority.SCHEDULES
-                )
-            except WorkspaceError as error:
-                if not is_about_the_object(error):
-                    raise
-                log.info("token owner not readable", reason=str(error))
-                return None
-            self._owner = person.email or person.name or f"person {person.id}"
-        return self._owner
 
     async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
@@ -124,6 +130,10 @@ class Schedules:
             if not is_known and (kind, pipeline_id) not in self._named:
                 context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
         self._named = frozenset(named)
+
+
+async def _remove(_schedule_id: str, _is_gone: bool) -> bool:  # noqa: FBT001 - a callback's signature
+    return True  # the list that lacks it overwrites what was known
 
 
 def _tracked(schedule_known: ScheduleKnown) -> TrackedValue:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -11,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from monitor.model.errors import (
     BudgetExhaustedError,
     BusError,
+    DoubtedListError,
     MonitorError,
     NoSuchObjectError,
     NotAvailableError,
@@ -35,6 +35,7 @@ _OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
     (WorkspaceUnreachableError, "unreachable"),
     (ThrottledError, "throttled"),
     (BudgetExhaustedError, "budget"),
+    (DoubtedListError, "doubted"),
     (TryLaterError, "incomplete"),
     (UnauthorizedError, "unauthorized"),
     (NotAvailableError, "not_available"),
@@ -113,7 +114,7 @@ class PollAttempts:
             self.reachability.failed(name, failure)
         counted = outcome if has_requested else IDLE
         self._metrics.polls.labels(context.name, name, counted).inc()
-        expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
+        overdue_at = None if is_lost else self._overdue_at(before, failure, again_seconds)
         context.live_state.record_poll(
             PollStatus(
                 workspace=context.name,
@@ -121,7 +122,7 @@ class PollAttempts:
                 last_attempt_at=now,
                 last_success_at=succeeded_at,
                 last_outcome=outcome,
-                is_expected_by=expected_by,
+                overdue_at=overdue_at,
             )
         )
         if has_requested:
@@ -133,16 +134,15 @@ class PollAttempts:
             and failure.operation_id in self._context.client.requester.unavailable
         )
 
-    def _expected_by(
+    def _overdue_at(
         self, before: PollStatus | None, failure: MonitorError | None, again_seconds: float | None
-    ) -> datetime | None:
+    ) -> float | None:
         if again_seconds is None:
             return None
         # A failed attempt does not move the moment by which a success is due.
-        if failure is not None and before is not None and before.is_expected_by is not None:
-            return before.is_expected_by
-        wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
-        return self._context.clock.now() + wait
+        if failure is not None and before is not None and before.overdue_at is not None:
+            return before.overdue_at
+        return self._context.clock.monotonic() + 2 * again_seconds + _GRACE_SECONDS
 
     def _log(self, name: str, outcome: str, failure: MonitorError | None) -> None:
         if outcome == self._logged.get(name, OK):

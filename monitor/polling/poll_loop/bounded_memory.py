@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import ItemsView
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -18,6 +19,10 @@ class BoundedMemory(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def items(self) -> ItemsView[K, V]:
+        """Return every entry, the one used longest ago first; this is no use of any."""
+        return self._entries.items()
 
     def get(self, key: K) -> V | None:
         """Return the entry and count this as a use of it."""

@@ -19,6 +19,7 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
@@ -40,7 +41,7 @@ _FAILURES_TO_BE_LAST = 2  # once may be chance
 class _Denial(Struct, frozen=True, kw_only=True):
     """When the workspace denied a run, and when it had last shown it."""
 
-    at: float  # monotonic
+    at: float  # monotonic: when the reading that met it began
     shown_at: datetime
 
 
@@ -54,11 +55,14 @@ class ById:
         job_groups: JobGroups,
         flow_runs: FlowRuns,
         plan_runs: PlanRuns,
+        checks: ListChecks,
     ) -> None:
         self._context = context
         self._job_groups = job_groups
         self._flow_runs = flow_runs
         self._plan_runs = plan_runs
+        self._checks = checks
+        self._denied: list[RunKey] = []  # in the reading that is under way
         self._denials: dict[RunKey, _Denial] = {}
         # Runs that were named and could not be read yet, with the number of attempts.
         self._named: dict[RunKey, int] = {}
@@ -157,6 +161,7 @@ class ById:
         they must hold up neither the others nor, once it can be read again, one of themselves.
         """
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        began = self._context.clock.monotonic()
         refused: MonitorError | None = None
         active = self._context.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
@@ -167,6 +172,7 @@ class ById:
                 break
             # A failure that concerns all of them ends the poll: the rest is first in the next.
             refused = await self._read_batch(batch) or refused
+        await self.end_denied(began=began)
         if refused is not None:
             raise refused
         # Where only the list is missing, reading what is known shows nothing about new runs.
@@ -194,32 +200,52 @@ class ById:
         try:
             await self.read(key, Source.POLL, Priority.CHANGES)
         except NoSuchObjectError:
-            await self.denied(key)
+            self.denied(key)
         except WorkspaceError as error:
             self._failures[key] = self._failures.get(key, 0) + 1
             return error
         self._failures.pop(key, None)
         return None
 
-    async def denied(self, key: RunKey) -> None:
-        """The workspace denied an active run; end it as lost once two reconciliations agree."""
+    def denied(self, key: RunKey) -> None:
+        """The workspace denied an active run; `end_denied` decides what that means."""
+        self._denied.append(key)
+
+    async def end_denied(self, *, began: float) -> None:
+        """End as lost what this reading and an earlier one, a reconciliation apart, were denied.
+
+        ``began`` is when the reading began, monotonic: what was shown since counts.
+
+        Raises:
+            DoubtedListError: nothing that was known is shown any more, so nothing has ended.
+        """
         active = self._context.live_state.active
-        self._denials = {
-            denied: denial for denied, denial in self._denials.items() if denied in active
-        }
-        if key not in active:
-            return
-        denial = _Denial(at=self._context.clock.monotonic(), shown_at=active[key].confirmed_at)
-        first = self._denials.setdefault(key, denial)
-        if first.shown_at != denial.shown_at:
-            # The run was observed since, so the first denial was wrong.
-            first = self._denials[key] = denial
-        # Where runs are read more often than they are reconciled, the second denial must be as far
-        # from the first as a reconciliation would be; half of it leaves room for jitter.
-        apart = denial.at - first.at
-        if first is denial or apart < self._context.settings.reconcile_seconds / 2:
-            log.info("active run denied by the workspace", run=str(key))
-            return
+        status = self._context.live_state.workspaces[self._context.name]
+        reconcile_seconds = self._context.settings.reconcile_seconds
+        denied, self._denied = [key for key in self._denied if key in active], []
+        self._denials = {key: denial for key, denial in self._denials.items() if key in active}
+        due = []
+        for key in denied:
+            denial = _Denial(at=began, shown_at=active[key].confirmed_at)
+            first = self._denials.setdefault(key, denial)
+            if first.shown_at != denial.shown_at:
+                # The run was observed since, so the first denial was wrong.
+                first = self._denials[key] = denial
+            # Where runs are read more often than they are reconciled, the second denial must be as
+            # far from the first as a reconciliation would be; half of it leaves room for jitter.
+            apart = denial.at - first.at
+            is_confirmed = first is not denial and apart >= reconcile_seconds / 2
+            # What refuses or shortens a list may deny ids as well.
+            if is_confirmed and status.why_unwatched(key.kind) is None:
+                due.append(key)
+            else:
+                log.info("active run denied by the workspace", run=str(key))
+        if denied and self._have_all_vanished():
+            self._doubt_all()
+        for key in due:
+            await self._lose(key)
+
+    async def _lose(self, key: RunKey) -> None:
         gone = Observation(
             key=key,
             source=Source.RECONCILIATION,
@@ -229,8 +255,29 @@ class ById:
         await self._context.observer.observe((gone,))
         log.warning("active run lost", run=str(key))
         self._denials.pop(key, None)
+        if key.kind in self._checks.of_runs:
+            self._checks.of_runs[key.kind].clear((key.id,))
         if key.kind is RunKind.FLOW_RUN:
             self._flow_runs.forget(key.id)
+
+    def _have_all_vanished(self) -> bool:
+        """True where many runs are active, and nothing known was shown since a denial of one.
+
+        A workspace that has forgotten everything is hardly the one in which they ran.
+        """
+        active = self._context.live_state.active
+        own = sum(key.workspace == self._context.name for key in active)
+        since = min(denial.at for denial in self._denials.values())
+        return own >= ALL_AT_ONCE and not self._checks.recognition.is_since(since)
+
+    def _doubt_all(self) -> None:
+        for kind, check in self._checks.of_runs.items():
+            check.doubt(
+                [key.id for key in self._context.active_keys(kind)],
+                "active runs are denied, and nothing that was known is shown",
+            )
+        for check in self._checks.of_runs.values():
+            check.require()
 
     async def read(self, key: RunKey, source: Source, priority: Priority) -> bool:
         """Read one run of any kind and observe it; False where its kind is not followed.
@@ -238,6 +285,13 @@ class ById:
         Raises:
             WorkspaceError: it could not be read.
         """
+        was_active = key in self._context.live_state.active
+        is_followed = await self._read(key, source, priority)
+        if was_active:
+            self._checks.recognition.record()
+        return is_followed
+
+    async def _read(self, key: RunKey, source: Source, priority: Priority) -> bool:
         client, requested_at = self._context.client, self._context.workspace_now()
         if key.kind is RunKind.JOB_GROUP:
             row = await client.runs.job_group(key.id, with_flow=True, priority=priority)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
+from monitor.polling.runs.change_list import ChangeList
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.refetch_queue import RefetchQueue
-from monitor.polling.runs.watermark import Watermark
-from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
+from monitor.workspace.payloads import JobGroupRow
 from monitor.workspace.priority import Priority
-
-RunRow = TypeVar("RunRow", JobGroupRow, PlanRunRow)
-# With the workspace's time when reading the rows began, None where it is not known.
-HandleRows = Callable[[Sequence[RunRow], Source, datetime | None], Awaitable[bool]]
 
 CHANGES = "changes"
 
@@ -36,13 +30,17 @@ class Changes:
         *,
         job_groups: JobGroups,
         flow_runs: FlowRuns,
+        written: WrittenRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
         self._job_groups = job_groups
         self._flow_runs = flow_runs
-        self._refetch_queue = refetch_queue
-        self.watermark = Watermark(context, CHANGES)
+        self._written = written
+        self._list: ChangeList[JobGroupRow] = ChangeList(
+            context, CHANGES, RunKind.JOB_GROUP, written=written, refetch_queue=refetch_queue
+        )
+        self.watermark = self._list.watermark
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
         return (
@@ -52,6 +50,7 @@ class Changes:
                 timing=Interval(seconds=change_interval.seconds, wake=change_interval.job_groups),
                 run=self.poll,
                 needs=Capability.LIST_CHANGES,
+                forget=self._written.check.forget,
             ),
         )
 
@@ -59,14 +58,15 @@ class Changes:
         """Handle every page; the watermark moves when all of them are committed, not before.
 
         Raises:
-            TryLaterError: some rows could not be handled yet; the others are.
+            TryLaterError: some rows could not be handled yet, or the list lacks some that must be
+                in it; all others are handled.
         """
+        client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        pages = self._context.client.runs.job_library(
-            updated_since=self.watermark.since(), priority=Priority.CHANGES
-        )
-        is_complete = await handle_changes(
-            pages, RunKind.JOB_GROUP, self._job_groups.handle, self.watermark, self._refetch_queue
+        is_complete = await self._list.read(
+            lambda since: client.runs.job_library(updated_since=since, priority=Priority.CHANGES),
+            self._job_groups.handle,
+            self._read,
         )
         if not is_complete:
             raise TryLaterError("some job groups could not be read by their ids yet")
@@ -75,28 +75,10 @@ class Changes:
         if self._flow_runs.knows_all_ends():
             confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)
 
-
-async def handle_changes(
-    pages: AsyncIterator[Page[RunRow]],
-    kind: RunKind,
-    handle: HandleRows[RunRow],
-    watermark: Watermark,
-    refetch_queue: RefetchQueue,
-) -> bool:
-    """Handle every page, then move the watermark; False, and it stays, if rows must come again."""
-    began_at: datetime | None = None
-    newest_at: datetime | None = None
-    is_complete = True
-    async for page in pages:
-        began_at = page.began_at if page.number == 1 else began_at
-        await refetch_queue.add_bad_rows(kind, page.bad_rows)
-        is_complete = await handle(page.rows, Source.POLL, page.began_at) and is_complete
-        newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
-    if is_complete:
-        # Without a ``Date`` header the newest stamp is all that is known of its time.
-        await watermark.move(began_at or newest_at)
-    return is_complete
-
-
-def latest(*instants: datetime | None) -> datetime | None:
-    return max((at for at in instants if at is not None), default=None)
+    async def _read(self, job_group_id: str) -> None:
+        """Read one job group that the list lacks, and observe it."""
+        requested_at = self._context.workspace_now()
+        row = await self._context.client.runs.job_group(
+            job_group_id, with_flow=True, priority=Priority.CHANGES
+        )
+        await self._job_groups.handle_read(row, Source.POLL, requested_at)

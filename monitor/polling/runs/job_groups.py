@@ -11,6 +11,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Source, Status, status_of
 from monitor.polling.context import PollContext
+from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.details import Details
@@ -44,6 +45,7 @@ class JobGroups:
         flow_runs: FlowRuns,
         plan_children: PlanChildren,
         links: PlanLinks,
+        written: WrittenRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -53,6 +55,7 @@ class JobGroups:
         self._flow_runs = flow_runs
         self._plan_children = plan_children
         self._links = links
+        self._written = written
         self._refetch_queue = refetch_queue
         # Rows that were handled and have nothing more to show; the overlap repeats them.
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
@@ -74,6 +77,7 @@ class JobGroups:
         Return False where some rows are incomplete and could not be read by id now: they must be
         handled again.
         """
+        self._written.saw(rows)
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)

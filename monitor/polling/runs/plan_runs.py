@@ -16,11 +16,12 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
-from monitor.polling.runs.changes import handle_changes
+from monitor.polling.runs.change_list import ChangeList
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plans import Plans
@@ -28,7 +29,6 @@ from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, plan_run_observation
 from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
-from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -52,6 +52,7 @@ class PlanRuns:
         reasons: Reasons,
         job_groups: JobGroups,
         unlabelled: UnlabelledPlanRuns,
+        written: WrittenRows,
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -60,8 +61,11 @@ class PlanRuns:
         self._reasons = reasons
         self._job_groups = job_groups
         self._unlabelled = unlabelled
-        self._refetch_queue = refetch_queue
-        self.watermark = Watermark(context, PLAN_RUNS)
+        self._written = written
+        self._list: ChangeList[PlanRunRow] = ChangeList(
+            context, PLAN_RUNS, RunKind.PLAN_RUN, written=written, refetch_queue=refetch_queue
+        )
+        self.watermark = self._list.watermark
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
 
@@ -73,6 +77,7 @@ class PlanRuns:
                 timing=Interval(seconds=change_interval.seconds, wake=change_interval.plan_runs),
                 run=self.poll,
                 needs=Capability.LIST_PLAN_RUNS,
+                forget=self._written.check.forget,
             ),
         )
 
@@ -80,20 +85,27 @@ class PlanRuns:
         """Handle every page; the watermark moves when all of them are committed, not before.
 
         Raises:
-            TryLaterError: some rows could not be handled yet; the others are.
+            TryLaterError: some rows could not be handled yet, or the list lacks some that must be
+                in it; all others are handled.
         """
+        client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        pages = self._context.client.runs.plan_runs(
-            updated_since=self.watermark.since(), priority=Priority.CHANGES
-        )
-        is_complete = await handle_changes(
-            pages, RunKind.PLAN_RUN, self.handle, self.watermark, self._refetch_queue
+        is_complete = await self._list.read(
+            lambda since: client.runs.plan_runs(updated_since=since, priority=Priority.CHANGES),
+            self.handle,
+            self._read,
         )
         if not is_complete:
             raise TryLaterError("the plans of some plan runs could not be read yet")
         self._context.live_state.confirm(
             self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
         )
+
+    async def _read(self, plan_run_id: str) -> None:
+        """Read one plan run that the list lacks, and observe it."""
+        requested_at = self._context.workspace_now()
+        row = await self._context.client.runs.plan_run(plan_run_id, priority=Priority.CHANGES)
+        await self.handle((row,), Source.POLL, requested_at)
 
     async def handle(
         self,
@@ -105,6 +117,7 @@ class PlanRuns:
 
         ``requested_at`` is the workspace's time when reading them began.
         """
+        self._written.saw(rows)
         observations: list[Observation] = []
         handled: list[PlanRunRow] = []
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]

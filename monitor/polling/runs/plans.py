@@ -15,7 +15,7 @@ from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
-from monitor.workspace.payloads import PlanFull, PlanRow, PlanRunRow
+from monitor.workspace.payloads import Page, PlanFull, PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -69,18 +69,22 @@ class Plans:
         ]
         await self._context.observer.observe((), state_entries=state_entries)
 
-    async def list_all(self) -> dict[str, PlanRow]:
-        """Read the list of plans anew and return it by id. Snapshots in it are left out."""
+    async def list_all(self) -> Page[PlanRow]:
+        """Read the list of plans anew and return it whole. Snapshots in it are left out."""
         asked_at = self._context.workspace_now()
-        rows = [
-            row
-            async for page in self._context.client.pipelines.plans(priority=Priority.NAMES)
-            for row in page.rows
-        ]
-        self._listed = {row.id: row for row in rows if not row.is_snapshot}
+        plans = self._context.client.pipelines.plans(priority=Priority.NAMES)
+        pages = [page async for page in plans]
+        rows = {row.id: row for page in pages for row in page.rows if not row.is_snapshot}
+        # A plan that it lacks is known until it was found to be gone: lists lie in outages.
+        self._listed |= rows
         self._listed_at = self._context.clock.monotonic()
         self._listed_until = asked_at
-        return self._listed
+        bad_rows = tuple(bad for page in pages for bad in page.bad_rows)
+        return Page(rows=tuple(rows.values()), bad_rows=bad_rows)
+
+    def forget(self, plan_id: str) -> None:
+        """Drop a plan that the workspace no longer has, or no longer shows."""
+        self._listed.pop(plan_id, None)
 
     async def plan_of(self, row: PlanRunRow, *, anew: bool = False) -> Pipeline | None:
         """Return the plan that ran, None where the workspace does not show it.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Protocol
 
 import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError, WorkspaceError
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
-from monitor.polling.runs.changes import HandleRows, RunRow
+from monitor.polling.runs.change_list import HandleRows, RunRow
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -30,6 +34,12 @@ _CERTAIN_WORDS = frozenset({RUNNING_WORD, PENDING_WORD})
 _RELISTED_SECONDS = 86_400.0
 
 
+class HandleActive(Protocol):
+    """Handles the rows of a list and returns their ids; ``status``: only of what is active."""
+
+    async def __call__(self, *, status: bool) -> set[str]: ...
+
+
 class Reconciliation:
     """Lists what is active, and reads by id only what we hold active and the lists omit."""
 
@@ -40,12 +50,14 @@ class Reconciliation:
         job_groups: JobGroups,
         plan_runs: PlanRuns,
         by_id: ById,
+        written: Mapping[RunKind, WrittenRows],
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
         self._job_groups = job_groups
         self._plan_runs = plan_runs
         self._by_id = by_id
+        self._written = written
         self._refetch_queue = refetch_queue
         self._refused_words: set[str] = set()
 
@@ -77,8 +89,13 @@ class Reconciliation:
         Raises:
             MonitorError: a list or a read failed; nothing was concluded from what it did not show.
         """
+        began = self._context.clock.monotonic()
         await attempt_each(
-            self._reconcile_job_groups, self._reconcile_plan_runs, self._reconcile_flow_runs
+            self._reconcile_job_groups,
+            self._reconcile_plan_runs,
+            self._reconcile_flow_runs,
+            partial(self._by_id.end_denied, began=began),
+            self._require_whole_lists,
         )
         return self._context.can(Capability.LIST_CHANGES)
 
@@ -100,16 +117,53 @@ class Reconciliation:
         await attempt_each(job_groups, plan_runs)
 
     async def _reconcile_job_groups(self) -> None:
-        began_at = self._context.clock.now()
         if self._context.can(Capability.LIST_CHANGES):
-            listed = await self._handle_job_groups(status=True)
-            await self._read_omitted(RunKind.JOB_GROUP, listed, began_at)
+            await self._reconcile_listed(RunKind.JOB_GROUP, self._handle_job_groups)
 
     async def _reconcile_plan_runs(self) -> None:
-        began_at = self._context.clock.now()
         if self._context.can(Capability.LIST_PLAN_RUNS):
-            listed = await self._handle_plan_runs(status=True)
-            await self._read_omitted(RunKind.PLAN_RUN, listed, began_at)
+            await self._reconcile_listed(RunKind.PLAN_RUN, self._handle_plan_runs)
+
+    async def _reconcile_listed(self, kind: RunKind, handle_active: HandleActive) -> None:
+        context, check = self._context, self._written[kind].check
+        began_at, active = context.clock.now(), context.live_state.active
+        before = began_at
+        held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
+        listed = await handle_active(status=True)
+        check.showed(held.keys() & listed)
+        if check.is_doubted:
+            # It is repeated soon, and what it lacks is read no more often than without a doubt.
+            before -= timedelta(seconds=context.settings.reconcile_seconds)
+        await self._read_omitted(kind, listed, before)
+        lacking = [
+            active_run.run.key.id
+            for active_run in (active.get(context.key(kind, run_id)) for run_id in held)
+            if active_run is not None
+            and active_run.confirmed_at >= began_at
+            and self._is_lacking(active_run, listed, held)
+        ]
+        check.doubt(lacking, "the workspace shows it active by its id")
+
+    async def _require_whole_lists(self) -> None:
+        for written in self._written.values():
+            written.check.require()
+
+    def _is_lacking(
+        self, active: ActiveRun, listed: Collection[str], held: Mapping[str, str | None]
+    ) -> bool:
+        """True where a list must have shown a run: it was read after the list, unchanged."""
+        run_id, word = active.run.key.id, active.run.native_status
+        written = self._written[active.run.key.kind]
+        # What no list has ever shown may be of a kind that none shows, although others are shown.
+        may_be_listed = written.was_listed(run_id) or held.keys().isdisjoint(listed)
+        return (
+            run_id not in listed
+            and active.confirmed_by is Source.RECONCILIATION
+            and word == held[run_id]
+            and word in self._words(status=True)
+            and may_be_listed
+            and written.is_required(run_id, active.run.updated_at)
+        )
 
     async def _reconcile_flow_runs(self) -> None:
         if self._context.can(Capability.FOLLOW_FLOW_RUNS):
@@ -134,7 +188,9 @@ class Reconciliation:
         listed: set[str] = set()
         async for page in pages:
             await self._refetch_queue.add_bad_rows(kind, page.bad_rows)
+            self._written[kind].check.showed(self._written[kind].known(row.id for row in page.rows))
             await handle(page.rows, Source.RECONCILIATION, page.began_at)
+            self._written[kind].saw(page.rows, is_listed=True)
             listed.update(row.id for row in page.rows)
         return listed
 
@@ -187,7 +243,7 @@ class Reconciliation:
             try:
                 await self._by_id.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             except NoSuchObjectError:
-                await self._by_id.denied(key)
+                self._by_id.denied(key)
             except WorkspaceError as error:
                 if not is_about_the_object(error):
                     raise

@@ -1,0 +1,1 @@
+"""What both HTTP listeners share: connections and their caps, sources, refusals, headers."""

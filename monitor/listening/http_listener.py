@@ -1,0 +1,162 @@
+"""What both listeners have around their handlers: connection gate, headers, sources."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, cast
+
+from aiohttp import hdrs, web
+from aiohttp.http import StreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict
+
+from monitor.listening.connections import ConnectionGate, GatedConnection
+from monitor.listening.refusals import RefusalReason, Refusals
+from monitor.listening.settings import ConnectionLimits
+from monitor.listening.sources import TrustedProxies
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.model.request_errors import RequestErrors
+
+_SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
+_FORWARDED = "X-Forwarded-For"
+_HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
+_LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
+STOP_SECONDS = 5.0  # for requests in work, when the listener stops
+_NOWHERE = "unknown"  # the connection is over, so nobody reads the answer
+
+_Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class HttpListener:
+    """One address, with its limits of connections, and headers on every answer."""
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        host: str,
+        port: int,
+        limits: ConnectionLimits,
+        trusted_proxies: Sequence[str],
+        refusals: Refusals,
+        clock: Clock,
+    ) -> None:
+        """``key`` is the section of the configuration that names the address."""
+        self._key = key
+        self._host = host
+        self._port = port
+        self._limits = limits
+        self._proxies = TrustedProxies(trusted_proxies)
+        self._refusals = refusals
+        self._gate = ConnectionGate(
+            key, limits=limits, proxies=self._proxies, refusals=refusals, clock=clock
+        )
+        self._requests_of: Tally[str] = Tally()  # in work, behind trusted proxies
+        self._runner: web.BaseRunner | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the `web.Server` that the runner makes."""
+        return {
+            # Its lines would hold paths, and a path may hold a secret.
+            "access_log": None,
+            "logger": RequestErrors(harmless=(HttpProcessingError, ConnectionError)),
+            "keepalive_timeout": self._limits.idle_seconds,
+            "max_headers": _HEADERS,
+            "lingering_time": _LINGERING_SECONDS,
+        }
+
+    async def start(self, runner: web.BaseRunner) -> int:
+        """Listen, and return the port, which settings of 0 leave to the system.
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        await runner.setup()
+        server = cast("web.Server", runner.server)
+        server.request_factory = _with_headers(server.request_factory)
+        if self._proxies:
+            server.request_handler = self._limited(server.request_handler)
+        try:
+            port = await self._gate.open(self._host, self._port, server)
+        except OSError as exc:
+            await runner.cleanup()
+            address = f"{self._host}:{self._port}"
+            raise ConfigurationError(
+                f"{self._key}.listen: {address} cannot be listened on ({exc.strerror}): "
+                "free the port or choose another"
+            ) from exc
+        self._runner = runner
+        return port
+
+    async def stop(self) -> None:
+        """Stop listening; requests in work are answered first, within a bound."""
+        if self._runner is None:
+            return
+        self._gate.close()
+        await self._runner.cleanup()
+        self._gate.abort()
+        self._runner = None
+
+    def _limited(self, handler: _Handler) -> _Handler:
+        """Return the handler with the cap of a source, for senders behind trusted proxies."""
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            connection = _connection(request)
+            if connection is None or not connection.is_proxy:
+                return await handler(request)
+            source = source_of(request)
+            if self._requests_of[source] >= self._gate.per_source:
+                self._refusals.add(RefusalReason.TOO_MANY_CONNECTIONS, source)
+                return web.Response(status=429, headers={"Retry-After": "1"})
+            self._requests_of[source] += 1
+            try:
+                return await handler(request)
+            finally:
+                self._requests_of[source] -= 1
+                if not self._requests_of[source]:
+                    del self._requests_of[source]
+
+        return handle
+
+
+def source_of(request: web.BaseRequest) -> str:
+    """Return the address that a request comes from, behind trusted proxies the forwarded one."""
+    connection = _connection(request)
+    if connection is None:
+        return _NOWHERE
+    return connection.source_of(request.headers.getall(_FORWARDED, ()))
+
+
+def _connection(request: web.BaseRequest) -> GatedConnection | None:
+    protocol = None if request.transport is None else request.transport.get_protocol()
+    return protocol if isinstance(protocol, GatedConnection) else None
+
+
+def _with_headers(make_request: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+    """Return a factory of requests whose answers carry our headers, the library's own as well."""
+
+    def make(
+        message: Any, payload: Any, protocol: web.RequestHandler, writer: StreamWriter, task: Any
+    ) -> web.BaseRequest:
+        request = make_request(message, payload, protocol, _Writer(protocol, writer.loop), task)
+        connection = _connection(request)
+        if connection is not None:
+            connection.has_request = True
+        return request
+
+    return make
+
+
+class _Writer(StreamWriter):
+    """Every answer passes here, also one to bytes that are no request."""
+
+    def write_headers(
+        self, status_line: str, headers: CIMultiDict[str]
+    ) -> Coroutine[Any, Any, None]:
+        headers[hdrs.SERVER] = _SERVER
+        headers["X-Content-Type-Options"] = "nosniff"
+        # Not `no-referrer`, under which a browser hides the origin of our own page's forms.
+        headers["Referrer-Policy"] = "same-origin"
+        return super().write_headers(status_line, headers)

@@ -1,0 +1,127 @@
+"""The flows, plans or schedules that a list has shown: the next one must show them again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from monitor.bus.contract import decode_entries
+from monitor.model.errors import DoubtedListError, NotAvailableError
+from monitor.polling.context import PollContext
+from monitor.polling.lists.list_check import ListCheck, Remove
+from monitor.polling.lists.token_owner import TokenOwner
+from monitor.workspace.payloads import BadRow
+
+log = structlog.get_logger()
+
+LISTED = "inventory"  # topic of the state entries with what was listed last
+
+# 500 that were deleted cost 500 reads in two hours, at most so many after each reading of the list.
+_MOST_READS = 24
+
+
+class _Listed(Struct, frozen=True, kw_only=True):
+    ids: frozenset[str]
+    owner: str | None  # of the token that showed them
+
+
+_DECODER = msgspec.json.Decoder(_Listed)
+
+
+class ListedObjects:
+    """Durable. What is missing is removed by its id only; see `ListCheck`.
+
+    ``read`` reads one object by its id.
+    """
+
+    def __init__(
+        self,
+        context: PollContext,
+        key: str,
+        *,
+        check: ListCheck,
+        owner: TokenOwner,
+        read: Callable[[str], Awaitable[object]],
+        hidden_seconds: float,
+    ) -> None:
+        self._context = context
+        self._key = str(key)
+        self.check = check
+        self._owner = owner
+        self._read = read
+        self._hidden_seconds = hidden_seconds
+        self._listed: _Listed | None = None
+
+    @property
+    def ids(self) -> frozenset[str] | None:
+        """What was listed and not found to be gone since; None before the first list ever."""
+        return None if self._listed is None else self._listed.ids
+
+    async def load(self) -> None:
+        """Read back what was listed last."""
+        stored = await self._context.bus.state_entries(self._context.name, LISTED)
+        own = {self._key: stored[self._key]} if self._key in stored else {}
+        self._listed = decode_entries(own, _DECODER, topic=LISTED).get(self._key)
+
+    async def compare(
+        self, shown: Collection[str], bad_rows: Collection[BadRow], *, remove: Remove
+    ) -> None:
+        """Find out whether the list is whole, and remember what it shows. Durable on return.
+
+        ``remove`` takes what is not there any more.
+
+        Raises:
+            DoubtedListError: it is not, or not all of what it lacks is verified yet.
+            WorkspaceError: what it lacks could not be read.
+        """
+        before = self.ids or frozenset()
+        shown = frozenset(shown) | {bad.id for bad in bad_rows if bad.id is not None}
+        # A row without an id may be any that seems to be missing.
+        missing = [] if any(bad.id is None for bad in bad_rows) else sorted(before - shown)
+        known_owner = None if self._listed is None else self._listed.owner
+        owner = await (self._owner.read() if missing else self._owner.known())
+        is_other_owner = None not in (owner, known_owner) and owner != known_owner
+        removed: set[str] = set()
+
+        async def must_be_listed(id_: str) -> bool:
+            if is_other_owner:
+                # Its list never had them, and what it may not see some workspaces deny as deleted.
+                raise NotAvailableError("listed for another owner of the token")
+            await self._read(id_)
+            return True
+
+        async def forget(id_: str, is_gone: bool) -> bool:  # noqa: FBT001 - a callback's signature
+            if is_removed := await remove(id_, is_gone):
+                removed.add(id_)
+            return is_removed
+
+        self.check.showed(before & shown)
+        try:
+            await self.check.verify(
+                missing,
+                shows_known=bool(before & shown),
+                must_be_listed=must_be_listed,
+                remove=forget,
+                most_reads=_MOST_READS,
+                hidden_seconds=self._hidden_seconds,
+            )
+        except DoubtedListError:
+            await self._keep((before | shown) - removed, known_owner)
+            if is_other_owner:
+                self.check.doubt(missing, f"{known_owner} owned the token, now {owner} does")
+                self.check.require()
+            raise
+        left = before - shown - removed
+        await self._keep((before | shown) - removed, known_owner if left else owner or known_owner)
+
+    async def _keep(self, ids: frozenset[str], owner: str | None) -> None:
+        listed = _Listed(ids=ids, owner=owner)
+        if listed == self._listed:
+            return
+        value = msgspec.json.encode({"ids": sorted(listed.ids), "owner": listed.owner})
+        state_entry = self._context.state_entry(LISTED, self._key, value)
+        await self._context.observer.observe((), state_entries=(state_entry,))
+        self._listed = listed

@@ -1,0 +1,104 @@
+"""A flood on one listener leaves the other, polls and outputs untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+
+from monitor.callbacks.settings import ListenerSettings
+from monitor.listening.settings import ConnectionLimits
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.web.settings import ServerSettings
+from tests.app import stage
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.servers import free_port
+
+LIMITS = ConnectionLimits(total=60, per_source=30, head_seconds=3_600)
+_SOURCES = [f"127.0.1.{number}" for number in range(1, 5)]
+_CONNECTIONS_OF_A_SOURCE = 75
+_SECONDS = 5.0  # for an answer; on an idle machine it takes some milliseconds
+
+
+@contextlib.asynccontextmanager
+async def flooded(port: int) -> AsyncIterator[None]:
+    """Hold hundreds of idle connections of several sources to a listener."""
+    opened = await asyncio.gather(
+        *(
+            asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+            for source in _SOURCES
+            for _ in range(_CONNECTIONS_OF_A_SOURCE)
+        )
+    )
+    try:
+        yield
+    finally:
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+async def seconds_of(face: Face, path: str) -> float:
+    began = time.monotonic()
+    async with asyncio.timeout(_SECONDS):
+        await face.json(path)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("flooded_listener", ["server", "callbacks"])
+async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listener: str) -> None:
+    """With every place of one listener taken, runs are still read, published and called back."""
+    workspace, server_port, callbacks_port = stage.sandbox(), free_port(), free_port()
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        settings = stage.configuration(
+            tmp_path,
+            stage.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
+            broker_url=broker.url,
+        )
+        settings = msgspec.structs.replace(
+            settings,
+            server=ServerSettings(port=server_port, connections=LIMITS),
+            callbacks=ListenerSettings(port=callbacks_port, connections=LIMITS),
+        )
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            is_server = flooded_listener == "server"
+            async with flooded(server_port if is_server else callbacks_port):
+                recipe = next(
+                    recipe
+                    for recipe in workspace.world.recipes.live()
+                    if workspace.world.outputs_of(recipe.id)
+                )
+                workspace.engine.order(Order(outcome=Outcome.FAILED, work_seconds=1))
+                run = workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+                await eventually(
+                    lambda: any(end[1] == str(run.id) for end in subscriber.received().ends()),
+                    why="the end of a run is not published",
+                )
+                if is_server:
+                    assert await called_back(callbacks_port) == 404  # answered, without a secret
+                else:
+                    assert await seconds_of(face, "/healthz") < _SECONDS
+                    assert (await face.readiness()).status == 200
+            await eventually(face.answers, why="the server does not recover")
+            assert await called_back(callbacks_port) == 404
+
+
+async def called_back(port: int) -> int:
+    async with (
+        asyncio.timeout(_SECONDS),
+        aiohttp.ClientSession() as session,
+        session.post(f"http://127.0.0.1:{port}/hooks/acme", data=b"{}") as answer,
+    ):
+        return answer.status

@@ -1,0 +1,173 @@
+"""What a web page of somebody else can do with the server through a browser: nothing."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from monitor.web.settings import ServerSettings
+from tests.web.site import Site
+
+NAMED = ServerSettings(port=0, hosts=("Monitor.example.com",))
+TRACK = {"kind": "job_group", "id": "7"}
+# Each method that changes something, on a route that takes it.
+WRITES = [
+    ("POST", "/api/v1/track"),
+    ("POST", "/api/v1/webhooks"),
+    ("POST", "/api/v1/silences"),
+    ("DELETE", "/api/v1/silences/9"),
+    ("POST", "/api/v1/replay"),
+    ("PUT", "/api/v1/track"),
+    ("PATCH", "/api/v1/track"),
+]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:9876",
+        "monitor.example.com",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "notlocalhost",
+        "127.0.0.1@evil.example",
+        "0x7f.1",
+        "[::1",
+        "[::1]x",
+        "localhost:port",
+        "",
+        ".",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/state", "/api/v1/runs", "/none"])
+async def test_a_foreign_host_is_misdirected(site: Site, host: str, path: str) -> None:
+    """A name that somebody else's DNS leads here, as in DNS rebinding, is answered 421."""
+    answer = await site.get(path, headers={"Host": host})
+
+    assert answer.status == 421
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_health_and_metrics_answer_under_any_name(site: Site, path: str) -> None:
+    """An orchestrator and a scraper may use any name of the machine."""
+    assert (await site.get(path, headers={"Host": "monitor:9876"})).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "192.0.2.7:9876",
+        "[::1]:9876",
+        "[2001:db8::1]",
+        "localhost",
+        "LOCALHOST:9876",
+        "localhost.:9876",
+        "monitor.localhost",
+    ],
+)
+async def test_addresses_and_loopback_names_are_ours(site: Site, host: str) -> None:
+    """No foreign DNS can lead an address or a loopback name here."""
+    assert (await site.get("/api/v1/runs", headers={"Host": host})).status == 200
+
+
+@pytest.mark.parametrize("settings", [NAMED], ids=["named"])
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("monitor.example.com", 200),
+        ("MONITOR.example.com.:443", 200),
+        ("example.com", 421),
+        ("a.monitor.example.com", 421),
+    ],
+)
+async def test_configured_names_are_ours(site: Site, host: str, status: int) -> None:
+    """``[server] hosts`` names the server as browsers do, with any port; nothing below it."""
+    assert (await site.get("/api/v1/runs", headers={"Host": host})).status == status
+
+
+@pytest.mark.parametrize("settings", [ServerSettings(host="localhost", port=0)], ids=["named"])
+async def test_the_listen_address_is_ours(site: Site) -> None:
+    """The name that the server listens on is its name."""
+    site.url = site.url.replace("127.0.0.1", "localhost")
+    assert (await site.get("/api/v1/runs")).status == 200
+
+
+@pytest.mark.parametrize(("method", "path"), WRITES)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "null"},
+        {"Origin": "about:blank"},
+        {"Origin": "http://[::1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "Cross-Site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"},
+    ],
+)
+async def test_no_page_of_another_origin_writes(
+    site: Site, method: str, path: str, headers: dict[str, str]
+) -> None:
+    """A write that a browser sends for another origin is 403, whatever its body is."""
+    sent = {**headers, "Content-Type": "application/json"}
+    async with site.session.request(
+        method, site.url + path, data=b'{"kind":"job_group","id":"7"}', headers=sent
+    ) as response:
+        assert response.status == 403
+    assert site.requested == []
+
+
+@pytest.mark.parametrize("settings", [NAMED], ids=["named"])
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("monitor.example.com", "https://monitor.example.com", 202),
+        ("monitor.example.com:443", "https://monitor.example.com", 202),
+        ("monitor.example.com", "http://monitor.example.com:80", 202),
+        ("127.0.0.1:9876", "https://monitor.example.com", 202),  # a proxy that renames the host
+        ("127.0.0.1:9876", "https://monitor.example.com:8443", 403),
+        ("127.0.0.1:9876", "http://127.0.0.1:9876", 202),
+        ("127.0.0.1:9876", "http://localhost:9876", 403),
+    ],
+)
+async def test_our_own_page_may_write(site: Site, host: str, origin: str, status: int) -> None:
+    """The origin is ours where it is the host, or a configured name at its usual port."""
+    headers = {"Host": host, "Origin": origin, "Sec-Fetch-Site": "same-origin"}
+    assert (await site.post("/api/v1/track", json=TRACK, headers=headers)).status == status
+
+
+async def test_scripts_write_without_the_headers_of_a_browser(site: Site) -> None:
+    """Commands and curl send neither ``Origin`` nor ``Sec-Fetch-Site``."""
+    assert (await site.post("/api/v1/track", json=TRACK)).status == 202
+
+
+async def test_reads_of_another_origin_are_left_to_the_browser(site: Site) -> None:
+    """A link on another page may open ours: reads change nothing, and no page can read them."""
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    answer = await site.get("/", headers=headers)
+
+    assert answer.status == 200
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_refusals_are_counted_and_logged_in_sum(site: Site) -> None:
+    """Many refusals make one line a minute, with the number, and the sources."""
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(50):
+            await site.get("/", headers={"Host": "evil.example"})
+        await site.logged(lines)
+        for _ in range(50):
+            await site.get("/", headers={"Host": "evil.example"})
+        await site.clock.advance(60)
+        await site.logged(lines, number=2)
+
+    assert [line["event"] for line in lines] == ["requests refused"] * 2
+    assert sum(line["count"] for line in lines) == 100
+    assert {line["reason"] for line in lines} == {"foreign_host"}
+    assert lines[0]["sources"] == {"127.0.0.1": lines[0]["count"]}
+    assert site.refused("foreign_host") == 100

@@ -1,0 +1,119 @@
+"""Judges what is said while a workspace cannot be followed: never green, and red only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tests.worlds.alert_judge import active_spans, gaps_of
+from tests.worlds.allowances import RECOVERED_SECONDS, due, unknown_by
+from tests.worlds.blindness import Blindness, blindnesses, due_report
+from tests.worlds.findings import Finding, Kind
+from tests.worlds.impairments import Span
+from tests.worlds.play import Played
+from tests.worlds.received import OtherAlertWord, Received
+from tests.worlds.script import World
+
+RULE = "workspace_unreachable"
+_KNOWN = "known"
+_REACHABLE = "reachable"
+# Judged elsewhere, or true of a daemon at this speed.
+_JUDGED_ELSEWHERE = frozenset({"schedule_missed"})
+_LAST_SECONDS = 5.0  # of a span, in which it may be over already
+
+
+def blind_findings(world: World, received: Received, played: Played) -> Iterator[Finding]:
+    """Yield what is green although it cannot be followed, and alerts about it without a cause."""
+    parts = blindnesses(world)
+    down = [*world.outages, *played.stops]
+    words = [
+        word for (rule, _), own in received.other_alerts.items() for word in own if rule == RULE
+    ]
+    active = active_spans(sorted(words, key=lambda word: word.at), played.until)
+    for part in parts:
+        yield from _silences(world, part, active, played, down)
+        yield from _known_states(world, part, received, played, down)
+        yield from _glimpses(world, part, played, down)
+    yield from _without_cause(world, active, parts, down)
+    yield from _without_reason(world, words)
+    yield from _other_alerts(world, received)
+
+
+def _silences(
+    world: World, part: Blindness, active: Sequence[Span], played: Played, down: Sequence[Span]
+) -> Iterator[Finding]:
+    owed = Span(due_report(part, down), min(part.span.end, played.until) - _LAST_SECONDS)
+    for gap in gaps_of(owed, [*active, *played.stops]):
+        yield Finding(
+            seed=world.seed,
+            kind=Kind.BLIND,
+            text=f"{part.text} since {part.span.begin:.1f}, and {RULE} is not active "
+            f"from {gap.begin:.1f} to {gap.end:.1f}",
+        )
+
+
+def _known_states(
+    world: World, part: Blindness, received: Received, played: Played, down: Sequence[Span]
+) -> Iterator[Finding]:
+    """Yield retained states that are repeated although nothing has confirmed them for too long."""
+    begin = unknown_by(part.span.begin, down)
+    end = min(part.span.end, played.until) - _LAST_SECONDS
+    if not part.kinds or begin >= end:
+        return
+    states = {
+        f"{subject.kind} {subject.pipeline}": (former, _KNOWN)
+        for subject, former in received.former_states.items()
+        if subject.kind in part.kinds
+    }
+    states["the workspace"] = (received.workspace_states, _REACHABLE)
+    for name, (former, green) in states.items():
+        if any(
+            state == green and at < end and begin < following
+            for (at, state), (following, _) in pairwise([*former, (played.until, "")])
+        ):
+            text = f"{part.text} since {part.span.begin:.1f}; {name} is {green} after {begin:.1f}"
+            yield Finding(seed=world.seed, kind=Kind.BLIND, text=text)
+
+
+def _glimpses(
+    world: World, part: Blindness, played: Played, down: Sequence[Span]
+) -> Iterator[Finding]:
+    begin, end = unknown_by(part.span.begin, down), min(part.span.end, played.until)
+    for glimpse in played.glimpses:
+        if not part.kinds or not begin <= glimpse.at < end:
+            continue
+        shown = sorted(glimpse.active_kinds.get(world.name, set()) & part.kinds)
+        green = [f"metrics count active {kind}s" for kind in shown]
+        if glimpse.reachability.get(world.name) == _REACHABLE:
+            green.append("page data shows it as reachable")
+        if green:
+            text = f"{part.text} since {part.span.begin:.1f}; at {glimpse.at:.1f} "
+            yield Finding(seed=world.seed, kind=Kind.BLIND, text=text + ", ".join(green))
+
+
+def _without_cause(
+    world: World, active: Sequence[Span], parts: Sequence[Blindness], down: Sequence[Span]
+) -> Iterator[Finding]:
+    causes = [
+        Span(span.begin, due(span.end, RECOVERED_SECONDS, down))
+        for span in (*down, *(Span(part.span.begin, part.recovered_at) for part in parts))
+    ]
+    for span in active:
+        for gap in gaps_of(span, causes):
+            text = f"{RULE} is active from {gap.begin:.1f} to {gap.end:.1f} without a cause"
+            yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+
+
+def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[Finding]:
+    for word in words:
+        if word.word == "fired" and not word.reason:
+            text = f"{RULE} fired at {word.at:.1f} without a reason"
+            yield Finding(seed=world.seed, kind=Kind.BLIND, text=text)
+
+
+def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
+    """Yield alerts of rules that nothing in a world can be a reason for."""
+    for (rule, _), words in received.other_alerts.items():
+        if rule not in (RULE, *_JUDGED_ELSEWHERE):
+            text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
+            yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)

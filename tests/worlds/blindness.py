@@ -1,0 +1,191 @@
+"""When a part of a world cannot be followed, by when that must be reported, and until when. Pure.
+
+A workspace that refuses what it showed before, or leaves out what must be there, cannot be
+followed: nothing more needs to be known, but that much must be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tests.worlds.allowances import POLL, UNREACHABLE_FOR_SECONDS, due, return_seconds
+from tests.worlds.impaired import Impaired
+from tests.worlds.impairments import Hiding, ListName, QueryKind, ShortList, Span, Withdrawal
+from tests.worlds.script import NEVER, RunKind, World
+
+_SLACK_SECONDS = 25.0
+_OF_JOB_GROUPS = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
+_OF_PLAN_RUNS = frozenset({RunKind.PLAN_RUN})
+_RUN_LISTS = {ListName.JOB_GROUPS: _OF_JOB_GROUPS, ListName.PLAN_RUNS: _OF_PLAN_RUNS}
+# How long it may take until the next request shows it; a row is missed for sure when two lack it.
+_REQUESTED_SECONDS = {
+    ListName.JOB_GROUPS: POLL.idle_seconds,
+    ListName.PLAN_RUNS: POLL.idle_seconds,
+    ListName.FLOWS: 2 * POLL.names_seconds,
+    ListName.PLANS: 2 * POLL.names_seconds,
+    ListName.SCHEDULES: 2 * POLL.schedules_seconds,
+}
+_DENIED_SECONDS = 2 * POLL.reconcile_seconds  # two reconciliations deny a run
+
+
+class Blindness(Struct, frozen=True, kw_only=True):
+    """A span in which something cannot be followed.
+
+    ``reported_within`` is how long it may take until an alert says so; None: none is owed.
+    ``kinds`` are the runs of which nothing is known any more.
+    """
+
+    text: str
+    span: Span
+    recovered_at: float  # from then on all of it can be known again
+    reported_within: float | None
+    kinds: frozenset[RunKind] = frozenset()
+    hides_runs: bool = False
+    hides_schedules: bool = False
+    hides_pipelines: bool = False
+    flows: frozenset[int] | None = None  # these only; None: all
+
+
+def blindnesses(world: World) -> list[Blindness]:
+    """Return everything that cannot be followed for a while or for good."""
+    return [
+        *(_of_withdrawal(withdrawal) for withdrawal in world.withdrawals),
+        *(_of_short_list(world, short) for short in world.short_lists),
+        *(_of_hiding(hiding) for hiding in world.hidings),
+        *_of_other_person(world),
+        *_of_clock(world),
+    ]
+
+
+def due_report(part: Blindness, down: Sequence[Span]) -> float:
+    """Return by when an alert must say that this cannot be followed; never where none is owed.
+
+    ``down`` is when the workspace or the daemon is.
+    """
+    if part.reported_within is None:
+        return NEVER
+    at = due(part.span.begin, part.reported_within, down)
+    return at if at < part.span.end else NEVER
+
+
+def blind_spans(world: World, stops: Sequence[Span]) -> list[Span]:
+    """Return when runs need not become known, whatever flow they are of."""
+    return [
+        *world.outages,
+        *stops,
+        *(_unknown(part) for part in blindnesses(world) if part.hides_runs and part.flows is None),
+    ]
+
+
+def hidden_spans(world: World, flow: int) -> list[Span]:
+    """Return when the runs of a flow, and the flow itself, cannot be read."""
+    return [
+        _unknown(part)
+        for part in blindnesses(world)
+        if part.flows is not None and flow in part.flows
+    ]
+
+
+def unlisted_spans(world: World) -> list[Span]:
+    """Return when the deletion of a flow or plan need not become known."""
+    return [_unknown(part) for part in blindnesses(world) if part.hides_pipelines]
+
+
+def unscheduled_spans(world: World) -> list[Span]:
+    """Return when the schedules cannot be read."""
+    return [_unknown(part) for part in blindnesses(world) if part.hides_schedules]
+
+
+def _unknown(part: Blindness) -> Span:
+    return Span(part.span.begin, part.recovered_at)
+
+
+def _of_withdrawal(withdrawal: Withdrawal) -> Blindness:
+    lists = withdrawal.lists
+    kinds: frozenset[RunKind] = frozenset()
+    for name, own in _RUN_LISTS.items():
+        kinds |= own if name in lists else frozenset()
+    first = min(_REQUESTED_SECONDS[name] for name in lists)
+    return Blindness(
+        text=f"{', '.join(sorted(lists))} refused with {withdrawal.refusal}",
+        span=withdrawal.span,
+        recovered_at=withdrawal.span.end + return_seconds(withdrawal.span),
+        reported_within=first + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS,
+        kinds=kinds,
+        hides_runs=bool(kinds),
+        hides_schedules=ListName.SCHEDULES in lists,
+        hides_pipelines=bool(lists & {ListName.FLOWS, ListName.PLANS}),
+    )
+
+
+def _of_short_list(world: World, short: ShortList) -> Blindness:
+    is_of_runs = short.list_name in _RUN_LISTS
+    requested = _REQUESTED_SECONDS[short.list_name]
+    return Blindness(
+        text=f"{short.list_name} lacks rows in {', '.join(sorted(short.queries))}",
+        span=short.span,
+        recovered_at=short.span.end + (POLL.relist_seconds if is_of_runs else requested) * 1.1,
+        reported_within=(
+            requested * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
+            if not is_of_runs and _lacks_rows(world, short)
+            else None
+        ),
+        hides_runs=is_of_runs,
+        hides_schedules=short.list_name is ListName.SCHEDULES,
+        hides_pipelines=short.list_name in (ListName.FLOWS, ListName.PLANS),
+    )
+
+
+def _lacks_rows(world: World, short: ShortList) -> bool:
+    """True where something of the list is missing that was there before, and stays."""
+    pipelines = world.flows if short.list_name is ListName.FLOWS else world.plans
+    ids = [pipeline.id for pipeline in pipelines if pipeline.deleted_at == NEVER]
+    if short.list_name is ListName.SCHEDULES:
+        ids = [schedule.id for schedule in world.schedules]
+    shown = Impaired(world).kept(
+        short.list_name, QueryKind.ALL, [({"id": id_}, 0, 0) for id_ in ids], short.span.begin
+    )
+    return len(shown) < len(ids)
+
+
+def _of_hiding(hiding: Hiding) -> Blindness:
+    is_all = hiding.flows is None
+    named = "every run" if hiding.flows is None else f"flow {sorted(hiding.flows)}"
+    return Blindness(
+        text=f"{named} is hidden, and refused by id with {hiding.refusal}",
+        span=hiding.span,
+        recovered_at=hiding.span.end + POLL.relist_seconds * 1.1,
+        reported_within=_DENIED_SECONDS * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
+        if is_all
+        else None,
+        kinds=_OF_JOB_GROUPS if is_all else frozenset(),
+        hides_runs=True,
+        flows=hiding.flows,
+    )
+
+
+def _of_other_person(world: World) -> Iterator[Blindness]:
+    if world.other_person_from < NEVER:
+        yield Blindness(
+            text="the token is that of another person",
+            span=Span(world.other_person_from, NEVER),
+            recovered_at=NEVER,
+            reported_within=None,
+            hides_schedules=True,
+        )
+
+
+def _of_clock(world: World) -> Iterator[Blindness]:
+    """Yield when changes may lie behind the watermark, because the clock was set back."""
+    clock_set = world.workspace_clock_set
+    if clock_set is not None and clock_set.seconds < 0:
+        span = Span(clock_set.at, clock_set.at - clock_set.seconds)
+        yield Blindness(
+            text=f"the workspace's clock is set back by {-clock_set.seconds:.0f} s",
+            span=span,
+            recovered_at=span.end + POLL.relist_seconds * 1.1,
+            reported_within=None,
+            hides_runs=True,
+        )

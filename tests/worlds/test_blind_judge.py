@@ -1,0 +1,197 @@
+"""The judges of what cannot be followed, and of schedules: silent where all is true, only there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from tests.worlds.blind_judge import blind_findings
+from tests.worlds.findings import Kind
+from tests.worlds.glimpses import Glimpse
+from tests.worlds.impairments import ListName, QueryKind, Refusal, ShortList, Span, Withdrawal
+from tests.worlds.play import Played
+from tests.worlds.received import Arrival, Received
+from tests.worlds.schedule_judge import schedule_findings
+from tests.worlds.script import End, JobGroup, Pipeline, Schedule, World
+
+_ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
+_UNTIL = 700.0
+_FLOW, _RECIPE, _GROUP, _SCHEDULE = 1, 2, 3, 4
+_STATE = f"dataprep/v1/world-0/job_group/{_FLOW}/state"
+_REASON = "403 to the list of job groups"
+
+_WORLD = World(seed=0, ingredients=(), flows=(Pipeline(id=_FLOW, name="Flow", parts=(_RECIPE,)),))
+# Its runs cannot be listed from 100 to 300.
+_REFUSED = msgspec.structs.replace(
+    _WORLD,
+    withdrawals=(
+        Withdrawal(
+            span=Span(100, 300),
+            lists=frozenset({ListName.JOB_GROUPS}),
+            refusal=Refusal.FORBIDDEN,
+        ),
+    ),
+)
+# At 100 and 220 it should start; nothing starts at 100.
+_SCHEDULED = msgspec.structs.replace(
+    _WORLD,
+    schedules=(Schedule(id=_SCHEDULE, flow=_FLOW, due=(100.0, 220.0), starts={220.0: _GROUP}),),
+    job_groups=(
+        JobGroup(
+            id=_GROUP,
+            flow=_FLOW,
+            recipe=_RECIPE,
+            created=221,
+            started=222,
+            ended=240,
+            end=End.COMPLETE,
+            shown_from=221,
+            end_shown_from=240,
+        ),
+    ),
+)
+
+
+def _alert(at: float, word: str, rule: str, *, reason: str | None = _REASON) -> Arrival:
+    labels = {"workspace": "world-0", "alertname": rule}
+    if rule == "schedule_missed":
+        labels |= {"kind": "job_group", "pipeline_id": str(_FLOW)}
+    event = {
+        "id": f"{rule}:{at}:{word}",
+        "type": f"dataprep.alert.{word}.v1",
+        "data": {
+            "labels": labels,
+            "startsAt": (_ZERO + timedelta(seconds=at)).isoformat(),
+            "evidence": [],
+            "facts": {"reason": reason},
+        },
+    }
+    return Arrival(at, f"dataprep/v1/world-0/alert/{rule}/0123/event", json.dumps(event).encode())
+
+
+def _retained(at: float, topic: str, state: str) -> Arrival:
+    return Arrival(at, topic, json.dumps({"state": state}).encode())
+
+
+def _played(arrivals: Sequence[Arrival], world: World, *glimpses: Glimpse) -> Played:
+    return Played(
+        zero=_ZERO,
+        until=_UNTIL,
+        arrivals=sorted(arrivals, key=lambda arrival: arrival.at),
+        delivered={world.name: []},
+        blind={world.name: []},
+        faces={},
+        glimpses=list(glimpses),
+    )
+
+
+def _blind(arrivals: Sequence[Arrival], *glimpses: Glimpse, world: World = _REFUSED) -> list[Kind]:
+    played = _played(arrivals, world, *glimpses)
+    received = Received(played.arrivals, world.name)
+    return [finding.kind for finding in blind_findings(world, received, played)]
+
+
+def _glimpse(reachability: str, *kinds: str) -> Glimpse:
+    return Glimpse(
+        at=250.0, reachability={"world-0": reachability}, active_kinds={"world-0": set(kinds)}
+    )
+
+
+_FIRED = _alert(140, "fired", "workspace_unreachable")
+_RESOLVED = _alert(340, "resolved", "workspace_unreachable")
+_STATES = [
+    _retained(10, _STATE, "known"),
+    _retained(170, _STATE, "unknown"),
+    _retained(330, _STATE, "known"),
+    _retained(10, "dataprep/v1/world-0/state", "reachable"),
+    _retained(120, "dataprep/v1/world-0/state", "degraded"),
+]
+_TRUE = [*_STATES, _FIRED, _RESOLVED]
+
+
+def test_what_is_said_of_a_refused_list_is_not_found() -> None:
+    """An alert with a reason, unknown states and no number of active runs agree with the truth."""
+    assert _blind(_TRUE, _glimpse("degraded", "plan_run")) == []
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        _STATES,
+        [*_STATES, _FIRED, _alert(200, "resolved", "workspace_unreachable")],
+        [*_STATES, _alert(140, "fired", "workspace_unreachable", reason=None), _RESOLVED],
+        [*_STATES[:1], *_STATES[2:], _FIRED, _RESOLVED],
+        [*_STATES[:-1], _FIRED, _RESOLVED],
+    ],
+    ids=["no alert", "resolved too early", "no reason", "runs known", "workspace reachable"],
+)
+def test_blind_but_green_is_found(arrivals: list[Arrival]) -> None:
+    """What cannot be followed has an alert with its reason, and is shown as known nowhere."""
+    assert _blind(arrivals) == [Kind.BLIND]
+
+
+def test_faces_that_go_on_counting_are_found() -> None:
+    """Page data and metrics may not show what nothing confirms any more."""
+    assert _blind(_TRUE, _glimpse("reachable")) == [Kind.BLIND]
+    assert _blind(_TRUE, _glimpse("degraded", "job_group")) == [Kind.BLIND]
+
+
+def test_an_unreachable_workspace_without_a_cause_is_a_false_red() -> None:
+    """An alert about a workspace in which all is served is a false red, and one that stays, too."""
+    assert _blind([_FIRED, _RESOLVED], world=_WORLD) == [Kind.FALSE_RED]
+    assert _blind([*_STATES, _FIRED]) == [Kind.FALSE_RED]
+
+
+def test_an_alert_of_a_rule_without_a_cause_is_a_false_red() -> None:
+    """Rules about the workspace that nothing in its world can be a reason for stay silent."""
+    assert _blind([*_TRUE, _alert(50, "fired", "budget_exhausted")]) == [Kind.FALSE_RED]
+
+
+def test_a_list_of_flows_without_rows_must_be_reported() -> None:
+    """A list that lacks what was in it, and what still has its id, is no empty workspace."""
+    short = ShortList(
+        span=Span(100, 300), list_name=ListName.FLOWS, queries=frozenset(), share_kept=0.0
+    )
+    every = msgspec.structs.replace(short, queries=frozenset(QueryKind))
+    for served, kinds in ((short, []), (every, [Kind.BLIND])):
+        world = msgspec.structs.replace(_WORLD, short_lists=(served,))
+        assert _blind([], world=world) == kinds
+
+
+def _missed(*arrivals: Arrival, world: World = _SCHEDULED) -> list[Kind]:
+    played = _played(arrivals, world)
+    received = Received(played.arrivals, world.name)
+    return [finding.kind for finding in schedule_findings(world, received, played)]
+
+
+def test_a_missed_start_is_reported_until_the_next_start() -> None:
+    """An alert from after its grace until the next start is seen agrees with the truth."""
+    fired, resolved = (
+        _alert(150, "fired", "schedule_missed"),
+        _alert(230, "resolved", "schedule_missed"),
+    )
+    assert _missed(fired, resolved) == []
+    assert _missed() == [Kind.MISSED]
+    assert _missed(fired) == [Kind.MISSED]
+
+
+def test_a_start_that_came_is_not_missed() -> None:
+    """An alert about a start that came in time is found."""
+    kept = Schedule(id=_SCHEDULE, flow=_FLOW, due=(220.0,), starts={220.0: _GROUP})
+    world = msgspec.structs.replace(_SCHEDULED, schedules=(kept,))
+    assert _missed(world=world) == []
+    assert _missed(_alert(250, "fired", "schedule_missed"), world=world) == [Kind.MISSED]
+
+
+def test_a_missed_start_may_stay_unreported_while_schedules_cannot_be_read() -> None:
+    """Neither silence nor an alert is wrong where nothing shows what is scheduled."""
+    withdrawal = Withdrawal(
+        span=Span(90, 400), lists=frozenset({ListName.SCHEDULES}), refusal=Refusal.GONE
+    )
+    world = msgspec.structs.replace(_SCHEDULED, withdrawals=(withdrawal,))
+    assert _missed(world=world) == []
+    assert _missed(_alert(150, "fired", "schedule_missed"), world=world) == []

@@ -18,8 +18,9 @@ KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
 LATER = START + timedelta(seconds=30)
 
 
-def observed(word: str | None, source: Source = Source.POLL, **details: object) -> Observation:
-    """Return an observation of the run that shows ``word``."""
+def observed(word: str | None, **details: object) -> Observation:
+    """Return an observation of the run that shows ``word``; without one, its job records."""
+    source = Source.DETAIL if word is None else Source.POLL
     observation = Observation(key=KEY, source=source, observed_at=START, native_status=word)
     return msgspec.structs.replace(observation, **details)
 
@@ -59,7 +60,7 @@ def test_an_unknown_word_with_a_sign_of_work_is_running(
     if is_read_apart:
         world.observe(observed("Hibernating"))
         assert world.states[KEY].status is Status.PENDING
-        world.observe(observed(None, Source.DETAIL, **sign))
+        world.observe(observed(None, **sign))
     else:
         world.observe(observed("Hibernating", **sign))
     assert types(world) == [EventType.RUN_QUEUED, EventType.RUN_STARTED]
@@ -77,7 +78,7 @@ def test_an_unknown_word_without_a_sign_of_work_moves_nothing(sign: dict[str, ob
     """It counts as not finished, and a run that was not seen at work waits."""
     world = World()
     world.observe(observed("Hibernating"))
-    world.observe(observed(None, Source.DETAIL, **sign))
+    world.observe(observed(None, **sign))
 
     assert types(world) == [EventType.RUN_QUEUED]
     assert world.states[KEY].native_status == "Hibernating"

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+from monitor.sandbox.faults import parse_faults
 from monitor.sandbox.settings import TrafficSettings
 from tests.app.eventually import pause
 from tests.crash.conftest import ReportCounts
@@ -30,9 +31,10 @@ async def test_restarts_report_nothing_of_their_own(
 ) -> None:
     """Every second one is a kill: no change of the workspace, no run and no end is made up."""
     load = TrafficSettings(
-        flow_runs_per_hour=80, plan_runs_per_hour=40, job_groups_per_hour=200, samples_per_hour=20
+        flow_runs_per_hour=40, plan_runs_per_hour=20, job_groups_per_hour=100, samples_per_hour=10
     )
-    async with scene(tmp_path, seed=seed, traffic=load, speed=120) as crash:
+    faults = parse_faults(["status_500=0.05,dropped=0.03,shifted_pages=0.3"])
+    async with scene(tmp_path, seed=seed, traffic=load, speed=120, options=faults) as crash:
         before = workspace_events(crash)
         for number in range(RESTARTS):
             await pause(crash.chance.uniform(0.2, 1.0))

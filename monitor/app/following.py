@@ -20,6 +20,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.polling.poller import WorkspacePoller
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
+from monitor.tracking.status_memory import StatusMemory
 from monitor.workspace.client import WorkspaceClient
 
 # The share of the request budget that confirming unknown runs named by callbacks may use.
@@ -69,6 +70,7 @@ class FollowedWorkspace:
             clock=clock,
             instance=instance,
         )
+        self._status_memory = StatusMemory(self.name, bus=bus, live_state=live_state, clock=clock)
         self._misses: MissWatch | None = None
         if (settings := configuration.callbacks) is not None:
             self.inbox = InboxReader(
@@ -93,6 +95,7 @@ class FollowedWorkspace:
             f"poller {self.name}": self.poller.run,
             f"tracked runs {self.name}": self.tracked_runs.run,
             f"registrar {self.name}": self.registrar.run,
+            f"status memory {self.name}": self._status_memory.run,
         }
         if self.inbox is not None:
             running[f"inbox {self.name}"] = self.inbox.run
@@ -107,9 +110,11 @@ class FollowedWorkspace:
     async def open(self) -> None:
         """Load what the store knows of the workspace."""
         await self._observer.open(self.name)
+        await self._status_memory.restore()
 
     async def close(self) -> None:
-        """Release the connections, once the tasks have ended."""
+        """Store the last status and release the connections, once the tasks have ended."""
+        await self._status_memory.store()
         await self._client.close()
 
     async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:

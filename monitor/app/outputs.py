@@ -61,7 +61,7 @@ class Outputs:
                 registry=registry,
                 metrics=metrics,
                 info=info,
-                next_start=partial(next_start, alerting),
+                next_start=partial(next_start, alerting, view, clock),
                 alerting=alerting,
             )
             outputs.append(self.mqtt)
@@ -116,13 +116,18 @@ class Outputs:
 
 
 def next_start(
-    alerting: Callable[[], AlertingSnapshot], workspace: str, pipeline: Pipeline
+    alerting: Callable[[], AlertingSnapshot],
+    view: LiveStateView,
+    clock: Clock,
+    workspace: str,
+    pipeline: Pipeline,
 ) -> datetime | None:
-    """Return the start that alerting awaits next, workspace time, as metrics and page show it.
-
-    It lies in the past while a start is late. None where no rule awaits one.
-    """
-    return alerting().expected.get((workspace, _SCHEDULED_RUNS[pipeline.kind], pipeline.id))
+    """Return the start that alerting awaits next, workspace time, as metrics and page show it."""
+    status = view.workspace(workspace)
+    if status is None:
+        return None
+    identity = (workspace, _SCHEDULED_RUNS[pipeline.kind], pipeline.id)
+    return alerting().expected_start(identity, now=status.time_there(clock.now()))
 
 
 async def _drain(output: AnyOutput, *, timeout_seconds: float) -> None:

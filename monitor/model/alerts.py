@@ -98,6 +98,13 @@ class LearnedLimit(Struct, frozen=True, kw_only=True, gc=False):
 PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
 
 
+class StartAfterGrace(Struct, frozen=True, kw_only=True):
+    """What is awaited once the next start is later than the rule allows."""
+
+    grace_ends_at: datetime
+    next_at: datetime | None = None
+
+
 class AlertingSnapshot(Struct, frozen=True, kw_only=True):
     """The present state of alerting: for metrics, retained topics, page and API."""
 
@@ -106,8 +113,21 @@ class AlertingSnapshot(Struct, frozen=True, kw_only=True):
     limits: tuple[LearnedLimit, ...] = ()
     cadences: tuple[LearnedLimit, ...] = ()  # since the last success, until one is late
     expected: dict[PipelineOfKind, datetime] = {}  # the next start, workspace time
+    after_grace: dict[PipelineOfKind, StartAfterGrace] = {}  # what comes when that one is overdue
     missed: dict[PipelineOfKind, int] = {}  # expected starts that never came, ever
     transitions: dict[tuple[str, str], int] = {}  # rule's name, to -> how often, ever
     rules: tuple[tuple[str, Severity], ...] = ()  # those at work, by name
     failing_rules: dict[str, str] = {}  # rule's name -> what it last raised
     failures: dict[str, int] = {}  # rule's name -> how often it raised in this life
+
+    def expected_start(self, pipeline: PipelineOfKind, *, now: datetime) -> datetime | None:
+        """Return the next start that none has met; ``now`` is workspace time.
+
+        It lies in the past while a start is late, and never further back than its grace. None
+        where nothing is awaited, or where nobody has judged yet what was.
+        """
+        at, later = self.expected.get(pipeline), self.after_grace.get(pipeline)
+        if later is None or now < later.grace_ends_at:
+            return at
+        is_coming = later.next_at is not None and later.next_at > now
+        return later.next_at if is_coming else None

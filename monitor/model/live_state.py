@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
@@ -107,8 +107,8 @@ SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched
 class RefusedCapability(Struct, frozen=True, kw_only=True, gc=False):
     """A capability that the workspace offered before and refuses now.
 
-    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` are the
-    kinds of runs, and perhaps `SCHEDULES`, of which nothing new is seen without it.
+    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` is of
+    what nothing new is seen without it: kinds of runs, `SCHEDULES`, "flows", "plans".
     """
 
     capability: str
@@ -126,6 +126,17 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
     unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
+class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
+    """The workspace's clock is behind the start of following: new ends seem to lie before it."""
+
+    since: datetime  # our clock
+    reason: str  # one sentence with both times
+    unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
+
+
+UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
+
+
 class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     """One workspace as it stands. ``known_at`` (our clock) is when that was last confirmed."""
 
@@ -134,12 +145,14 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     since: datetime | None = None
     known_at: datetime | None = None
     reason: str | None = None  # one sentence where something fails or is switched off
+    is_remembered: bool = False  # as it was before the start; nothing has confirmed it since
     edition: str | None = None
     edition_reason: str | None = None
     capabilities: frozenset[str] = frozenset()
     refused: tuple[RefusedCapability, ...] = ()  # sorted by name
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
     clock_skew_seconds: float | None = None  # workspace minus ours
+    clock_set_back: ClockSetBack | None = None
     followed_since: datetime | None = None  # workspace time
     budgets: tuple[BudgetStatus, ...] = ()
     schedules: tuple[ScheduleKnown, ...] = ()
@@ -151,6 +164,10 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     last_callback_at: datetime | None = None
     inventory: Inventory = Inventory()
 
+    def time_there(self, now: datetime) -> datetime:
+        """Return the workspace's time at our ``now``, as far as the difference is known."""
+        return now + timedelta(seconds=self.clock_skew_seconds or 0.0)
+
     def why_unwatched(self, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
         if self.reachability is Reachability.UNREACHABLE:
@@ -158,10 +175,10 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         causes = self.unwatched_causes()
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
 
-    def unwatched_causes(self) -> tuple[RefusedCapability | DoubtedList, ...]:
+    def unwatched_causes(self) -> tuple[UnwatchedCause, ...]:
         """Return why runs or schedules are unwatched although the workspace answers."""
-        causes: tuple[RefusedCapability | DoubtedList, ...] = (*self.refused, *self.doubted)
-        return tuple(cause for cause in causes if cause.unwatched)
+        causes = (*self.refused, *self.doubted, self.clock_set_back)
+        return tuple(cause for cause in causes if cause is not None and cause.unwatched)
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

@@ -37,14 +37,26 @@ class ObservationCounts:
             registry=registry,
         )
 
+        self._missed = Counter(
+            "dataprep_monitor_ends_missed",
+            "Runs taken for old ones while the workspace clock was behind the start of following.",
+            ["workspace"],
+            registry=registry,
+        )
+
     def add_workspace(self, workspace: str) -> None:
         """Show the workspace's counters from 0."""
+        self._missed.labels(workspace)
         self._contradictions.labels(workspace)
         for mark in Implausible:
             self._implausible.labels(workspace, mark)
 
-    def count(self, observation: Observation, transition: RunTransition) -> None:
+    def count(
+        self, observation: Observation, transition: RunTransition, *, is_clock_behind: bool = False
+    ) -> None:
         """Count one observation, now that what came of it is durable."""
+        if is_clock_behind and transition.outcome is ObservationOutcome.HISTORICAL:
+            self._missed.labels(observation.key.workspace).inc()
         # A callback that waits for its run is counted when that wait is over.
         if transition.outcome is not ObservationOutcome.UNCONFIRMED:
             self._observations.labels(observation.source, transition.outcome).inc()

@@ -169,7 +169,9 @@ class Observer:
                 await turns.enter_async_context(self._turns[workspace])
             transitions = await self._uncancelled(self._apply(observations, state_entries))
         for observation, transition in zip(observations, transitions, strict=True):
-            self._counts.count(observation, transition)
+            status = self._live_state.workspaces.get(observation.key.workspace)
+            is_clock_behind = status is not None and status.clock_set_back is not None
+            self._counts.count(observation, transition, is_clock_behind=is_clock_behind)
         return [transition.outcome for transition in transitions]
 
     async def _apply(

@@ -93,6 +93,9 @@ class Overview:
         limits = {
             (limit.workspace, limit.kind, limit.pipeline.id): limit for limit in alerting.limits
         }
+        now = {
+            status.workspace: status.time_there(self.now()) for status in self._view.workspaces()
+        }
         views = [
             pipeline_view(
                 health,
@@ -100,11 +103,11 @@ class Overview:
                 active=active[identity],
                 consecutive_failures=failures[identity],
                 limit=limits.get(identity),
-                expected_start_at=alerting.expected.get(identity),
+                expected_start_at=alerting.expected_start(identity, now=now[health.workspace]),
                 missed_starts=alerting.missed.get(identity, 0),
             )
             for identity, health in worst.items()
-            if workspace in (None, health.workspace)
+            if workspace in (None, health.workspace) and health.workspace in now
         ]
         return sorted(views, key=lambda view: (view.workspace, view.pipeline, view.run_kind))
 

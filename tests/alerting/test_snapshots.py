@@ -12,11 +12,14 @@ from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
+from monitor.alerting.rules.expected_starts import ScheduleDefinition
+from monitor.alerting.rules.observed_starts import ObservedStart
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
+from monitor.model.triggers import CronTrigger
 from tests.alerting.engine_scene import guard
 from tests.clocks import ManualClock
 
@@ -41,11 +44,15 @@ class Shown:
 
     def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
         """Let a rule await a start in so many hours; None: it awaits nothing any more."""
-        pending = PendingStep(self.tables, wall_now=BEGAN)
         waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, count=missed)
         if hours is not None:
             waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
-        value = None if hours is None else msgspec.json.encode(waiting)
+        self.put(rule, None if hours is None else waiting)
+
+    def put(self, rule: str, waiting: AwaitedStarts | None) -> None:
+        """Let a rule remember this."""
+        pending = PendingStep(self.tables, wall_now=BEGAN)
+        value = None if waiting is None else msgspec.json.encode(waiting)
         pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
         pending.apply()
         self.pictures.committed(pending, self.rules)
@@ -95,3 +102,24 @@ async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
     await shown.pictures.learn_all(shown.tables, rules, Looker())
 
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}
+
+
+def test_a_start_that_came_is_awaited_no_more() -> None:
+    """Though whether one was missed is only judged when the grace is over, ten minutes later."""
+    hourly = ScheduleDefinition(
+        schedule="1", name="hourly", since=BEGAN, triggers=(CronTrigger(expression="0 0 * * * ?"),)
+    )
+    first = BEGAN + timedelta(hours=1)
+    waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, definitions=(hourly,), next_at=first)
+    shown = Shown("schedule_missed")
+    shown.put("schedule_missed", waiting)
+    late = first + timedelta(minutes=9)
+
+    assert shown.now().expected_start(FLOW, now=BEGAN) == first
+    assert shown.now().expected_start(FLOW, now=late) == first
+    after_grace = first + timedelta(minutes=10)
+    assert shown.now().expected_start(FLOW, now=after_grace) == first + timedelta(hours=1)
+
+    start = ObservedStart(at=first + timedelta(seconds=2), key="7", is_scheduled=True)
+    shown.put("schedule_missed", msgspec.structs.replace(waiting, starts=(start,)))
+    assert shown.now().expected_start(FLOW, now=late) == first + timedelta(hours=1)

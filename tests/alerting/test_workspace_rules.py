@@ -63,6 +63,14 @@ class TestUnreachable:
         assert rule.evaluate(status(Reachability.DEGRADED), 230) == "ok"
         assert rule.memory_bytes == b""
 
+    @pytest.mark.parametrize("remembered", [Reachability.REACHABLE, Reachability.UNREACHABLE])
+    def test_what_is_only_remembered_neither_fires_nor_resolves(
+        self, remembered: Reachability
+    ) -> None:
+        """A restart repeats what was shown before, and nobody has asked the workspace since."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        assert rule.evaluate(status(remembered, is_remembered=True), 0) == "unknown"
+
     def test_before_the_first_answer_the_result_is_unknown(self) -> None:
         """A daemon that has just started neither fires nor resolves anything."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)

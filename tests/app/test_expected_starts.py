@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from monitor.app.outputs import next_start
-from monitor.model.alerts import AlertingSnapshot
+from monitor.model.alerts import AlertingSnapshot, StartAfterGrace
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.tracking.live_state import LiveState
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.test_learned_limits import EXPECTED, values
+from tests.clocks import ManualClock
 
 AT = datetime(2026, 11, 21, 10, 15, tzinfo=UTC)
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
+PLAN = Pipeline(kind=PipelineKind.PLAN, id="11", name="Month end")
+
+
+def start_of(snapshot: AlertingSnapshot, pipeline: Pipeline, *, at: datetime) -> datetime | None:
+    """Return what MQTT publishes of a pipeline of a workspace whose clock is a minute ahead."""
+    live_state = LiveState(["acme"])
+    live_state.update_workspace("acme", clock_skew_seconds=60.0)
+    return next_start(lambda: snapshot, live_state.view, ManualClock(at), "acme", pipeline)
 
 
 def test_a_flow_and_a_plan_of_one_id_have_their_own_starts() -> None:
     """The start of a pipeline is that of its flow runs or plan runs, in its own workspace."""
     snapshot = AlertingSnapshot(expected={("acme", RunKind.FLOW_RUN, "11"): AT})
-    flow = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
-    plan = Pipeline(kind=PipelineKind.PLAN, id="11", name="Month end")
 
-    assert next_start(lambda: snapshot, "acme", flow) == AT
-    assert next_start(lambda: snapshot, "acme", plan) is None
-    assert next_start(lambda: snapshot, "other", flow) is None
+    assert start_of(snapshot, FLOW, at=AT) == AT
+    assert start_of(snapshot, PLAN, at=AT) is None
+    other = AlertingSnapshot(expected={("other", RunKind.FLOW_RUN, "11"): AT})
+    assert start_of(other, FLOW, at=AT) is None
+
+
+def test_a_start_is_never_further_back_than_its_grace() -> None:
+    """Then the next one is shown; and none where that is past too and nobody has judged it."""
+    key, grace = ("acme", RunKind.FLOW_RUN, "11"), timedelta(minutes=10)
+    later = StartAfterGrace(grace_ends_at=AT + grace, next_at=AT + timedelta(hours=1))
+    snapshot = AlertingSnapshot(expected={key: AT}, after_grace={key: later})
+
+    assert start_of(snapshot, FLOW, at=AT + timedelta(minutes=8)) == AT
+    assert start_of(snapshot, FLOW, at=AT + timedelta(minutes=10)) == later.next_at
+    assert start_of(snapshot, FLOW, at=AT + timedelta(hours=2)) is None
 
 
 async def test_broker_page_and_metrics_show_the_same_start(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import unquote
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from monitor.alerting.alerts.pending_step import (
     ALERT,
@@ -20,9 +21,14 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.engine.context import read_learned
 from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.rules.awaited_starts import AwaitedStarts
+from monitor.alerting.rules.awaited_starts import AwaitedStarts, upcoming
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
-from monitor.model.alerts import AlertingSnapshot, LearnedLimit, PipelineOfKind
+from monitor.model.alerts import (
+    AlertingSnapshot,
+    LearnedLimit,
+    PipelineOfKind,
+    StartAfterGrace,
+)
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 
@@ -32,13 +38,22 @@ _WAITING = msgspec.json.Decoder(AwaitedStarts)
 _YIELD_EVERY = 50  # rows
 
 
+class _Awaited(Struct, frozen=True, kw_only=True):
+    """What one rule awaits of one pipeline; ``upcoming`` as `upcoming` returns it."""
+
+    of: PipelineOfKind
+    upcoming: tuple[datetime, ...]
+    grace: timedelta
+    missed: int
+
+
 class Snapshots:
     """Makes snapshots. Baselines are decoded once for each change, not for each snapshot."""
 
     def __init__(self) -> None:
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
-        self._awaited: dict[str, tuple[PipelineOfKind, datetime | None, int]] = {}
+        self._awaited: dict[str, _Awaited] = {}
         self._newest: AlertingSnapshot | None = None
         self._made_of: tuple[RuleSet, int] | None = None
 
@@ -76,31 +91,38 @@ class Snapshots:
         return self._newest
 
     def _make(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
-        expected, missed = self._starts()
+        expected = self._expected()
         counts = {key.rpartition(":")[::2]: row for key, row in tables[TRANSITIONS].items()}
         return AlertingSnapshot(
             alerts=tuple(instance.alert for instance in tables[ALERT].values()),
             silences=tuple(tables[SILENCE].values()),
             limits=tuple(self._limits.values()),
             cadences=tuple(self._cadences.values()),
-            expected=expected,
-            missed=missed,
+            expected={of: awaited.upcoming[0] for of, awaited in expected.items()},
+            after_grace={of: _after_grace(awaited) for of, awaited in expected.items()},
+            missed=self._missed(),
             transitions={(name, to): row.count for (name, to), row in counts.items()},
             rules=tuple((rule.name, rule.settings.severity) for rule in rules.compiled.rules),
             failing_rules=evaluator.failing(),
             failures=dict(evaluator.failures),
         )
 
-    def _starts(self) -> tuple[dict[PipelineOfKind, datetime], dict[PipelineOfKind, int]]:
-        """Return the next expected start of each pipeline, and how many starts were missed."""
-        expected: dict[PipelineOfKind, datetime] = {}
+    def _expected(self) -> dict[PipelineOfKind, _Awaited]:
+        """Return what is awaited next of each pipeline; several rules may await the same."""
+        expected: dict[PipelineOfKind, _Awaited] = {}
+        for awaited in self._awaited.values():
+            if awaited.upcoming:
+                other = expected.setdefault(awaited.of, awaited)
+                if awaited.upcoming < other.upcoming:
+                    expected[awaited.of] = awaited
+        return expected
+
+    def _missed(self) -> dict[PipelineOfKind, int]:
+        """Return how many starts of each pipeline were missed, ever."""
         missed: dict[PipelineOfKind, int] = {}
-        # Several rules may await the same starts.
-        for of, next_at, count in self._awaited.values():
-            if next_at is not None:
-                expected[of] = min(next_at, expected.get(of, next_at))
-            missed[of] = max(count, missed.get(of, 0))
-        return expected, missed
+        for awaited in self._awaited.values():
+            missed[awaited.of] = max(awaited.missed, missed.get(awaited.of, 0))
+        return missed
 
     def _await(self, key: str, value: bytes | None, rules: RuleSet) -> None:
         """Set the next expected start of a pipeline and its missed starts."""
@@ -109,7 +131,12 @@ class Snapshots:
         rule, _, subject = key.partition(":")
         waiting = _read_waiting(value) if rule in rules.awaiting else None
         if waiting is not None:
-            self._awaited[key] = _identity(subject), waiting.next_at, waiting.count
+            self._awaited[key] = _Awaited(
+                of=_identity(subject),
+                upcoming=upcoming(waiting),
+                grace=timedelta(seconds=rules.by_name[rule].settings.threshold),
+                missed=waiting.count,
+            )
 
     def _learn(self, key: str, value: bytes | None) -> None:
         self._limits.pop(key, None)
@@ -131,6 +158,11 @@ class Snapshots:
                     seconds=seconds,
                     runs=learned_from.count,
                 )
+
+
+def _after_grace(awaited: _Awaited) -> StartAfterGrace:
+    next_at = awaited.upcoming[1] if len(awaited.upcoming) > 1 else None
+    return StartAfterGrace(grace_ends_at=awaited.upcoming[0] + awaited.grace, next_at=next_at)
 
 
 def _identity(subject_key: str) -> PipelineOfKind:

@@ -157,7 +157,7 @@ def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) ->
     if (ended_at := _expectation_ended_at(memory)) is not None:
         left = msgspec.structs.replace(memory, missed=())
         return AwaitedOutcome(memory=left, ok=Ok(at=ended_at), has_more=True)
-    starts = [start for start in memory.starts if start.is_scheduled or memory.expect is not None]
+    starts = _matching(memory)
     until = max([as_of, *(start.at for start in starts)]) + EARLY
     ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
     if len(ahead) == _AT_ONCE:
@@ -171,6 +171,28 @@ def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) ->
         # The next one came, so those before it are skipped, and over.
         return _caught_up(memory, memory.judged_until, got[ahead[0].at][0])
     return _with_due(memory, ahead, got, due_at=due_at, until=until)
+
+
+def upcoming(memory: AwaitedStarts) -> tuple[datetime, ...]:
+    """Return the next expected time that no start has met, perhaps late, and the one after it.
+
+    Whether one was missed is decided when its grace is over, but a start that came is known.
+    """
+    if memory.next_at is None:
+        return ()
+    starts = _matching(memory)
+    until = max([memory.next_at, *(start.at for start in starts)]) + EARLY
+    ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
+    got = assigned(ahead, starts)
+    open_times = [expected.at for expected in ahead if expected.at not in got]
+    later = next_time(memory.definitions, max(until, memory.judged_until))
+    open_times += [later] if later is not None else []
+    return tuple(open_times[:2]) or (() if ahead else (memory.next_at,))
+
+
+def _matching(memory: AwaitedStarts) -> list[ObservedStart]:
+    """Return the starts that may be assigned to expected times."""
+    return [start for start in memory.starts if start.is_scheduled or memory.expect is not None]
 
 
 def _expectation_ended_at(memory: AwaitedStarts) -> datetime | None:

@@ -69,7 +69,8 @@ def _silent_at(
 ) -> datetime | None:
     """Return since when callbacks may stay away because of an outage; None once that is over."""
     before = memory.silent_at
-    if status.reachability in (Reachability.UNKNOWN, Reachability.UNREACHABLE):
+    is_asked = status.reachability is not Reachability.UNKNOWN and not status.is_remembered
+    if not is_asked or status.reachability is Reachability.UNREACHABLE:
         # Each change is a write.
         is_stored = before is not None and now - before < _SILENCE_STORED_EVERY
         return before if is_stored else now

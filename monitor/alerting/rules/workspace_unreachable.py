@@ -40,7 +40,7 @@ def evaluate(
     state: StateInput[WorkspaceFacts], memory: UnreachableSince | None, _: RuleSettings
 ) -> RuleAnswer[UnreachableSince]:
     status, polls, now = state.facts.status, state.facts.polls, state.as_of
-    if now is None or status.reachability is Reachability.UNKNOWN:
+    if now is None or status.is_remembered or status.reachability is Reachability.UNKNOWN:
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)

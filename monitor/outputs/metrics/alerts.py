@@ -100,7 +100,9 @@ class _Labels:
     """Finds the series that starts are shown under: a flow has one for all kinds of its runs."""
 
     def __init__(self, snapshot: MetricsSnapshot, own: Mapping[Identity, str]) -> None:
-        self._workspaces = {workspace.workspace for workspace in snapshot.workspaces}
+        self._times = {
+            status.workspace: status.time_there(snapshot.now) for status in snapshot.workspaces
+        }
         self._own: dict[PipelineId, str] = {
             pipeline_of(identity): label for identity, label in own.items()
         }
@@ -108,9 +110,13 @@ class _Labels:
     def of(self, key: PipelineOfKind) -> Series | None:
         """Return the labels; None where the workspace is no longer configured."""
         workspace, kind, pipeline = key
-        if workspace not in self._workspaces:
+        if workspace not in self._times:
             return None
         return workspace, self._own.get((workspace, kind_of_pipeline(kind), pipeline), OTHER_LABEL)
+
+    def time_of(self, key: PipelineOfKind) -> datetime:
+        """Return the time in the workspace of a series."""
+        return self._times[key[0]]
 
 
 def _starts(
@@ -119,10 +125,12 @@ def _starts(
     # A flow and a plan of one name share a series, for the labels name no kind.
     expected: dict[Series, float] = {}
     missed: dict[Series, int] = {}
-    for key, at in alerting.expected.items():
+    for key in alerting.expected:
         if (series := labels.of(key)) is not None:
-            expected[series] = min(at.timestamp(), expected.get(series, at.timestamp()))
             missed.setdefault(series, 0)
+            at = alerting.expected_start(key, now=labels.time_of(key))
+            if at is not None:
+                expected[series] = min(at.timestamp(), expected.get(series, at.timestamp()))
     for key, count in alerting.missed.items():
         if (series := labels.of(key)) is not None:
             missed[series] = missed.get(series, 0) + count

@@ -39,7 +39,7 @@ def watched_families(
     capabilities: Sequence[str],
 ) -> Iterator[FamilyText]:
     """Yield what is watched, in the order of the page, each family when it is complete."""
-    yield from _workspaces(snapshot, page, capabilities)
+    yield from _workspaces(snapshot, page, capabilities, stale_after_seconds)
     yield from _inventory(snapshot, layout, page)
     yield from _counters(layout.groups, page)
     yield _durations(layout.groups, page)
@@ -52,13 +52,19 @@ def watched_families(
 
 
 def _workspaces(
-    snapshot: MetricsSnapshot, page: ExpositionPage, capabilities: Sequence[str]
+    snapshot: MetricsSnapshot,
+    page: ExpositionPage,
+    capabilities: Sequence[str],
+    stale_after_seconds: float,
 ) -> Iterator[FamilyText]:
+    known_since = snapshot.now - timedelta(seconds=stale_after_seconds)
     up, skew = page.family_text(families.WORKSPACE_UP), page.family_text(families.CLOCK_SKEW)
     capability = page.family_text(families.CAPABILITY)
     refused = page.family_text(families.CAPABILITY_REFUSED)
     for workspace in snapshot.workspaces:
-        if workspace.reachability is not Reachability.UNKNOWN:
+        is_old = workspace.known_at is None or workspace.known_at < known_since
+        is_unasked = workspace.is_remembered and is_old
+        if workspace.reachability is not Reachability.UNKNOWN and not is_unasked:
             up.add(
                 (workspace.workspace,),
                 workspace.reachability is not Reachability.UNREACHABLE,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import structlog
+
 from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
-from monitor.model.live_state import Reachability
+from monitor.model.live_state import ClockSetBack, Reachability
+from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 
+log = structlog.get_logger()
+
+# A ``Date`` is known to the second, and the first poll begins within that of following.
+_CLOCK_SLACK = timedelta(seconds=5)
 # A 5xx of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
 # Stands among the polls for requests that got no answer and are tried again.
@@ -38,6 +47,7 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._polls.add(poll)
         self._failing.pop(poll, None)
+        self._watch_clock()
         self._answers()
 
     def dropped(self, poll: str) -> None:
@@ -94,6 +104,38 @@ class ReachabilityJudge:
         status = self._context.live_state.workspaces[self._context.name]
         return [cause.reason for cause in status.unwatched_causes()]
 
+    def _watch_clock(self) -> None:
+        """Notice where the workspace's clock is behind the start of following.
+
+        A run that is first seen at its end is then taken for an old one, and emits no event.
+        """
+        context, now = self._context, self._context.clock.now()
+        status, at = context.live_state.workspaces[context.name], context.client.workspace_now()
+        if status.followed_since is None or at is None:
+            return
+        behind = status.followed_since - at
+        if behind <= _CLOCK_SLACK:
+            if status.clock_set_back is not None:
+                log.info(
+                    "workspace clock has passed the start of following", workspace=context.name
+                )
+                context.live_state.update_workspace(context.name, clock_set_back=None)
+            return
+        if status.clock_set_back is not None:
+            return
+        log.warning(
+            "workspace clock is behind the start of following",
+            workspace=context.name,
+            followed_since=status.followed_since,
+            behind_seconds=round(behind.total_seconds()),
+        )
+        reason = (
+            f"the workspace's clock shows {at:%Y-%m-%dT%H:%M:%SZ}, before following began at "
+            f"{status.followed_since:%Y-%m-%dT%H:%M:%SZ}: runs that end now are taken for old ones"
+        )
+        set_back = ClockSetBack(since=now, reason=reason, unwatched=tuple(RunKind))
+        context.live_state.update_workspace(context.name, clock_set_back=set_back)
+
     def _write(self, reachability: Reachability) -> None:
         context, now = self._context, self._context.clock.now()
         status = context.live_state.workspaces[context.name]
@@ -103,6 +145,7 @@ class ReachabilityJudge:
             reachability=reachability,
             since=since,
             known_at=now,
+            is_remembered=False,
             reason=self._reason(),
             clock_skew_seconds=context.client.requester.clock_skew_seconds,
             budgets=context.client.requester.budgets(),

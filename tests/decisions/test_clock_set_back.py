@@ -1,0 +1,80 @@
+"""A workspace's clock that is set back behind the moment at which following began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from monitor.alerting.rules.contract import WorkspaceFacts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.model.live_state import Reachability
+from tests.alerting.rule_evaluation import EvaluatedRule
+from tests.decisions.followed import ALL, following
+from tests.polling.conftest import NAME
+
+MISSED = "dataprep_monitor_ends_missed_total"
+SET_BACK = "workspace clock is behind the start of following"
+
+
+async def test_ends_that_seem_to_lie_before_following_are_not_missed_silently(
+    tmp_path: Path,
+) -> None:
+    """They are counted and logged, the alert says so, and all of it ends with the difference."""
+    async with following(tmp_path) as it:
+        await it.pass_time(300)
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        with structlog.testing.capture_logs() as lines:
+            it.options.clock_offset_seconds = -3_600.0
+            await it.pass_time(120)
+            missed = it.run_job_groups(2)
+            await it.pass_time(240)
+        status = it.scene.live_state.workspaces[NAME]
+
+        assert [await it.transitions(run.id) for run in missed] == [[], []]
+        assert it.scene.sample(MISSED, workspace=NAME) == 2
+        (line,) = [line for line in lines if line["event"] == SET_BACK]
+        assert line["log_level"] == "warning"
+        assert line["behind_seconds"] > 3_000
+        assert status.reachability is Reachability.DEGRADED
+        assert "clock" in (status.reason or "")
+        assert rule.evaluate(WorkspaceFacts(status=status), 0) == "firing"
+        assert "clock" in str(rule.firing.facts["reason"])
+
+        it.options.clock_offset_seconds = 0.0
+        await it.pass_time(120)
+        run = it.run_job_group()
+        await it.pass_time(120)
+        status = it.scene.live_state.workspaces[NAME]
+
+        assert await it.transitions(run.id) == ALL
+        assert status.reachability is Reachability.REACHABLE
+        assert rule.evaluate(WorkspaceFacts(status=status), 600) == "ok"
+        assert it.scene.sample(MISSED, workspace=NAME) == 2
+
+
+async def test_a_clock_that_was_ahead_when_following_began_is_noticed(tmp_path: Path) -> None:
+    """The start of following lies in the future then, for this life and for the next."""
+    async with following(tmp_path) as it:
+        await it.pass_time(60)
+        it.options.clock_offset_seconds = -600.0
+        await it.crash()
+        await it.begin()
+        await it.pass_time(60)
+        assert it.scene.live_state.workspaces[NAME].clock_set_back is not None
+
+        await it.pass_time(600)
+        assert it.scene.live_state.workspaces[NAME].clock_set_back is None
+
+
+async def test_a_small_step_back_is_no_alarm(tmp_path: Path) -> None:
+    """A correction within the time that was followed hides no end."""
+    async with following(tmp_path) as it:
+        await it.pass_time(600)
+        it.options.clock_offset_seconds = -120.0
+        await it.pass_time(60)
+        run = it.run_job_group()
+        await it.pass_time(240)
+
+        assert it.scene.live_state.workspaces[NAME].clock_set_back is None
+        assert await it.transitions(run.id) == ALL

@@ -1,0 +1,123 @@
+"""What was confirmed before a restart: repeated with its age, and only where that is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.live_state import ActiveRun, Reachability, RefusedCapability
+from monitor.model.runs import RunKind, Source
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.status_memory import StatusMemory
+from tests.app.eventually import eventually
+from tests.clocks import ManualClock
+from tests.outputs.stories import run_state
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
+    opened = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    yield opened
+    await opened.close()
+
+
+async def life(bus: SqliteBus, clock: ManualClock) -> tuple[LiveState, StatusMemory]:
+    """Return what is known just after a start: a run that was stored long ago, and the rest."""
+    live_state = LiveState(["w"])
+    run = run_state("2", confirmed_at=clock.now() - timedelta(days=1))
+    live_state.active[run.key] = ActiveRun(
+        run=run, confirmed_at=run.confirmed_at, confirmed_by=Source.POLL
+    )
+    memory = StatusMemory("w", bus=bus, live_state=live_state, clock=clock)
+    await memory.restore()
+    return live_state, memory
+
+
+async def confirmed(bus: SqliteBus, clock: ManualClock) -> LiveState:
+    """Live once, confirm everything now, and store it."""
+    live_state, memory = await life(bus, clock)
+    now = clock.now()
+    refused = RefusedCapability(capability="list_plan_runs", since=now, reason="refused")
+    live_state.update_workspace(
+        "w",
+        reachability=Reachability.DEGRADED,
+        since=now,
+        known_at=now,
+        reason="plan runs",
+        refused=(refused,),
+        is_remembered=False,
+    )
+    live_state.confirm("w", RunKind.FLOW_RUN, now)
+    (active,) = live_state.active.values()
+    live_state.active[active.run.key] = ActiveRun(
+        run=active.run, confirmed_at=now, confirmed_by=Source.POLL
+    )
+    await memory.store()
+    return live_state
+
+
+async def test_a_restart_repeats_the_status_with_its_time(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """The workspace, its lists and its active runs are as old as they are, and not older."""
+    before = await confirmed(bus, clock)
+    await clock.advance(40)
+    after, memory = await life(bus, clock)
+    known, remembered = before.workspaces["w"], after.workspaces["w"]
+
+    assert remembered.is_remembered
+    for field in ("reachability", "since", "known_at", "reason", "refused"):
+        assert getattr(remembered, field) == getattr(known, field)
+    assert after.confirmed == before.confirmed
+    assert not after.complete  # no rule judges by what was not read in this life
+    assert [run.confirmed_at for run in after.active.values()] == [known.known_at]
+
+    # What nobody has confirmed is not stored as if it were new.
+    await clock.advance(40)
+    await memory.store()
+    again, _ = await life(bus, clock)
+    assert again.workspaces["w"].known_at == known.known_at
+
+
+async def test_a_clock_that_was_set_back_makes_it_unknown(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """What seems to come from the future would stay fresh for as long as the jump was."""
+    await confirmed(bus, clock)
+    clock.set_wall(clock.now() - timedelta(hours=1))
+    after, _ = await life(bus, clock)
+
+    assert after.workspaces["w"].reachability is Reachability.UNKNOWN
+    assert not after.confirmed
+
+
+async def test_a_killed_daemon_remembers_all_but_seconds(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """The status is stored while the daemon runs, not only when it stops."""
+    before, memory = await life(bus, clock)
+    before.update_workspace("w", reachability=Reachability.REACHABLE, known_at=clock.now())
+
+    async def is_stored() -> bool:
+        return bool(await bus.state_entries("w", "status"))
+
+    task = asyncio.create_task(memory.run())
+    try:
+        await clock.advance(16)
+        await eventually(is_stored, why="not stored")
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    after, _ = await life(bus, clock)
+    assert after.workspaces["w"].reachability is Reachability.REACHABLE

@@ -127,12 +127,16 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        if rule not in (RULE, *_JUDGED_ELSEWHERE, *_by_clock(world)):
+        if rule not in (RULE, *_JUDGED_ELSEWHERE, *_by_duration(world)):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
 
 
-def _by_clock(world: World) -> frozenset[str]:
-    """Return the rules about durations, which a clock that is set forward makes longer."""
+def _by_duration(world: World) -> frozenset[str]:
+    """Return the rules about durations, where a run lasts longer as far as anybody can know.
+
+    A clock that is set forward makes it longer, and one that is hidden goes on as it was seen last.
+    """
     clock_set = world.workspace_clock_set
-    return frozenset() if clock_set is None or clock_set.seconds < 0 else _ABOUT_DURATIONS
+    is_longer = clock_set is not None and clock_set.seconds > 0
+    return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()

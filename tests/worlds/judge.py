@@ -39,7 +39,7 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
         until=played.until,
         forgotten=played.forgotten,
     )
-    yield from lost_findings(world, received, played.stops)
+    yield from lost_findings(world, received, played.stops, played.until)
     yield from alert_findings(world, ends, received, played)
     yield from blind_findings(world, received, played)
     yield from schedule_findings(world, received, played)

@@ -13,12 +13,29 @@ from tests.worlds.impairments import ClockSet, ListName, Refusal, Span, Withdraw
 from tests.worlds.play import Played
 from tests.worlds.received import Arrival, Received
 from tests.worlds.run_judge import lost_findings
-from tests.worlds.script import Pipeline, World
+from tests.worlds.script import End, JobGroup, Pipeline, World
 from tests.worlds.steady_judge import steady_findings
 
 _ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 _FLOW, _FAILED = 1, 3
 _WORLD = World(seed=0, ingredients=(), flows=(Pipeline(id=_FLOW, name="Flow"),))
+_WITH_RUN = msgspec.structs.replace(
+    _WORLD,
+    job_groups=(
+        JobGroup(
+            id=_FAILED,
+            flow=_FLOW,
+            recipe=2,
+            created=10,
+            started=11,
+            ended=300,
+            end=End.COMPLETE,
+            shown_from=10,
+            end_shown_from=300,
+            deleted_at=60,
+        ),
+    ),
+)
 _REFUSED = msgspec.structs.replace(
     _WORLD,
     withdrawals=(
@@ -122,5 +139,5 @@ def test_a_lost_run_has_an_alert_and_no_other_has_one() -> None:
         ([lost, late], [Kind.FALSE_GREEN]),
         ([fired], [Kind.FALSE_RED]),
     ):
-        found = lost_findings(_WORLD, Received(arrivals, _WORLD.name), [])
+        found = lost_findings(_WITH_RUN, Received(arrivals, _WORLD.name), [], 400.0)
         assert [finding.kind for finding in found] == kinds

@@ -74,6 +74,8 @@ def assemble(
         alerting=alerting,
         info=info,
     )
+    if outputs.mqtt is not None:
+        engine.watch_topics(outputs.mqtt.foreign_writes.lasting)
     return DaemonParts(
         live_state=live_state,
         observer=Observer(

@@ -21,6 +21,7 @@ from monitor.model.request_errors import RequestErrors
 
 _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
 _FORWARDED = "X-Forwarded-For"
+_HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
 _LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
 STOP_SECONDS = 5.0  # for requests in work, when the listener stops
 _NOWHERE = "unknown"  # the connection is over, so nobody reads the answer
@@ -62,6 +63,7 @@ class HttpListener:
             "access_log": None,
             "logger": RequestErrors(harmless=(HttpProcessingError, ConnectionError)),
             "keepalive_timeout": self._limits.idle_seconds,
+            "max_headers": _HEADERS,
             "lingering_time": _LINGERING_SECONDS,
         }
 

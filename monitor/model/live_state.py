@@ -107,8 +107,8 @@ SCHEDULES = "schedules"  # stands among kinds of runs for what is unwatched
 class RefusedCapability(Struct, frozen=True, kw_only=True, gc=False):
     """A capability that the workspace offered before and refuses now.
 
-    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` are the
-    kinds of runs, and perhaps `SCHEDULES`, of which nothing new is seen without it.
+    What it never offered is only absent from `WorkspaceStatus.capabilities`. ``unwatched`` is of
+    what nothing new is seen without it: kinds of runs, `SCHEDULES`, "flows", "plans".
     """
 
     capability: str

@@ -9,6 +9,7 @@ import structlog
 from aiohttp import web
 
 from monitor.bus.contract import EventBus
+from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
 from monitor.web.problems import ProblemDetails, number
 
@@ -19,6 +20,7 @@ _BATCH = 200
 _KEEPALIVE_SECONDS = 15.0
 _SEND_SECONDS = 30.0
 _STREAMS_AT_ONCE = 64
+_STREAMS_OF_A_SOURCE = 32
 
 
 class EventStreams:
@@ -26,19 +28,24 @@ class EventStreams:
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], str] = {}  # each with its source
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events behind ``Last-Event-ID``, or from now on."""
         if len(self._open) >= _STREAMS_AT_ONCE:
             raise ProblemDetails(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
+        source = source_of(request)
+        if list(self._open.values()).count(source) >= _STREAMS_OF_A_SOURCE:
+            raise ProblemDetails(
+                503, f"{source} has {_STREAMS_OF_A_SOURCE} streams open already; close one"
+            )
         position = await self._begin(request)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
         task = asyncio.create_task(self._pump(response, position), name="event stream")
-        self._open.add(task)
+        self._open[task] = source
         try:
             await task
         except (ConnectionError, TimeoutError):
@@ -52,7 +59,7 @@ class EventStreams:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
         finally:
-            self._open.discard(task)
+            del self._open[task]
         return response
 
     def close(self) -> None:

@@ -7,8 +7,14 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Alert, LearnedLimit, Silence
-from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
-from monitor.model.runs import RunState, Status
+from monitor.model.live_state import (
+    SCHEDULES,
+    ActiveRun,
+    PipelineHealth,
+    ScheduleKnown,
+    WorkspaceStatus,
+)
+from monitor.model.runs import RunKind, RunState, Status
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -89,6 +95,7 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     callbacks_missed: int
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
+    unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
 
 
 class SchedulesView(Struct, frozen=True, kw_only=True):
@@ -282,4 +289,7 @@ def workspace_view(status: WorkspaceStatus, *, active_runs: int) -> WorkspaceVie
         callbacks_missed=status.callbacks_missed,
         schedules_watched=len(status.schedules),
         schedules_of=status.schedules_of,
+        unwatched=tuple(
+            what for what in (*RunKind, SCHEDULES) if status.why_unwatched(what) is not None
+        ),
     )

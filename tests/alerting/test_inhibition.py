@@ -17,7 +17,10 @@ DOUBTFUL = (
     "run_overdue", "run_stuck", "queue_slow", "schedule_missed", "not_fresh", "callbacks_missed",
     "budget_exhausted",
 )  # fmt: skip
-SEEN = ("run_failed", "failing_repeatedly", "canceled", "success_doubted", "schedule_disabled")
+SEEN = (
+    "run_failed", "failing_repeatedly", "canceled", "run_lost", "success_doubted",
+    "schedule_disabled",
+)  # fmt: skip
 UNTOUCHED = ("token_expiring", "quality_dropped", "workspace_unreachable", "monitor_degraded")
 
 

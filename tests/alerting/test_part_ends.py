@@ -17,11 +17,12 @@ from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPE
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
+from monitor.alerting.rules.run_lost import DEFINITION as RUN_LOST
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, Status
 from tests.alerting.run_samples import at, event_input, key, rule, run_event, state
 
-OK, BAD, OFF = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
+OK, BAD, OFF, GONE = Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST
 
 
 class Story:
@@ -174,6 +175,36 @@ def test_a_cancel_inside_a_run_does_not_fire() -> None:
     """A flow run that is canceled cancels its parts: it fires once, for the flow run."""
     story = Story(CANCELED)
     inner = run_event(state(1, OFF, parents=Parents(flow_run="9")))
+    assert story.on_event(inner, root_run=key(9, RunKind.FLOW_RUN)) is None
+    assert not story.is_firing
+
+
+def test_a_lost_run_begins_and_the_next_end_ends() -> None:
+    """A cancel shows nothing of the pipeline; a success does, or a failure with its own alert."""
+    story = Story(RUN_LOST)
+    assert story.end(1, OK) is not None
+    firing = story.end(2, GONE)
+    assert isinstance(firing, Firing)
+    assert (firing.evidence, firing.facts) == (("acme:job_group:2:lost",), {"run": "2"})
+    assert story.end(3, OFF) is None
+    assert isinstance(story.end(4, OK), Ok)
+    assert isinstance(story.end(5, GONE), Firing)
+    assert isinstance(story.end(6, BAD), Ok)
+
+
+def test_a_lost_part_is_ended_by_its_own_recipe() -> None:
+    """Two recipes of a flow lose a run: the success of one does not end what the other began."""
+    story = Story(RUN_LOST)
+    story.end(1, GONE, recipe="a")
+    story.end(2, GONE, recipe="b")
+    assert story.end(3, OK, recipe="a") is None
+    assert isinstance(story.end(4, OK, recipe="b"), Ok)
+
+
+def test_a_run_lost_inside_another_does_not_fire() -> None:
+    """The flow run around it ends by itself, or is lost too: it fires once, for the flow run."""
+    story = Story(RUN_LOST)
+    inner = run_event(state(1, GONE, parents=Parents(flow_run="9")))
     assert story.on_event(inner, root_run=key(9, RunKind.FLOW_RUN)) is None
     assert not story.is_firing
 

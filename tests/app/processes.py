@@ -32,9 +32,8 @@ class Done(Struct, frozen=True):
 
 
 async def command(*arguments: str, config: Path | None = None) -> Done:
-    """Run one command to its end."""
-    process = await _start(*arguments, config=config)
-    async with asyncio.timeout(_END_SECONDS):
+    """Run one command to its end; one that does not come to it is killed."""
+    async with running(*arguments, config=config) as process, asyncio.timeout(_END_SECONDS):
         out, err = await process.communicate()
     return Done(process.returncode or 0, out.decode(), err.decode())
 
@@ -175,6 +174,13 @@ class DaemonProcess:
             process.send_signal(number)
         async with asyncio.timeout(_END_SECONDS):
             return await process.wait()
+
+    async def ended(self) -> int:
+        """Return the exit code once it has ended by itself."""
+        assert self._process is not None
+        code = await self._process.wait()
+        self._process = None
+        return code
 
     async def leave(self) -> None:
         """End it for good if it still runs."""

@@ -4,76 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import resource
-import shutil
 import sqlite3
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
-from tests.crash.scene import Scene, scene
+from tests.crash.disks import Disk, limited_file_size, small_file_system
+from tests.crash.scene import scene
 
 CALLBACKS = 300
 _LOCKED_SECONDS = 2.5
-_DISK_KIBIBYTES = 24_000  # with room for the store and its log once it is given back
-_ROOM_BYTES = 200_000  # what still fits on a disk that fills up
-
-
-class Disk(Struct, frozen=True):
-    """A place for the store that can be full."""
-
-    path: Path
-    fill: Callable[[Scene], None]
-    free: Callable[[Scene], None]
-
-
-@contextlib.contextmanager
-def small_file_system(folder: Path) -> Iterator[Disk]:
-    """A file system of a few megabytes, filled by somebody else's file."""
-    place = folder / "disk"
-    place.mkdir()
-    mounting = ("mount", "-t", "tmpfs", "-o", f"size={_DISK_KIBIBYTES}k", "none", str(place))
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root may mount a small file system")
-    if subprocess.run(mounting, check=False, capture_output=True).returncode != 0:
-        pytest.skip("this machine lets nobody mount a small file system")
-    filler = place / "filler"
-
-    def fill(_: Scene) -> None:
-        room = shutil.disk_usage(place).free - _ROOM_BYTES
-        filler.write_bytes(bytes(max(room, 0)))
-
-    try:
-        yield Disk(place / "state.db", fill, lambda _: filler.unlink())
-    finally:
-        subprocess.run(("umount", str(place)), check=True)
-
-
-@contextlib.contextmanager
-def limited_file_size(folder: Path) -> Iterator[Disk]:
-    """The kernel refuses the daemon to let a file grow, as a full disk does."""
-
-    def limit(scene: Scene, size: int) -> None:
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.prlimit(scene.daemon.process_id, resource.RLIMIT_FSIZE, (size, hard))
-
-    def fill(scene: Scene) -> None:
-        # Its log is a file too: neither can grow by another byte.
-        limit(scene, 1)
-
-    path = folder / "state.db"
-    yield Disk(
-        path,
-        fill,
-        lambda scene: limit(scene, resource.RLIM_INFINITY),
-    )
 
 
 async def test_the_broker_goes_and_comes_in_a_burst(
@@ -118,7 +62,7 @@ async def test_a_disk_that_is_full_for_a_while(
         async with scene(tmp_path, seed=seed, store=disk.path) as crash:
             job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(2, 4))
             await crash.until_received("started", job_groups)
-            disk.fill(crash)
+            disk.fill(crash.daemon.process_id)
             await crash.until_ended()
             sending = asyncio.create_task(
                 crash.sender.send((str(run.id), str(run.status)) for run in job_groups)
@@ -126,7 +70,7 @@ async def test_a_disk_that_is_full_for_a_while(
             await eventually(lambda: crash.sender.refused["503"] > 0, why="the disk was never full")
             # Also where the probe of the store fits into what little room there is.
             assert await crash.reports_that_the_store_fails()
-            disk.free(crash)
+            disk.free(crash.daemon.process_id)
             await sending
             refused = crash.sender.refused.total()
             events = await crash.check()

@@ -74,6 +74,7 @@ def test_an_outage_holds_back_what_the_monitor_holds_back_too() -> None:
         RuleKind.RUN_FAILED,
         RuleKind.FAILING_REPEATEDLY,
         RuleKind.CANCELED,
+        RuleKind.RUN_LOST,
         RuleKind.SUCCESS_DOUBTED,
         RuleKind.SCHEDULE_DISABLED,
     }

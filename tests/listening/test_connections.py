@@ -128,12 +128,44 @@ async def test_a_head_has_a_limit_of_time() -> None:
         assert await served.is_served()
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (b"A: b\r\n" * 50, b"200"),
+        (b"A: b\r\n" * 100, b"400"),
+        (b"A: " + b"b" * 8_000 + b"\r\n", b"200"),
+        (b"A: " + b"b" * 9_000 + b"\r\n", b"400"),
+    ],
+)
+async def test_a_head_has_a_limit_of_size(headers: bytes, status: bytes) -> None:
+    """A head is bounded by the number and size of its fields; beyond that it is no request."""
+    async with hall(ConnectionLimits(total=9)) as front:
+        answer = await (await front.client()).get(headers=headers)
+
+        assert answer.split(b" ")[1] == status
+
+
 async def test_an_idle_connection_ends() -> None:
     """Between two requests a connection is kept for a limited time."""
     async with hall(ConnectionLimits(total=9, per_source=9, idle_seconds=0.2)) as front:
         client = await front.client()
         assert await client.is_served()
         await client.ends()
+
+
+async def test_a_slow_head_is_no_sign_of_life() -> None:
+    """Bytes of a next head, one by one, do not keep a connection beyond the idle time."""
+    async with hall(ConnectionLimits(total=9, per_source=9, idle_seconds=0.3)) as front:
+        client = await front.client()
+        assert await client.is_served()
+        ended = asyncio.create_task(client.ends())
+        for byte in REQUEST * 300:
+            if ended.done():
+                break
+            client.writer.write(bytes([byte]) if byte != ord("\n") else b"x")
+            await asyncio.wait((ended,), timeout=0.05)
+
+        assert ended.done()
 
 
 async def test_who_reads_no_answer_is_cut_off() -> None:

@@ -109,7 +109,8 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     assert [known.capability for known in status.refused] == ["read_schedules"]
     assert status.reachability is Reachability.DEGRADED
     assert status.reason == status.refused[0].reason
-    assert "read schedules (listSchedules answered 404" in status.refused[0].reason
+    assert status.refused[0].reason.startswith("read schedules: offered before, refused since")
+    assert "(listSchedules answered 404" in status.refused[0].reason
     # Nothing waits for a success of what is no longer read.
     assert followed.scene.live_state.polls[NAME, "schedules"].overdue_at is None
 

@@ -73,6 +73,25 @@ async def test_reading_known_runs_does_not_confirm_a_kind_whose_list_is_refused(
     assert discovered.status.why_unwatched(RunKind.PLAN_RUN) is None
 
 
+async def test_no_run_is_lost_while_its_list_is_refused(
+    discovered: Discovered, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What answers 410 to its list may answer so to every id: then nothing has ended."""
+    workspace.faults["jobLibrary"] = workspace.faults["jobGroups/.*"] = GONE
+    for _ in range(4):
+        await clock.advance(300)
+        await discovered.run("changes", "by_id", "reconciliation")
+    assert discovered.scene.key(1) in discovered.scene.live_state.active
+
+    workspace.faults.clear()
+    del workspace.tables["jobLibrary"][1]
+    await discovered.discovery.discover()
+    for _ in range(2):
+        await clock.advance(300)
+        await discovered.run("changes", "by_id", "reconciliation")
+    assert (await discovered.scene.run_events())[-1] == "1:lost"
+
+
 @ANSWERS
 async def test_a_refused_list_is_known_over_a_restart(
     discovered: Discovered, workspace: TinyWorkspace, clock: ManualClock, answer: tuple[int, str]

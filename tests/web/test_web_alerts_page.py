@@ -55,6 +55,8 @@ async def test_an_alert_that_nobody_can_judge_is_marked(site: Site) -> None:
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)
     text = (await site.get("/")).text
     assert "cannot be judged now" in text
+    assert "flow run, job group, plan run, schedules" in text
+    assert "Nothing is running." not in text
     (alert,) = json.loads((await site.get("/api/v1/alerts")).text)["data"]
     assert alert["unjudged"] == "the workspace is unreachable"
 

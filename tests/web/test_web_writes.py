@@ -10,6 +10,8 @@ import structlog
 
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
+from monitor.web.writes import WriteRates
+from tests.clocks import ManualClock
 from tests.web.site import Site
 
 GUARDED = ServerSettings(
@@ -108,3 +110,17 @@ async def test_another_source_still_writes(site: Site) -> None:
             other = response.status
 
     assert (first, other) == ([201, 429], 201)
+
+
+async def test_the_writes_of_few_sources_are_remembered() -> None:
+    """A source that has written lately stays limited, beside hundreds of others."""
+    clock = ManualClock()
+    rates = WriteRates(per_minute=1, clock=clock)
+    sources = [f"10.0.{index >> 8}.{index & 255}" for index in range(10_000)]
+    for source in sources:
+        assert rates.take(source) == 0
+
+    assert rates.take(sources[-900]) == 60
+    assert rates.take(sources[0]) == 0  # forgotten, and so were its writes
+    await clock.advance(30)
+    assert rates.take(sources[0]) == 30

@@ -27,8 +27,8 @@ from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
-BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
-_BAD = (Status.FAILED, Status.CANCELED)
+BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
+_BAD = (Status.FAILED, Status.CANCELED, Status.LOST)
 
 
 class RelatedRuns(Struct, frozen=True, kw_only=True):

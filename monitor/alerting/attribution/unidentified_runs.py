@@ -8,6 +8,7 @@ by a failure that has an alert under the name, or until the pipeline was removed
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, PendingStep
@@ -22,6 +23,8 @@ from monitor.model.runs import RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 PIPELINE_KNOWN = "pipeline known since, and run again"
+# The end that a rule is about; that of all others is a failure.
+_ABOUT = MappingProxyType({RuleKind.CANCELED: Status.CANCELED, RuleKind.RUN_LOST: Status.LOST})
 
 
 async def ended_unidentified(
@@ -86,8 +89,7 @@ def _is_followed(run: RunState, later: Collection[PipelineHealth], rule: Rule) -
     end = run_end(run)
     if end is None:
         return False  # only a callback has reported its end
-    is_cancel = rule.settings.rule is RuleKind.CANCELED
-    if run.status is not (Status.CANCELED if is_cancel else Status.FAILED):
+    if run.status is not _ABOUT.get(rule.settings.rule, Status.FAILED):
         return True  # the workspace has corrected what a callback reported
     at = end.at
     if any(health.last_success_at is not None and health.last_success_at > at for health in later):

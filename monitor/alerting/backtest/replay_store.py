@@ -15,7 +15,7 @@ from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 
 # A failure may wait for its root run, for minutes at most.
-_FAILURES = frozenset({EventType.RUN_FAILED, EventType.RUN_CANCELED})
+_FAILURES = frozenset({EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST})
 _FAILURES_KEPT = timedelta(hours=1)
 # A run that ended so long before all active ones is part of none that is still to come.
 _RUNS_KEPT = timedelta(days=1)

@@ -30,7 +30,7 @@ from monitor.model.events import (
 from monitor.model.live_state import WorkspaceStatus
 from monitor.model.runs import RunKey, RunKind
 
-_BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
+_BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
 _BY_SCHEDULES = frozenset({RuleKind.SCHEDULE_MISSED, RuleKind.NOT_FRESH})
 _EVIDENCE_KEPT = 100
 _SLACK = timedelta(seconds=90)  # between a daemon's evaluations and a replay's

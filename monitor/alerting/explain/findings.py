@@ -34,7 +34,7 @@ RULES_ABOUT: Mapping[Status, frozenset[RuleKind]] = MappingProxyType(
     {
         Status.FAILED: frozenset({RuleKind.RUN_FAILED, RuleKind.FAILING_REPEATEDLY}),
         Status.CANCELED: frozenset({RuleKind.CANCELED}),
-        Status.LOST: frozenset(),
+        Status.LOST: frozenset({RuleKind.RUN_LOST}),
     }
 )
 

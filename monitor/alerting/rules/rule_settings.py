@@ -24,6 +24,7 @@ class RuleKind(StrEnum):
     NOT_FRESH = "not_fresh"
     FAILING_REPEATEDLY = "failing_repeatedly"
     CANCELED = "canceled"
+    RUN_LOST = "run_lost"
     SUCCESS_DOUBTED = "success_doubted"
     WORKSPACE_UNREACHABLE = "workspace_unreachable"
     TOKEN_EXPIRING = "token_expiring"  # noqa: S105 - a rule

@@ -108,4 +108,4 @@ class AnsweredOperations:
 
 def _reason(capability: Capability, refusal: str, now: datetime) -> str:
     ability = str(capability).replace("_", " ")
-    return f"was offered and is refused since {now:%Y-%m-%dT%H:%M:%SZ}: {ability} ({refusal})"
+    return f"{ability}: offered before, refused since {now:%Y-%m-%dT%H:%M:%SZ} ({refusal})"

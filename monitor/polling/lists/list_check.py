@@ -23,7 +23,7 @@ from monitor.model.errors import (
     NotAvailableError,
     RequestRejectedError,
 )
-from monitor.model.live_state import DoubtedList
+from monitor.model.live_state import SCHEDULES, DoubtedList
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 
@@ -71,9 +71,13 @@ class Recognition:
 class ListCheck:
     """One list of one workspace, whichever polls read it, and what it lacks wrongly."""
 
-    def __init__(self, context: PollContext, name: str, recognition: Recognition) -> None:
+    def __init__(
+        self, context: PollContext, name: str, recognition: Recognition, *, unwatched: Sequence[str]
+    ) -> None:
+        """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`."""
         self._context = context
         self._name = name
+        self._unwatched = tuple(unwatched)
         self._recognition = recognition
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
@@ -241,7 +245,13 @@ class ListCheck:
         before = context.live_state.workspaces[context.name].doubted
         after = [doubted for doubted in before if doubted.name != self._name]
         if self._lacking and self._since is not None:
-            after.append(DoubtedList(name=self._name, since=self._since, reason=self._reason))
+            doubted_list = DoubtedList(
+                name=self._name,
+                since=self._since,
+                reason=self._reason,
+                unwatched=self._unwatched,
+            )
+            after.append(doubted_list)
         elif len(after) < len(before):
             log.info("list whole again", workspace=context.name, list=self._name)
         if not self._lacking:
@@ -256,12 +266,16 @@ class ListChecks:
 
     def __init__(self, context: PollContext) -> None:
         self.recognition = Recognition(context)
-        job_groups = ListCheck(context, "job groups", self.recognition)
-        plan_runs = ListCheck(context, "plan runs", self.recognition)
-        self.of_runs = {RunKind.JOB_GROUP: job_groups, RunKind.PLAN_RUN: plan_runs}
-        self.flows = ListCheck(context, "flows", self.recognition)
-        self.plans = ListCheck(context, "plans", self.recognition)
-        self.schedules = ListCheck(context, "schedules", self.recognition)
+
+        def check(name: str, *unwatched: str) -> ListCheck:
+            return ListCheck(context, name, self.recognition, unwatched=unwatched)
+
+        self.of_runs = {
+            RunKind.JOB_GROUP: check("job groups", RunKind.JOB_GROUP, RunKind.FLOW_RUN),
+            RunKind.PLAN_RUN: check("plan runs", RunKind.PLAN_RUN),
+        }
+        self.flows, self.plans = check("flows", "flows"), check("plans", "plans")
+        self.schedules = check("schedules", SCHEDULES)
 
 
 def _those(answers: dict[str, _Answer], which: _Answer) -> list[str]:

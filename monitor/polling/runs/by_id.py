@@ -220,6 +220,8 @@ class ById:
             DoubtedListError: nothing that was known is shown any more, so nothing has ended.
         """
         active = self._context.live_state.active
+        status = self._context.live_state.workspaces[self._context.name]
+        reconcile_seconds = self._context.settings.reconcile_seconds
         denied, self._denied = [key for key in self._denied if key in active], []
         self._denials = {key: denial for key, denial in self._denials.items() if key in active}
         due = []
@@ -232,7 +234,9 @@ class ById:
             # Where runs are read more often than they are reconciled, the second denial must be as
             # far from the first as a reconciliation would be; half of it leaves room for jitter.
             apart = denial.at - first.at
-            if first is not denial and apart >= self._context.settings.reconcile_seconds / 2:
+            is_confirmed = first is not denial and apart >= reconcile_seconds / 2
+            # What refuses or shortens a list may deny ids as well.
+            if is_confirmed and status.why_unwatched(key.kind) is None:
                 due.append(key)
             else:
                 log.info("active run denied by the workspace", run=str(key))

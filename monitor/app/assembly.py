@@ -64,18 +64,16 @@ def assemble(
         guard=supervisor.contain,
     )
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
-    info, alerting = bridge_info(configuration), engine.snapshot
     outputs = Outputs(
         configuration,
         bus=bus,
         view=view,
         clock=clock,
         registry=registry,
-        alerting=alerting,
-        info=info,
+        alerting=engine.snapshot,
+        info=bridge_info(configuration),
     )
-    if outputs.mqtt is not None:
-        engine.watch_topics(outputs.mqtt.foreign_writes.lasting)
+    engine.watch_topics(outputs.overwritten)
     return DaemonParts(
         live_state=live_state,
         observer=Observer(

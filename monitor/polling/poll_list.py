@@ -105,6 +105,10 @@ def declared_polls(
             plan_runs=polls.plan_runs,
             by_id=polls.by_id,
             written=polls.written,
+            watermarks={
+                RunKind.JOB_GROUP: polls.changes.watermark,
+                RunKind.PLAN_RUN: polls.plan_runs.watermark,
+            },
             refetch_queue=polls.refetch_queue,
         ).declared(),
         *polls.details.declared(),

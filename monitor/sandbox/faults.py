@@ -127,6 +127,18 @@ class WorldOptions(Struct, kw_only=True):
         float, _ratio("runs", "job groups and plan runs, in lists only late_seconds after a change")
     ] = 0.0
     late_seconds: Annotated[float, _seconds("how late late_rows are")] = 120.0
+    missing_rows: Annotated[
+        float, _ratio("objects", "in no list and no count, although their ids still show them")
+    ] = 0.0
+    page_cap: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000,
+            description="rows that a page has at most, whatever its limit says; 0 is no cap",
+            extra={"takes": "rows", "alone": "37"},
+        ),
+    ] = 0
     shifted_pages: Annotated[
         float, _ratio("pages", "after the first: rows have moved since the one before")
     ] = 0.0

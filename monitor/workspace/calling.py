@@ -232,7 +232,9 @@ async def _read_in_steps(
         rows, began_at = await request_page(page_size, offset)
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
         has_news = rows.length > 0
-        if page_limit == 1 or is_end(rows, size=page_size, offset=offset, brings_news=has_news):
+        if page_limit == 1 or is_end(
+            rows.length, size=page_size, offset=offset, brings_news=has_news, count=rows.count
+        ):
             return
         offset += rows.length
     raise UnreadableAnswerError(

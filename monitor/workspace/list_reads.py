@@ -18,11 +18,13 @@ T = TypeVar("T")
 
 
 class ListReader:
-    """Reads lists of one workspace, and remembers which of them refuse our order."""
+    """Reads lists of one workspace, and remembers what each of them refuses of our requests."""
 
     def __init__(self, requester: Requester) -> None:
         self._requester = requester
-        self._unsorted: set[str] = set()  # ids of operations
+        # Ids of operations; what they refuse is not requested again.
+        self._unsorted: set[str] = set()
+        self._uncounted: set[str] = set()
 
     def pages(
         self,
@@ -33,9 +35,12 @@ class ListReader:
         wait_seconds: float,
     ) -> AsyncIterator[Page[T]]:
         async def request_page(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
-            paged = {"limit": limit, "offset": offset, **query}
-            answer = await self.request_sorted(
-                operation_id, query=paged, priority=priority, wait_seconds=wait_seconds
+            answer = await self._request_page(
+                operation_id,
+                {"limit": limit, "offset": offset, **query},
+                is_counted=offset == 0,
+                priority=priority,
+                wait_seconds=wait_seconds,
             )
             return listed(answer, kind, operation_id), answer.began_at
 
@@ -45,6 +50,34 @@ class ListReader:
             page_limit=self._requester.settings.page_limit,
             operation_id=operation_id,
         )
+
+    async def _request_page(
+        self,
+        operation_id: str,
+        query: Mapping[str, QueryValue],
+        *,
+        is_counted: bool,
+        priority: Priority,
+        wait_seconds: float,
+    ) -> Answer:
+        """Request a page, with the count of the whole list unless the workspace refuses that."""
+        if is_counted and operation_id not in self._uncounted:
+            try:
+                return await self.request_sorted(
+                    operation_id,
+                    query={"includeCount": "true", **query},
+                    priority=priority,
+                    wait_seconds=wait_seconds,
+                )
+            except RequestRejectedError as error:
+                if error.status_code != HTTPStatus.BAD_REQUEST:
+                    raise
+        answer = await self.request_sorted(
+            operation_id, query=query, priority=priority, wait_seconds=wait_seconds
+        )
+        if is_counted:
+            self._uncounted.add(operation_id)
+        return answer
 
     async def request_sorted(
         self,

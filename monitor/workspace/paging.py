@@ -11,6 +11,9 @@ lost. Without such a row the reading steps back until it finds one.
 Where a workspace does not sort by id, the order is most likely newest change first: a row that
 changes goes to the front, unread perhaps, but its change lies behind the moment when the reading
 began, and so belongs to the next reading.
+
+A page shorter than our limit is the end, unless the workspace has a limit of its own. The count
+that the first page carries tells; where none comes, a short page of a likely length is doubted.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _LONGEST_OVERLAP = 10
 _LARGEST_PAGE = 1000  # the only published maximum
 # A workspace may cap the page below our limit; a short page of such a length is doubted.
 _LIKELY_CAPS = frozenset({10, 20, 25, 30, 40, 50, 100, 150, 200, 250, 500})
-_PATIENCE = 3
+_PATIENCE = 5  # rows that enter before a page may repeat it a few times
 
 
 def overlap_of(length: int) -> int:
@@ -39,13 +42,17 @@ def overlap_of(length: int) -> int:
     return min(_LONGEST_OVERLAP, max(1, length // 5))
 
 
-def is_end(rows: Rows[T], *, size: int, offset: int, brings_news: bool) -> bool:
-    """True when nothing stands behind this page. A count can only prove the contrary."""
-    if rows.count is not None and rows.length and rows.count > offset + rows.length:
+def is_end(length: int, *, size: int, offset: int, brings_news: bool, count: int | None) -> bool:
+    """True when nothing stands behind a page of so many rows.
+
+    ``count`` is that of the whole list, which may be wrong: it proves that there is more only while
+    pages bring more.
+    """
+    if length >= size:
         return False
-    if rows.length >= size:
-        return False
-    return not brings_news or rows.length not in _LIKELY_CAPS
+    if not brings_news:
+        return True
+    return length not in _LIKELY_CAPS and (count is None or count <= offset + length)
 
 
 async def read_pages(
@@ -61,15 +68,19 @@ async def read_pages(
     size = min(max(2, page_size), _LARGEST_PAGE)
     offset, step_back, idle = 0, 0, 0
     known: frozenset[str] = frozenset()  # ids of the last page that joins up with the first
+    count: int | None = None
     for number in range(1, page_limit + 1):
         rows, began_at = await request_page(size, offset)
+        count = count if rows.count is None else rows.count
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
         if offset > 0 and known and not known & rows.ids:
             step_back = max(2 * step_back, 2 * overlap_of(size))
             offset = max(0, offset - step_back)
             continue
         brings_news = not rows.ids <= known or not rows.ids
-        if rows.length == 0 or is_end(rows, size=size, offset=offset, brings_news=brings_news):
+        if rows.length == 0 or is_end(
+            rows.length, size=size, offset=offset, brings_news=brings_news, count=count
+        ):
             return
         idle = 0 if brings_news else idle + 1
         if idle >= _PATIENCE:

@@ -179,7 +179,7 @@ class TinyWorkspace:
                 return self.flow_run_words.get(number)
             case ("flowRuns", "jobGroups"):
                 return {"data": self._groups_of(number)}
-            case ("flows" | "schedules", "") if len(parts) == 2:
+            case ("flows" | "schedules", "") if number:
                 return self.tables[parts[0]].get(number)
         return {"data": []}
 

@@ -76,6 +76,34 @@ async def test_only_some_rows_are_late(workspace: Workspace) -> None:
     assert 8 <= len(everything - first) <= 24
 
 
+async def test_missing_rows_are_in_no_list_and_no_count(workspace: Workspace) -> None:
+    """Their ids still show them; with the ratio of 1 every list is empty."""
+    made = {workspace.job_group().id for _ in range(40)}
+    workspace.world.options.missing_rows = 0.5
+    some = (await workspace.get(LIBRARY, limit="100", includeCount="true")).body
+    shown = {row["id"] for row in some["data"]}
+    assert 8 <= len(made - shown) <= 32
+    assert some["count"] == len(shown)
+    assert [
+        (await workspace.get(f"/v4/jobGroups/{id_}")).status for id_ in sorted(made - shown)
+    ] == [200] * len(made - shown)
+
+    workspace.world.options.missing_rows = 1.0
+    for path in ("/v4/jobLibrary", "/v4/flows", "/v4/plans", "/v4/schedules"):
+        assert (await workspace.get(path)).ids == []
+
+
+async def test_a_page_has_at_most_the_capped_rows(workspace: Workspace) -> None:
+    """Whatever the limit says, and the count still counts them all."""
+    made = [workspace.job_group().id for _ in range(10)]
+    workspace.world.options.page_cap = 4
+    query = {"sort": "id", "limit": "100", "includeCount": "true"}
+    answers = [await workspace.get(LIBRARY, offset=str(at), **query) for at in (0, 4, 8)]
+    assert [id_ for answer in answers for id_ in answer.ids] == made
+    assert [len(answer.ids) for answer in answers] == [4, 4, 2]
+    assert {answer.body["count"] for answer in answers} == {10}
+
+
 @pytest.mark.parametrize(
     ("shift", "positions"), [(1, [0, 1, 2, 4, 5, 6]), (-1, [0, 1, 2, 2, 3, 4])]
 )

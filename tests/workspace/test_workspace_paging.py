@@ -139,7 +139,7 @@ async def test_the_number_of_pages_is_bounded() -> None:
 
 
 async def test_pages_are_requested_by_id_and_for_everybody() -> None:
-    """Every request carries limit, offset, order and the widened owner filters."""
+    """Every request carries limit, offset, order, the count and the widened owner filters."""
     async with (
         serving(answer({"data": []})) as workspace,
         client_of(workspace.url) as client,
@@ -153,7 +153,7 @@ async def test_pages_are_requested_by_id_and_for_everybody() -> None:
         ):
             assert [page.rows async for page in pages] == [()]
         queries = [dict(request.query) for request in workspace.requests]
-    first = {"sort": "id", "limit": "250", "offset": "0"}
+    first = {"sort": "id", "limit": "250", "offset": "0", "includeCount": "true"}
     assert queries == [
         {**first, "runBy": "all"},
         {**first, "runBy": "all"},
@@ -183,7 +183,7 @@ async def test_an_order_that_is_refused_is_given_up() -> None:
 
 
 async def test_a_refusal_of_the_list_itself_is_raised() -> None:
-    """400 with and without an order is an error, and the order is tried again next time."""
+    """400 whatever is left out is an error, and order and count are tried again next time."""
     async with (
         serving(refusal(400, "ApiValidationFailed")) as workspace,
         client_of(workspace.url) as client,
@@ -192,4 +192,59 @@ async def test_a_refusal_of_the_list_itself_is_raised() -> None:
             with pytest.raises(RequestRejectedError):
                 async for _page in client.pipelines.flows(priority=Priority.NAMES):
                     pass
+        assert len(workspace.requests) == 8
+
+
+async def test_a_count_that_is_refused_is_given_up() -> None:
+    """A workspace that cannot count is read without, still in the order of ids."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        is_refused = "includeCount" in request.query
+        respond = refusal(400, "ValidationFailed") if is_refused else answer([])
+        return await respond(request)
+
+    async with serving(handle) as workspace, client_of(workspace.url) as client:
+        for _ in range(2):
+            assert [
+                page.rows async for page in client.pipelines.flows(priority=Priority.NAMES)
+            ] == [()]
+        last = workspace.requests[-1].query
+        assert ("includeCount" in last, last["sort"]) == (False, "id")
         assert len(workspace.requests) == 4
+
+
+async def test_the_first_page_is_counted_and_the_count_holds_for_all() -> None:
+    """A cap that nobody would guess ends no list early; later pages are not counted again."""
+    rows = [{"id": number, "name": f"flow {number}"} for number in range(1, 98)]
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        offset = int(request.query["offset"])
+        counted = {"count": len(rows)} if "includeCount" in request.query else {}
+        return await answer({"data": rows[offset : offset + 37], **counted})(request)
+
+    async with serving(handle) as workspace, client_of(workspace.url) as client:
+        pages = [page async for page in client.pipelines.flows(priority=Priority.NAMES)]
+        assert {row.id for page in pages for row in page.rows} == {str(row["id"]) for row in rows}
+        counted = ["includeCount" in request.query for request in workspace.requests]
+        assert counted == [True] + [False] * (len(counted) - 1)
+
+
+@pytest.mark.parametrize("count", [0, 5, 1_000])
+async def test_a_wrong_count_ends_no_reading_early_and_none_late(count: int) -> None:
+    """A count of something else costs a few requests at most, and is no error."""
+    ids = list(range(200))
+    requested = []
+
+    async def request_page(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        requested.append(offset)
+        return rows_of(ids[offset : offset + limit], count=count), None
+
+    found = {
+        row
+        async for page in read_pages(
+            request_page, page_size=150, page_limit=40, operation_id="listFlows"
+        )
+        for row in page.rows
+    }
+    assert len(found) == 200
+    assert len(requested) <= 4

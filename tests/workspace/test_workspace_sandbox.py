@@ -134,6 +134,17 @@ async def test_a_plan_run_leads_back_to_its_plan() -> None:
         assert not plans[str(plan.id)].is_snapshot
 
 
+@pytest.mark.parametrize("cap", [3, 7, 37])
+async def test_lists_are_whole_under_a_cap_that_nobody_would_guess(cap: int) -> None:
+    """A workspace that shows fewer rows than the limit asks for loses no run of a busy day."""
+    async with meeting() as (sandbox, client, _):
+        recipe = next(iter(sandbox.world.recipes.live()))
+        made = {str(sandbox.engine.start_job_group(recipe, by=1).id) for _ in range(3 * cap + 1)}
+        sandbox.world.options.page_cap = cap
+        rows = await all_rows(client.runs.job_library(priority=Priority.CHANGES))
+        assert {row.id for row in rows} == made
+
+
 async def test_lists_are_whole_in_small_pages() -> None:
     """Everything that the world has is read, page by page, and nothing that it has not."""
     async with meeting(page_size=2) as (sandbox, client, clock):

@@ -161,10 +161,12 @@ class ListCheck:
         if asked:
             only_gone = all(answer is _Answer.GONE for answer in answers.values())
             self._reads = min(2 * self._reads, most_reads) if only_gone else _READS
-        self.doubt(_those(answers, _Answer.LISTED), "the workspace shows it by its id")
+        if listed := _those(answers, _Answer.LISTED):
+            self._recognition.record()
+            self.doubt(listed, "the workspace shows it by its id")
         gone, hidden = _those(answers, _Answer.GONE), self._record_hidden(answers)
         open_ids = [id_ for id_ in missing if answers.get(id_) is not _Answer.CHANGED]
-        if not shows_known and self._have_vanished(open_ids):
+        if not shows_known and not listed and self._have_vanished(open_ids):
             self.doubt(open_ids, "nothing that was known is shown any more")
             raise DoubtedListError(self._reason)
         is_believable = shows_known and len(hidden) <= _READS

@@ -220,30 +220,34 @@ class ById:
             DoubtedListError: nothing that was known is shown any more, so nothing has ended.
         """
         active = self._context.live_state.active
-        status = self._context.live_state.workspaces[self._context.name]
-        reconcile_seconds = self._context.settings.reconcile_seconds
         denied, self._denied = [key for key in self._denied if key in active], []
         self._denials = {key: denial for key, denial in self._denials.items() if key in active}
-        due = []
-        for key in denied:
-            denial = _Denial(at=began, shown_at=active[key].confirmed_at)
-            first = self._denials.setdefault(key, denial)
-            if first.shown_at != denial.shown_at:
-                # The run was observed since, so the first denial was wrong.
-                first = self._denials[key] = denial
-            # Where runs are read more often than they are reconciled, the second denial must be as
-            # far from the first as a reconciliation would be; half of it leaves room for jitter.
-            apart = denial.at - first.at
-            is_confirmed = first is not denial and apart >= reconcile_seconds / 2
-            # What refuses or shortens a list may deny ids as well.
-            if is_confirmed and status.why_unwatched(key.kind) is None:
-                due.append(key)
-            else:
-                log.info("active run denied by the workspace", run=str(key))
+        due = [key for key in denied if self._is_denied_again(key, began)]
         if denied and self._have_all_vanished():
             self._doubt_all()
+        for kind, check in self._checks.of_runs.items():
+            check.clear([key.id for key in denied if key.kind is kind])
+        status = self._context.live_state.workspaces[self._context.name]
         for key in due:
-            await self._lose(key)
+            # What refuses or shortens a list may deny ids as well.
+            if status.why_unwatched(key.kind) is None:
+                await self._lose(key)
+
+    def _is_denied_again(self, key: RunKey, began: float) -> bool:
+        """Remember the denial; True where an earlier one is a reconciliation apart."""
+        shown_at = self._context.live_state.active[key].confirmed_at
+        denial = _Denial(at=began, shown_at=shown_at)
+        first = self._denials.setdefault(key, denial)
+        if first.shown_at != denial.shown_at:
+            # The run was observed since, so the first denial was wrong.
+            first = self._denials[key] = denial
+        # Where runs are read more often than they are reconciled, the second denial must be as far
+        # from the first as a reconciliation would be; half of it leaves room for jitter.
+        apart = denial.at - first.at
+        is_again = first is not denial and apart >= self._context.settings.reconcile_seconds / 2
+        if not is_again:
+            log.info("active run denied by the workspace", run=str(key))
+        return is_again
 
     async def _lose(self, key: RunKey) -> None:
         gone = Observation(

@@ -23,6 +23,7 @@ from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import PENDING_WORD, RUNNING_WORD
+from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -51,6 +52,7 @@ class Reconciliation:
         plan_runs: PlanRuns,
         by_id: ById,
         written: Mapping[RunKind, WrittenRows],
+        watermarks: Mapping[RunKind, Watermark],
         refetch_queue: RefetchQueue,
     ) -> None:
         self._context = context
@@ -58,6 +60,9 @@ class Reconciliation:
         self._plan_runs = plan_runs
         self._by_id = by_id
         self._written = written
+        self._watermarks = watermarks
+        # Workspace time until which each list of changes may be believed.
+        self._whole_at = {kind: watermark.at for kind, watermark in watermarks.items()}
         self._refetch_queue = refetch_queue
         self._refused_words: set[str] = set()
 
@@ -127,7 +132,7 @@ class Reconciliation:
     async def _reconcile_listed(self, kind: RunKind, handle_active: HandleActive) -> None:
         context, check = self._context, self._written[kind].check
         began_at, active = context.clock.now(), context.live_state.active
-        before = began_at
+        before, theirs = began_at, context.workspace_now()
         held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
         listed = await handle_active(status=True)
         check.showed(held.keys() & listed)
@@ -143,6 +148,11 @@ class Reconciliation:
             and self._is_lacking(active_run, listed, held)
         ]
         check.doubt(lacking, "the workspace shows it active by its id")
+        if lacking:
+            # The list of changes was believed until now, and may have hidden ends.
+            await self._watermarks[kind].move_back(self._whole_at[kind])
+        elif not check.is_doubted:
+            self._whole_at[kind] = theirs
 
     async def _require_whole_lists(self) -> None:
         for written in self._written.values():

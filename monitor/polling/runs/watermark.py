@@ -60,6 +60,15 @@ class Watermark:
             # The workspace's clock was set back. What was written since the last complete poll
             # carries stamps of the new time, which lie before the old watermark: unseen so far.
             at -= timedelta(seconds=self._began - (before if before is not None else self._began))
+        await self._store(at)
+
+    async def move_back(self, at: datetime | None) -> None:
+        """Read again from ``at`` on: what was read since cannot be believed. Durable on return."""
+        if at is None or self._at is None or at >= self._at:
+            return
+        await self._store(at)
+
+    async def _store(self, at: datetime) -> None:
         state_entry = self._context.state_entry(WATERMARK, self._poll, msgspec.json.encode(at))
         await self._context.observer.observe((), state_entries=(state_entry,))
         self._at = at

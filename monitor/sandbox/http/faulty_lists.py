@@ -1,4 +1,4 @@
-"""Spoils lists: rows that come late, move between pages, change places or cannot be read."""
+"""Spoils lists: rows come late or not, move between pages, change places or cannot be read."""
 
 from __future__ import annotations
 
@@ -45,12 +45,16 @@ class FaultyLists:
         self._chances = Chances(world)
 
     def visible(self, rows: Iterable[T]) -> Iterable[T]:
-        """Return the rows without those that are late."""
+        """Return the rows without those that are late or missing."""
+        if self._world.options.missing_rows > 0:
+            rows = (row for row in rows if not self._is_drawn("missing_rows", row))
         return self._in_time(rows) if self._world.options.late_rows > 0 else rows
 
     def requested(self, operation: Operation, query: ListQuery) -> ListQuery:
         """Return which page is served instead of the requested one."""
         offset, limit = query.offset, query.limit
+        if self._world.options.page_cap > 0 and limit is not None:
+            limit = min(limit, self._world.options.page_cap)
         if offset > 0 and self._chances.strikes("shifted_pages"):
             offset = max(0, offset + self._shift())
         if self._poison(operation) is not None:
@@ -87,10 +91,11 @@ class FaultyLists:
         visible_until = self._world.now() - timedelta(seconds=options.late_seconds)
         for row in rows:
             is_run = isinstance(row, JobGroup | PlanSnapshotRun)
-            if is_run and row.updated_at > visible_until and self._is_late_one(row):
+            if is_run and row.updated_at > visible_until and self._is_drawn("late_rows", row):
                 continue
             yield row
 
-    def _is_late_one(self, row: Record) -> bool:
-        drawn = self._world.random("fault", "late_rows", type(row).__name__, row.id).random()
-        return drawn < self._world.options.late_rows
+    def _is_drawn(self, fault: str, row: Record) -> bool:
+        drawn = self._world.random("fault", fault, type(row).__name__, row.id).random()
+        ratio: float = getattr(self._world.options, fault)
+        return drawn < ratio

@@ -1,0 +1,98 @@
+"""Active runs that are denied: some were deleted, but all at once is hardly the truth."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.errors import MonitorError
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import TinyWorkspace
+
+
+def doubted(scene: Scene) -> list[str]:
+    return [doubt.name for doubt in scene.live_state.workspaces[NAME].doubted]
+
+
+async def test_runs_that_vanish_all_at_once_are_not_lost(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Three denials beside an empty list end nothing before something known is shown again."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
+    await scene.poll("names")
+    for number in (1, 2, 3):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    tables = workspace.tables
+    workspace.tables = {name: {} for name in tables}
+    for _ in range(6):
+        await clock.advance(300)
+        with pytest.raises(MonitorError):
+            await scene.poll("reconciliation")
+    assert len(scene.live_state.active) == 3
+    assert "job groups" in doubted(scene)
+
+    workspace.tables["flows"] = tables["flows"]
+    await scene.poll("names")
+    await clock.advance(300)
+    await scene.poll("reconciliation")
+    events = await scene.run_events()
+    assert [f"{number}:lost" in events for number in (1, 2, 3)] == [True] * 3
+    assert doubted(scene) == []
+
+
+async def test_runs_that_return_after_all_vanished_go_on(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """After an outage in which the workspace denied everything, no run has been lost."""
+    for number in (1, 2, 3):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    tables = workspace.tables
+    workspace.tables = {name: {} for name in tables}
+    for _ in range(4):
+        await clock.advance(300)
+        with pytest.raises(MonitorError):
+            await scene.poll("reconciliation")
+    workspace.tables = tables
+    await clock.advance(300)
+    await scene.poll("reconciliation")
+    assert doubted(scene) == []
+    workspace.put_job_group(1, "Complete")
+    await scene.poll("changes")
+
+    assert not [event for event in await scene.run_events() if event.endswith("lost")]
+    assert "1:succeeded" in await scene.run_events()
+
+
+async def test_two_of_two_active_runs_may_be_lost(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Few runs are deleted together now and then; they end as before."""
+    for number in (1, 2):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    workspace.tables["jobLibrary"].clear()
+    for _ in range(3):
+        await clock.advance(300)
+        await scene.poll("reconciliation")
+
+    events = await scene.run_events()
+    assert [f"{number}:lost" in events for number in (1, 2)] == [True] * 2
+
+
+async def test_a_deletion_among_many_active_runs_is_no_doubt(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The others are shown in the same reading, so the workspace is the one that it was."""
+    for number in range(1, 6):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    del workspace.tables["jobLibrary"][2]
+    for _ in range(2):
+        await clock.advance(300)
+        await scene.poll("reconciliation")
+
+    assert "2:lost" in await scene.run_events()
+    assert len(scene.live_state.active) == 4
+    assert doubted(scene) == []

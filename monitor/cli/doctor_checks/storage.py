@@ -21,7 +21,7 @@ async def check_storage(settings: StorageSettings, serving: Serving) -> list[Che
     """Try the file and its folder, or report the daemon that holds the file."""
     trial = await asyncio.to_thread(try_store, settings.url)
     if trial.holder is not None:
-        return [_held(trial.path, trial.holder, serving)]
+        return [_holder_line(trial.path, trial.holder, serving)]
     if (obstacle := trial.obstacle) is not None:
         return [failed(_SUBJECT, f"{trial.path} cannot be used: {obstacle.found}", obstacle.hint)]
     if trial.doubts:
@@ -29,7 +29,7 @@ async def check_storage(settings: StorageSettings, serving: Serving) -> list[Che
     return [await asyncio.to_thread(_usable, trial.path)]
 
 
-def _held(path: Path, holder: str, serving: Serving) -> CheckLine:
+def _holder_line(path: Path, holder: str, serving: Serving) -> CheckLine:
     if not serving.is_free:
         return ok(_SUBJECT, f"{path} is held by the running daemon, {holder}")
     return warning(

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tests.worlds.alert_judge import active_spans, gaps_of
+from tests.worlds.alert_judge import RULE, active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
 from tests.worlds.blind_judge import RULE as UNREACHABLE
 from tests.worlds.blindness import blindnesses
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
-from tests.worlds.play import Played
+from tests.worlds.play import LASTING, Played
 from tests.worlds.received import Received
 from tests.worlds.script import World
 from tests.worlds.truth import Run
@@ -32,6 +32,8 @@ def steady_findings(world: World, received: Received, played: Played) -> Iterato
 def _fired_again(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts by a failure that an alert, since resolved, was about already."""
     for (rule, subject), words in received.alerts.items():
+        if rule not in (RULE, LASTING):
+            continue  # a row of failures may be broken by what is seen late, and be one again
         over: set[Run] = set()
         for word in words:
             again = over & word.evidence

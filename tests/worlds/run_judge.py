@@ -29,7 +29,12 @@ def run_findings(
     """Yield what the events of runs got wrong."""
     expected = {run.run: run for run in expected_runs(world, delivered, blind)}
     for run in sorted(expected.keys() | received.runs.keys()):
-        text = _problem(expected.get(run), received.runs[run], until)
+        words = received.runs[run]
+        is_forgotten = any(
+            span.begin <= word.at < span.end for span in forgotten for word in words[-1:]
+        )
+        # What only the deleted store knew may never come to light again.
+        text = _problem(expected.get(run), words, -1.0 if is_forgotten else until)
         if text is not None:
             yield Finding(seed=world.seed, kind=Kind.EVENTS, text=f"{run[0]} {run[1]}: {text}")
     for event_id, at in received.ambiguous.items():

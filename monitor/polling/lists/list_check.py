@@ -83,7 +83,7 @@ class ListCheck:
         """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`."""
         self._context = context
         self._name = name
-        self._unwatched = tuple(unwatched)
+        self.unwatched = tuple(unwatched)
         self._recognition = recognition
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
@@ -257,7 +257,7 @@ class ListCheck:
                 name=self._name,
                 since=self._since,
                 reason=self._reason,
-                unwatched=self._unwatched,
+                unwatched=self.unwatched,
             )
             after.append(doubted_list)
         elif len(after) < len(before):

@@ -32,7 +32,7 @@ async def broker() -> AsyncIterator[int]:
     """
     if Broker is None:
         raise MonitorError(
-            "the demo's broker is not installed: pip install 'dataprep-monitor[demo]'"
+            "the demo's broker is not installed: pip install '.[demo]' in the checkout"
         )
     # It logs each connection that ends, at any level.
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)

@@ -62,7 +62,8 @@ class DiskLocations:
         if not folder:
             raise ConfigurationError(
                 "the service was given no credentials; "
-                f"add LoadCredential={name}:/path/to/it to its unit"
+                f"add LoadCredential={name}:/path/to/it to its unit, "
+                "or set CREDENTIALS_DIRECTORY where you type the command"
             )
         return self._from_file(Path(folder) / name)
 
@@ -107,7 +108,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as exc:
-        raise _of_file(path, f"{_why(exc)}, with -c or {FILE_VARIABLE}") from exc
+        # Another file is no way out where this one only lacks a right.
+        named = "" if isinstance(exc, PermissionError) else f", with -c or {FILE_VARIABLE}"
+        raise _of_file(path, f"{_why(exc)}{named}") from exc
     if len(content) > MAX_FILE_BYTES:
         raise _of_file(path, "is too large for a configuration; name another file with -c")
     try:

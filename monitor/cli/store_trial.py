@@ -85,7 +85,7 @@ def user_name() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return f"user {os.geteuid()}"
+        return str(os.geteuid())
 
 
 def _obstacle_of_files(path: Path) -> StoreObstacle | None:
@@ -170,4 +170,5 @@ def _hint(exc: OSError) -> str:
 
 
 def _right_of_user() -> str:
-    return f"run it as a user who may write there, which {user_name()} may not, or {_ELSEWHERE}"
+    user = user_name()
+    return f"user {user} lacks the right: run it as one who may write there, or {_ELSEWHERE}"

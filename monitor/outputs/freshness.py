@@ -37,7 +37,7 @@ def knows_what_runs(
         return False
     if listed_at is not None and listed_at >= known_since:
         return True
-    if any(kind in refused.unwatched for refused in status.refused):
+    if any(kind in cause.unwatched for cause in status.unwatched_causes()):
         return False  # single runs are still read, but new ones are seen no more
     # The list of all runs is old, or was never to be had; then each single run must be fresh.
     # Where there is none, nobody knows that there is none.

@@ -129,8 +129,17 @@ class Settings:
 class DaemonProcess:
     """``run`` with one configuration; may live several times, one life after the other."""
 
-    def __init__(self, settings: Settings, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        environment: Mapping[str, str] | None = None,
+        ulimit: str | None = None,
+    ) -> None:
+        """``ulimit`` are arguments of the shell's command, such as ``-n 1024``."""
         self.settings = settings
+        shell = ("bash", "-c", f'ulimit {ulimit}; exec "$0" "$@"')
+        self._limited = () if ulimit is None else shell
         self.face = Face(settings.port)
         self._environment = {**os.environ, **(environment or {})}
         self._process: Process | None = None
@@ -149,7 +158,7 @@ class DaemonProcess:
         """Return when the server answers."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND,
+                *(*self._limited, *COMMAND),
                 *("run", "-c", str(self.settings.path)),
                 stdout=log,
                 stderr=log,
@@ -190,10 +199,13 @@ class DaemonProcess:
 
 @contextlib.asynccontextmanager
 async def daemon_process(
-    settings: Settings, *, environment: Mapping[str, str] | None = None
+    settings: Settings,
+    *,
+    environment: Mapping[str, str] | None = None,
+    ulimit: str | None = None,
 ) -> AsyncIterator[DaemonProcess]:
     """Start a daemon and, if the test has not ended it, kill it."""
-    process = DaemonProcess(settings, environment=environment)
+    process = DaemonProcess(settings, environment=environment, ulimit=ulimit)
     try:
         await process.start()
         yield process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 from monitor.callbacks.settings import ListenerSettings
+from monitor.listening.handles import raise_handle_limit
 from monitor.listening.settings import ConnectionLimits
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.web.settings import ServerSettings
@@ -20,22 +22,22 @@ from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.app.processes import Settings, Watched, daemon_process
 from tests.servers import free_port
 
 LIMITS = ConnectionLimits(total=60, per_source=30, head_seconds=3_600)
 _SOURCES = [f"127.0.1.{number}" for number in range(1, 5)]
-_CONNECTIONS_OF_A_SOURCE = 75
 _SECONDS = 5.0  # for an answer; on an idle machine it takes some milliseconds
 
 
 @contextlib.asynccontextmanager
-async def flooded(port: int) -> AsyncIterator[None]:
-    """Hold hundreds of idle connections of several sources to a listener."""
+async def flooded(port: int, *sources: str, each: int) -> AsyncIterator[None]:
+    """Hold so many idle connections of each source to a listener, as far as it lets."""
     opened = await asyncio.gather(
         *(
             asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
-            for source in _SOURCES
-            for _ in range(_CONNECTIONS_OF_A_SOURCE)
+            for source in sources
+            for _ in range(each)
         )
     )
     try:
@@ -74,7 +76,8 @@ async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listen
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             is_server = flooded_listener == "server"
-            async with flooded(server_port if is_server else callbacks_port):
+            flooded_port = server_port if is_server else callbacks_port
+            async with flooded(flooded_port, *_SOURCES, each=75):
                 recipe = next(
                     recipe
                     for recipe in workspace.world.recipes.live()
@@ -93,6 +96,34 @@ async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listen
                     assert (await face.readiness()).status == 200
             await eventually(face.answers, why="the server does not recover")
             assert await called_back(callbacks_port) == 404
+
+
+async def test_a_thousand_idle_connections_at_a_limit_of_1024_handles(tmp_path: Path) -> None:
+    """One source cannot stop a listener, and many can stop no more than that one."""
+    raise_handle_limit()  # of the test, which holds the other ends
+    watched = Watched(name="acme", url="http://127.0.0.1:9", token="a token")
+    settings = Settings(tmp_path, watched, with_callbacks=True)
+    assert settings.callbacks_port is not None
+    async with daemon_process(settings, ulimit="-n 1024") as daemon:
+        for port in (settings.port, settings.callbacks_port):
+            async with flooded(port, "127.0.1.1", each=1_100):
+                assert await seconds_of(daemon.face, "/healthz") < _SECONDS
+                assert await called_back(settings.callbacks_port) == 404
+        async with flooded(settings.callbacks_port, *_SOURCES, each=275):
+            assert await seconds_of(daemon.face, "/healthz") < _SECONDS
+        assert await called_back(settings.callbacks_port) == 404
+        assert daemon.log.count("listener paused accepting") == 1
+        assert "Traceback" not in daemon.log
+        assert await daemon.end() == 0
+
+
+async def test_the_daemon_raises_its_soft_limit_of_handles(tmp_path: Path) -> None:
+    """What the system allows is used; the usual soft limit of 1,024 is for old programs."""
+    watched = Watched(name="acme", url="http://127.0.0.1:9", token="a token")
+    async with daemon_process(Settings(tmp_path, watched), ulimit="-S -n 300") as daemon:
+        soft, hard = resource.prlimit(daemon.process_id, resource.RLIMIT_NOFILE)
+
+    assert soft == min(hard, 65_536)
 
 
 async def called_back(port: int) -> int:

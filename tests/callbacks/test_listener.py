@@ -93,6 +93,18 @@ async def test_an_invalid_callback_is_refused_without_an_echo(
     assert await bus.inbox("acme", limit=10) == []
 
 
+async def test_every_answer_has_the_headers(scene: ListenerScene) -> None:
+    """An accepted callback and each refusal say what they are, and no version of the server."""
+    for answer in (
+        await scene.post(BODY),
+        await scene.post(b"{"),
+        await scene.post(BODY, secret="wrong"),
+    ):
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
+        assert answer.headers["Server"] == "dataprep-monitor"
+
+
 async def test_a_closed_store_is_overload_not_success(scene: ListenerScene, bus: SqliteBus) -> None:
     """A callback that cannot be made durable is answered 503 with a time to come back."""
     await bus.close()

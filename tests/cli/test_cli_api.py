@@ -177,7 +177,7 @@ async def test_a_refusal_is_reported_with_its_details(
         config = configured(tmp_path, workspace.url)
         done = await run_command("api", "createFlow", "-d", "{}", config=config)
     assert (done.code, done.out) == (1, "")
-    assert done.err == "error: createFlow answered 400: ValidationFailed: bad:  [1m***\n"
+    assert done.err == "error: createFlow answered 400: ValidationFailed: bad: \\x1b[1m***\n"
 
 
 async def test_an_unknown_edition_is_read_from_the_workspace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from monitor.cli.main import main
 from monitor.cli.options import CONFIG_FILE
 from monitor.cli.settings_files import load
 from monitor.model.errors import ConfigurationError
+from tests.cli.doctor_scene import without_rights
 
 GOOD = """
 [[workspaces]]
@@ -194,6 +196,18 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "there is no such file; create it or name another, with -c or" in printed
     assert main(["check", "-c", str(tmp_path)]) == 2
     assert "cannot be read (Is a directory)" in capsys.readouterr().err
+
+
+def test_a_file_that_may_not_be_read_needs_a_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Naming another file would be no way out, so none is spoken of."""
+    with tempfile.TemporaryDirectory() as name, without_rights():
+        assert main(["check", "-c", f"{name}/monitor.toml"]) == 2
+    assert capsys.readouterr().err == (
+        f'configuration file: "{name}/monitor.toml": may not be read; '
+        "give the user that runs the monitor the right to\n"
+    )
 
 
 def test_a_variable_names_the_file(

@@ -228,6 +228,23 @@ async def test_a_required_signature_of_another_key_fails(tmp_path: Path) -> None
     assert "restart the daemon with this configuration" in str(line.hint)
 
 
+async def test_a_workspace_that_signs_in_another_way_is_a_warning(tmp_path: Path) -> None:
+    """The scheme is an assumption: what is called and refused is not unreachable."""
+    async with a_site() as site, other_server(401) as port:
+        assert site.acme.callbacks is not None
+        signing = msgspec.structs.replace(
+            site.acme.callbacks,
+            public_url=f"http://127.0.0.1:{port}",
+            signature=SignatureMode.REQUIRE,
+            signing_secret=Secret("k" * 20),
+        )
+        acme = msgspec.structs.replace(site.acme, callbacks=signing)
+        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=site.port))
+    line = report["acme callbacks"]
+    assert (line.outcome, "does not sign" in line.found) == ("warning", True), line
+    assert "observe" in str(line.hint)
+
+
 async def test_the_workspace_signs_what_doctor_requires(tmp_path: Path) -> None:
     """Without a daemon doctor listens, requires the signature too, and the workspace signs."""
     async with a_site() as site:

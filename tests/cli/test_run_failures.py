@@ -48,7 +48,7 @@ async def test_a_store_that_is_none_is_named(settings: Settings) -> None:
     store.write_bytes(b"no database" * 1000)
     (line,) = await said(settings, code=1)
     assert line.startswith('error: storage.url: "sqlite:///')
-    assert f"{store} is damaged: it is not a sound SQLite database" in line
+    assert f"{store} is not a sound SQLite database" in line
     assert line.endswith(": restore a backup, or move the file away to begin anew")
     store.unlink()
     store.mkdir()

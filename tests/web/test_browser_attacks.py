@@ -7,8 +7,11 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
+from monitor.listening.settings import ConnectionLimits
+from monitor.web.settings import ServerSettings
 from tests.app.eventually import eventually
 from tests.web.browser import Browser, browser
 from tests.web.site import Site
@@ -130,6 +133,37 @@ async def test_another_site_writes_nothing(site: Site, tmp_path: Path) -> None:
     assert simple == "0"  # an answer that the page may not read
     assert asked == "TypeError"  # the browser asked first, and nobody allowed it
     assert site.requested == []
+
+
+FEW = ServerSettings(port=0, connections=ConnectionLimits(total=60, per_source=30))
+
+
+@pytest.mark.parametrize("settings", [FEW], ids=["few connections"])
+async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
+    site: Site, tmp_path: Path
+) -> None:
+    """Under many loopback names a page passes the browser's own cap, and never ours."""
+    port = site.url.rpartition(":")[2]
+    requests = (
+        "for (let name = 0; name < 90; name++)"
+        f"fetch(`http://a${{name}}.localhost:{port}/page.js`, {{mode: 'no-cors'}})"
+        ".catch(() => 0)"
+    )
+    async with (
+        a_page_of_somebody() as evil_port,
+        opened(f"http://evil.example:{evil_port}", tmp_path) as page,
+    ):
+        await page.evaluate(f"(() => {{ {requests} }})()")
+        await eventually(
+            lambda: site.refused("too_many_connections") > 0, why="the cap is not reached"
+        )
+        async with (
+            site.from_address("127.0.0.2") as session,
+            session.get(f"{site.url}/api/v1/runs") as answer,
+        ):
+            status = answer.status
+
+    assert status == 200
 
 
 async def test_our_own_page_may_write(site: Site, tmp_path: Path) -> None:

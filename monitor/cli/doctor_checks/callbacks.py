@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from monitor.callbacks.reachability import problem_of
-from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
@@ -19,6 +19,11 @@ from monitor.workspace.payloads import WebhookTest
 
 _FROM_OUTSIDE = "see from outside that a POST to {url} is answered 404, which is the listener"
 _BY_HAND = "make them by hand at the flows, as the documentation of callbacks shows"
+_BAD_SIGNATURE = 401
+_SIGNATURE = (
+    'take signature = "observe", and see in dataprep_monitor_callback_requests_total whether '
+    "real callbacks have a bad_signature"
+)
 _TROUBLES = ("failed", "over_limit")
 
 
@@ -50,14 +55,21 @@ async def check_public_url(
         tested = await maintenance.test()
     except NotAvailableError as exc:
         return [warning(subject, f"{url} cannot be tried: {exc}", from_outside)]
-    return [_judged(subject, url, tested, from_outside)]
+    is_signed = settings.signature is SignatureMode.REQUIRE
+    return [_judged(subject, url, tested, from_outside, is_signed=is_signed)]
 
 
-def _judged(subject: str, url: str, tested: WebhookTest, from_outside: str) -> CheckLine:
+def _judged(
+    subject: str, url: str, tested: WebhookTest, from_outside: str, *, is_signed: bool
+) -> CheckLine:
     if tested.is_ok:
         return ok(subject, f"the workspace called {url} and got {tested.status_code}")
     if tested.status_code is None and tested.error is None:
         return warning(subject, f"the workspace does not show what {url} answered", from_outside)
+    if is_signed and tested.status_code == _BAD_SIGNATURE:
+        # The listener was reached, and knew the secret.
+        found = f"the workspace called {url} and does not sign its test call as is assumed"
+        return warning(subject, found, _SIGNATURE)
     return failed(
         subject,
         f"{url} failed its test call: {problem_of(tested)}",

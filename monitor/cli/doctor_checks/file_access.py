@@ -50,7 +50,7 @@ def _secret_lines(secrets: Sequence[Path]) -> list[CheckLine]:
         if writers := _writers(path):
             exposed.append(f"{_listed(writers)} can change {path}")
     if not exposed:
-        return [ok(_SECRETS, f"nobody else can read the {len(set(secrets))} of them")]
+        return [ok(_SECRETS, f"nobody else can read or change them ({len(set(secrets))})")]
     hint = "chmod 600 them; the user that runs the daemon has to be their owner"
     return [warning(_SECRETS, "; ".join(exposed), hint)]
 

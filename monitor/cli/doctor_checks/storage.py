@@ -31,5 +31,7 @@ async def check_storage(settings: StorageSettings, serving: Serving) -> list[Che
     if trial.doubts:
         return [warning(_SUBJECT, doubt.found, doubt.hint) for doubt in trial.doubts]
     if trial.exists:
-        return [ok(_SUBJECT, f"{path} is there, {user_name()} can write it, no daemon holds it")]
-    return [ok(_SUBJECT, f"{path} does not exist yet, and {user_name()} can make it")]
+        found = f"{path} is there, no daemon holds it, and user {user_name()} can write it"
+    else:
+        found = f"{path} does not exist yet, and user {user_name()} can make it"
+    return [ok(_SUBJECT, found)]

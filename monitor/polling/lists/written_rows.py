@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.workspace.payloads import JobGroupRow, PlanRunRow
 
 _REMEMBERED_ROWS = 4_096
+_LOADED_ROWS = 1_000
 
 # Reads one run by its id and handles it as any other row.
 ReadRun = Callable[[str], Awaitable[object]]
@@ -36,6 +38,18 @@ class WrittenRows:
         self._context = context
         self.check = check
         self._writes: BoundedMemory[str, _Write] = BoundedMemory(_REMEMBERED_ROWS)
+
+    async def load(self, kind: RunKind, *, since: datetime) -> None:
+        """Remember what the store knows to be written ``since``: a list must show that as well."""
+        stored = await self._context.bus.recent_runs(
+            workspace=self._context.name, kind=kind, limit=_LOADED_ROWS
+        )
+        active = (active_run.run for active_run in self._context.live_state.active.values())
+        for run in (*stored, *active):
+            is_own = run.key.workspace == self._context.name and run.key.kind is kind
+            if is_own and run.updated_at is not None and run.updated_at >= since:
+                at = run.updated_at.replace(microsecond=0)
+                self._writes.put(run.key.id, _Write(at, listed=at))
 
     def saw(self, rows: Iterable[JobGroupRow | PlanRunRow], *, is_listed: bool = False) -> None:
         """Remember the last writes of rows; ``is_listed``: the list of changes shows them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from monitor.model.runs import RunKind, Source
@@ -31,10 +31,18 @@ class ChangeList(Generic[RunRow]):
         written: WrittenRows,
         refetch_queue: RefetchQueue,
     ) -> None:
+        self._context = context
         self._kind = kind
         self._written = written
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, name)
+
+    async def load(self) -> None:
+        """Read the watermark and what the list must show behind it from the store."""
+        await self.watermark.load()
+        if (at := self.watermark.at) is not None:
+            overlap = timedelta(seconds=self._context.settings.overlap_seconds)
+            await self._written.load(self._kind, since=at - overlap)
 
     async def read(
         self,

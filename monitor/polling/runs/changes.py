@@ -37,10 +37,10 @@ class Changes:
         self._job_groups = job_groups
         self._flow_runs = flow_runs
         self._written = written
-        self._list: ChangeList[JobGroupRow] = ChangeList(
+        self.list: ChangeList[JobGroupRow] = ChangeList(
             context, CHANGES, RunKind.JOB_GROUP, written=written, refetch_queue=refetch_queue
         )
-        self.watermark = self._list.watermark
+        self.watermark = self.list.watermark
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
         return (
@@ -63,7 +63,7 @@ class Changes:
         """
         client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        is_complete = await self._list.read(
+        is_complete = await self.list.read(
             lambda since: client.runs.job_library(updated_since=since, priority=Priority.CHANGES),
             self._job_groups.handle,
             self._read,

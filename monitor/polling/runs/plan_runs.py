@@ -62,10 +62,10 @@ class PlanRuns:
         self._job_groups = job_groups
         self._unlabelled = unlabelled
         self._written = written
-        self._list: ChangeList[PlanRunRow] = ChangeList(
+        self.list: ChangeList[PlanRunRow] = ChangeList(
             context, PLAN_RUNS, RunKind.PLAN_RUN, written=written, refetch_queue=refetch_queue
         )
-        self.watermark = self._list.watermark
+        self.watermark = self.list.watermark
         self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
 
@@ -90,7 +90,7 @@ class PlanRuns:
         """
         client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        is_complete = await self._list.read(
+        is_complete = await self.list.read(
             lambda since: client.runs.plan_runs(updated_since=since, priority=Priority.CHANGES),
             self.handle,
             self._read,

@@ -181,6 +181,14 @@ class LiveState:
         if complete_at is not None and (before is None or complete_at > before):
             self.complete[workspace, kind] = complete_at
 
+    def retract(self, workspace: str, kind: RunKind, *, to: datetime | None) -> None:
+        """Take back what was confirmed of a kind of run after ``to`` (our clock); None: ever."""
+        at = self.confirmed.get((workspace, kind))
+        if to is None:
+            self.confirmed.pop((workspace, kind), None)
+        elif at is not None and at > to:
+            self.confirmed[workspace, kind] = to
+
     def name_pipeline(
         self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import datetime
 from typing import Any
@@ -242,6 +243,22 @@ class LiveState:
 
     def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
         return self._names.get((workspace, kind, pipeline_id))
+
+    def shared_names(self, workspace: str) -> tuple[tuple[PipelineKind, str, str], ...]:
+        """Return kind, id and name of the pipelines that share their name with another."""
+        named = [
+            (kind, pipeline_id, name)
+            for (named_in, kind, pipeline_id), name in self._names.items()
+            if named_in == workspace and name is not None
+        ]
+        counts = Counter((kind, name) for kind, _, name in named)
+        return tuple(
+            sorted(
+                (kind, pipeline_id, name)
+                for kind, pipeline_id, name in named
+                if counts[kind, name] > 1
+            )
+        )
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         """Return a name that is unique among the workspace's pipelines of that kind."""

@@ -44,7 +44,7 @@ def evaluate(
         if now is not None and state.first_evaluated_at is None:
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
-    unwatched = bool(status.unwatched_causes())
+    unwatched = "; ".join(cause.reason for cause in status.unwatched_causes())
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     late = _late_schedules(state.facts)
@@ -54,7 +54,8 @@ def evaluate(
     result = Firing(
         since=memory.since,
         as_of=now,
-        facts={"reason": "; ".join(filter(None, (status.reason, late))) or None},
+        # The status names what is unwatched too, from the next poll on.
+        facts={"reason": "; ".join(filter(None, (status.reason or unwatched, late))) or None},
         preexisting=memory.preexisting,
     )
     return RuleAnswer(result, memory)

@@ -145,6 +145,16 @@ class TestUnreachable:
         facts = status(Reachability.DEGRADED, doubted=(doubted,), reason=doubted.reason)
         assert rule.evaluate(facts, 10) == "firing"
 
+    def test_a_cause_names_itself_before_the_status_has_its_reason(self) -> None:
+        """A list that goes from doubted to refused between two polls leaves no alert bare."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        refused = RefusedCapability(
+            capability="c", since=at(0), reason="was offered", unwatched=("job_group",)
+        )
+        facts = status(Reachability.DEGRADED, refused=(refused,), reason=None)
+        assert rule.evaluate(facts, 10) == "firing"
+        assert rule.firing.facts == {"reason": "was offered"}
+
     def test_schedules_that_were_not_read_for_long_are_unwatched(self) -> None:
         """However they fail: unread, nothing is missed of them, and that must not be silent."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)

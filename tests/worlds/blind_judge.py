@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tests.worlds.alert_judge import active_spans, gaps_of
-from tests.worlds.allowances import RECOVERED_SECONDS, due, unknown_by
-from tests.worlds.blindness import Blindness, blindnesses, due_report
+from tests.worlds.allowances import RECOVERED_SECONDS, due
+from tests.worlds.blindness import Blindness, blindnesses, due_report, unknown_from
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import Played
@@ -17,7 +17,7 @@ from tests.worlds.script import World
 RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
-# Judged elsewhere, or true of a daemon at this speed.
+_ABOUT_DURATIONS = frozenset({"run_stuck", "queue_slow", "run_overdue"})
 _JUDGED_ELSEWHERE = frozenset({"schedule_missed"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
@@ -31,9 +31,11 @@ def blind_findings(world: World, received: Received, played: Played) -> Iterator
     ]
     active = active_spans(sorted(words, key=lambda word: word.at), played.until)
     for part in parts:
+        # What cannot even be asked for cannot be found to be missing.
+        refused = [other.span for other in parts if other.kinds and other is not part]
         yield from _silences(world, part, active, played, down)
-        yield from _known_states(world, part, received, played, down)
-        yield from _glimpses(world, part, played, down)
+        yield from _known_states(world, part, received, played, [*down, *refused])
+        yield from _glimpses(world, part, played, [*down, *refused])
     yield from _without_cause(world, active, parts, down)
     yield from _without_reason(world, words)
     yield from _other_alerts(world, received)
@@ -56,7 +58,7 @@ def _known_states(
     world: World, part: Blindness, received: Received, played: Played, down: Sequence[Span]
 ) -> Iterator[Finding]:
     """Yield retained states that are repeated although nothing has confirmed them for too long."""
-    begin = unknown_by(part.span.begin, down)
+    begin = unknown_from(part, down)
     end = min(part.span.end, played.until) - _LAST_SECONDS
     if not part.kinds or begin >= end:
         return
@@ -78,17 +80,28 @@ def _known_states(
 def _glimpses(
     world: World, part: Blindness, played: Played, down: Sequence[Span]
 ) -> Iterator[Finding]:
-    begin, end = unknown_by(part.span.begin, down), min(part.span.end, played.until)
+    begin, end = unknown_from(part, down), min(part.span.end, played.until)
     for glimpse in played.glimpses:
-        if not part.kinds or not begin <= glimpse.at < end:
+        is_inside = begin <= glimpse.at < end and _has_read(glimpse.at, played.stops)
+        if not part.kinds or not is_inside:
             continue
         shown = sorted(glimpse.active_kinds.get(world.name, set()) & part.kinds)
         green = [f"metrics count active {kind}s" for kind in shown]
+        green += [
+            f"{name} about a {kind} fires as if it could be judged"
+            for kind, name in sorted(glimpse.judged_alerts.get(world.name, ()))
+            if kind in part.kinds
+        ]
         if glimpse.reachability.get(world.name) == _REACHABLE:
             green.append("page data shows it as reachable")
         if green:
             text = f"{part.text} since {part.span.begin:.1f}; at {glimpse.at:.1f} "
             yield Finding(seed=world.seed, kind=Kind.BLIND, text=text + ", ".join(green))
+
+
+def _has_read(at: float, stops: Sequence[Span]) -> bool:
+    """True where the daemon has run for long enough to have read the workspace."""
+    return not any(stop.begin <= at < stop.end + RECOVERED_SECONDS for stop in stops)
 
 
 def _without_cause(
@@ -114,6 +127,16 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        if rule not in (RULE, *_JUDGED_ELSEWHERE):
+        if rule not in (RULE, *_JUDGED_ELSEWHERE, *_by_duration(world)):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+
+
+def _by_duration(world: World) -> frozenset[str]:
+    """Return the rules about durations, where a run lasts longer as far as anybody can know.
+
+    A clock that is set forward makes it longer, and one that is hidden goes on as it was seen last.
+    """
+    clock_set = world.workspace_clock_set
+    is_longer = clock_set is not None and clock_set.seconds > 0
+    return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from tests.worlds.allowances import POLL, UNREACHABLE_FOR_SECONDS, due, return_seconds
+from tests.worlds.allowances import (
+    POLL,
+    UNREACHABLE_FOR_SECONDS,
+    due,
+    return_seconds,
+    unknown_by,
+)
 from tests.worlds.impaired import Impaired
 from tests.worlds.impairments import Hiding, ListName, QueryKind, ShortList, Span, Withdrawal
 from tests.worlds.script import NEVER, RunKind, World
@@ -42,6 +48,7 @@ class Blindness(Struct, frozen=True, kw_only=True):
     recovered_at: float  # from then on all of it can be known again
     reported_within: float | None
     kinds: frozenset[RunKind] = frozenset()
+    observed_within: float = POLL.idle_seconds  # until then it may count as confirmed
     hides_runs: bool = False
     hides_schedules: bool = False
     hides_pipelines: bool = False
@@ -68,6 +75,11 @@ def due_report(part: Blindness, down: Sequence[Span]) -> float:
         return NEVER
     at = due(part.span.begin, part.reported_within, down)
     return at if at < part.span.end else NEVER
+
+
+def unknown_from(part: Blindness, down: Sequence[Span]) -> float:
+    """Return from when on the runs must be shown as unknown."""
+    return unknown_by(part.span.begin + part.observed_within, down)
 
 
 def blind_spans(world: World, stops: Sequence[Span]) -> list[Span]:
@@ -161,6 +173,7 @@ def _of_hiding(hiding: Hiding) -> Blindness:
         if is_all
         else None,
         kinds=_OF_JOB_GROUPS if is_all else frozenset(),
+        observed_within=POLL.reconcile_seconds * 1.1,
         hides_runs=True,
         flows=hiding.flows,
     )

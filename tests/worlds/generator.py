@@ -52,17 +52,7 @@ _BY_A_STEADY_CLOCK = frozenset(
     }
 )
 # What the daemon does not master yet. By hand it is played too.
-NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset(
-    {
-        Ingredient.WITHDRAWN_WORKSPACE,
-        Ingredient.SHORT_RUNS,
-        Ingredient.SHORT_PIPELINES,
-        Ingredient.SHORT_SCHEDULES,
-        Ingredient.VANISHED,
-        Ingredient.PAGE_CAPS,
-        Ingredient.OUR_CLOCK,
-    }
-)
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED})
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:

@@ -9,8 +9,7 @@ from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.app.daemon_http import Face
-from tests.worlds.allowances import unknown_by
-from tests.worlds.blindness import blindnesses
+from tests.worlds.blindness import blindnesses, unknown_from
 from tests.worlds.script import World
 
 _BEFORE_THE_END = 2.0
@@ -22,12 +21,14 @@ class Glimpse(Struct, frozen=True, kw_only=True):
     at: float
     reachability: dict[str, str]  # by workspace
     active_kinds: dict[str, set[str]]  # by workspace: kinds of runs of which a number is shown
+    # By workspace, kind and name of the firing alerts that do not say that nobody can judge them.
+    judged_alerts: dict[str, set[tuple[str, str]]] = {}
 
 
 def glimpse_times(world: World, until: float) -> Iterator[float]:
     """Yield when to read the faces: as soon as all must be unknown, and before it is over."""
     for part in blindnesses(world):
-        begin, end = unknown_by(part.span.begin, world.outages), min(part.span.end, until)
+        begin, end = unknown_from(part, world.outages), min(part.span.end, until)
         if part.kinds and begin < end - _BEFORE_THE_END:
             yield begin
             yield end - _BEFORE_THE_END
@@ -42,8 +43,13 @@ async def read_glimpse(face: Face, seconds: Callable[[], float]) -> Glimpse:
         for sample in family.samples:
             if sample.name == "dataprep_runs_active":
                 kinds[sample.labels["workspace"]].add(sample.labels["kind"])
+    judged: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for alert in (await face.json("/api/v1/alerts"))["data"]:
+        if alert["state"] == "firing" and alert["kind"] and not alert["unjudged"]:
+            judged[alert["workspace"]].add((alert["kind"], alert["name"]))
     return Glimpse(
         at=at,
+        judged_alerts=judged,
         reachability={row["workspace"]: row["reachability"] for row in rows},
         active_kinds=kinds,
     )

@@ -9,6 +9,7 @@ from tests.worlds.impairments import Hiding, ListName, QueryKind, Refusal, Span
 from tests.worlds.script import World
 from tests.worlds.served import Written
 
+_RUNS = frozenset({"jobGroups", "flowRuns", "planSnapshotRuns"})
 _ALWAYS_SERVED = "open-api-spec"  # every edition serves it, to everybody
 
 
@@ -56,7 +57,8 @@ class Impaired:
     def _hiding(self, kind: str, object_id: int, at: float) -> Hiding | None:
         flow = self._flows.get((kind, object_id))
         for hiding in self._world.hidings:
-            if _is_in(hiding.span, at) and (hiding.flows is None or flow in hiding.flows):
+            is_hidden = kind in _RUNS if hiding.flows is None else flow in hiding.flows
+            if is_hidden and _is_in(hiding.span, at):
                 return hiding
         return None
 

@@ -64,7 +64,7 @@ class ShortList(Struct, frozen=True, kw_only=True):
 
 
 class Hiding(Struct, frozen=True, kw_only=True):
-    """Flows and their runs that no list shows, and that are refused by id; None: everything."""
+    """Flows and their runs that no list shows, and that are refused by id; None: every run."""
 
     span: Span
     flows: frozenset[int] | None

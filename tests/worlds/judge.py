@@ -13,7 +13,7 @@ from tests.worlds.notification_judge import notification_findings
 from tests.worlds.play import Played
 from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Received
-from tests.worlds.run_judge import run_findings
+from tests.worlds.run_judge import lost_findings, run_findings
 from tests.worlds.schedule_judge import schedule_findings
 from tests.worlds.script import World
 from tests.worlds.steady_judge import steady_findings
@@ -39,6 +39,7 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
         until=played.until,
         forgotten=played.forgotten,
     )
+    yield from lost_findings(world, received, played.stops, played.until)
     yield from alert_findings(world, ends, received, played)
     yield from blind_findings(world, received, played)
     yield from schedule_findings(world, received, played)

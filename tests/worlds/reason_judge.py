@@ -64,9 +64,22 @@ def _errors(world: World, run: Run, parts: Iterable[Run]) -> set[str] | None:
     failed = list(_failed_groups(world, {run, *parts}))
     if any(group.times in _UNREADABLE or group.deleted_at < NEVER for group in failed):
         return None
+    if any(_is_refused_soon(world, group) for group in failed):
+        return None
     if run[0] is not RunKind.JOB_GROUP and _is_known_late(world, failed):
         return None
     return {group.error for group in failed if group.error is not None}
+
+
+def _is_refused_soon(world: World, group: JobGroup) -> bool:
+    """True where its job records are refused before they must have been read."""
+    by = group.end_shown_from + group_allowance(group)
+    return any(
+        withdrawal.with_objects
+        and withdrawal.span.begin < by
+        and group.end_shown_from < withdrawal.span.end
+        for withdrawal in world.withdrawals
+    )
 
 
 def _is_known_late(world: World, groups: Iterable[JobGroup]) -> bool:

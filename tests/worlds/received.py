@@ -18,7 +18,7 @@ from tests.worlds.script import RunKind
 from tests.worlds.truth import Run, Subject
 
 # Of one pipeline and kind of run each; all others are `OtherAlertWord`.
-RULES_ABOUT_FAILURES = ("run_failed", "run_failed_lasting", "failing_repeatedly")
+RULES_ABOUT_RUNS = ("run_failed", "run_failed_lasting", "failing_repeatedly", "run_lost")
 
 
 class Arrival(Struct, frozen=True):
@@ -50,7 +50,7 @@ class AlertWord(Struct, frozen=True, kw_only=True):
 
 
 class OtherAlertWord(Struct, frozen=True, kw_only=True):
-    """One event of an alert that is not about failures: about a workspace, or a schedule."""
+    """One event of an alert that no run is the reason of: about a workspace, or a schedule."""
 
     at: float
     word: str
@@ -162,7 +162,7 @@ class Received:
             return
         data, word = event["data"], event["type"].split(".")[-2]
         labels, starts_at = data["labels"], datetime.fromisoformat(data["startsAt"])
-        if "kind" not in labels or rule not in RULES_ABOUT_FAILURES:
+        if "kind" not in labels or rule not in RULES_ABOUT_RUNS:
             self.other_alerts[rule, fingerprint].append(
                 OtherAlertWord(
                     at=arrival.at,

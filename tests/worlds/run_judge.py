@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tests.worlds.alert_judge import active_spans
+from tests.worlds.allowances import REPORT_SECONDS, due
 from tests.worlds.expected_runs import ExpectedRun, expected_runs
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.received import Received, RunWord
-from tests.worlds.script import NEVER, Callback, World
+from tests.worlds.script import NEVER, Callback, RunKind, World
+from tests.worlds.truth import Subject
+
+LOST = "lost"
+_RULE_ABOUT_LOST = "run_lost"
 
 
 def run_findings(
@@ -30,6 +36,33 @@ def run_findings(
         if any(span.begin <= at < span.end for span in forgotten):
             continue  # an older store has taken the place of the one that knew it
         yield Finding(seed=world.seed, kind=Kind.EVENTS, text=f"{event_id} came with two contents")
+
+
+def lost_findings(
+    world: World, received: Received, stops: Sequence[Span], until: float
+) -> Iterator[Finding]:
+    """Yield lost runs without an alert, and alerts about runs that were not lost."""
+    lost = {
+        run: word.at for run, words in received.runs.items() for word in words if word.word == LOST
+    }
+    alerts = {
+        subject: words
+        for (rule, subject), words in received.alerts.items()
+        if rule == _RULE_ABOUT_LOST
+    }
+    named = {run for words in alerts.values() for word in words for run in word.evidence}
+    for run in sorted(named - lost.keys()):
+        text = f"{_RULE_ABOUT_LOST} fired about {run[0]} {run[1]}, which was not lost"
+        yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+    flows = {(RunKind.JOB_GROUP, group.id): group.flow for group in world.job_groups}
+    for run in sorted(lost.keys() & flows.keys()):
+        # Several lost runs of a pipeline have one alert.
+        words = alerts.get(Subject(run[0], flows[run]), [])
+        due_at = due(lost[run], REPORT_SECONDS, stops)
+        active = active_spans(words, until)
+        if not any(span.begin <= due_at and lost[run] <= span.end for span in active):
+            text = f"{run[0]} {run[1]} was lost at {lost[run]:.1f}, and no alert says so"
+            yield Finding(seed=world.seed, kind=Kind.FALSE_GREEN, text=text)
 
 
 def _problem(expected: ExpectedRun | None, words: Sequence[RunWord], until: float) -> str | None:

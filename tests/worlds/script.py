@@ -45,7 +45,7 @@ class Ingredient(StrEnum):
     SHORT_RUNS = "short lists of runs"
     SHORT_PIPELINES = "short lists of flows and plans"
     SHORT_SCHEDULES = "short list of schedules"
-    VANISHED = "vanished"  # every list is empty and every id unknown, for a while
+    VANISHED = "vanished"  # every list of runs is empty and every run unknown, for a while
     PAGE_CAPS = "page caps"
     OTHER_PERSON = "another person"  # the token is that of somebody without schedules
     FEWER_RIGHTS = "fewer rights"  # a flow is no longer shared with the token's owner

@@ -52,6 +52,8 @@ def _unreachable_again(world: World, received: Received, played: Played) -> Iter
     ]
     active = active_spans(sorted(words, key=lambda word: word.at), played.until)
     for part in blindnesses(world):
+        if part.reported_within is None:
+            continue  # what shows it is chance, and may be over
         inside = [
             span
             for span in active

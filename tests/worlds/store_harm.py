@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-_FLIPPED_BYTES = 64
+_FLIPPED_BYTES = 16 * 4096  # so many that some of them are of a page in use
 _COMPANIONS = ("", "-wal", "-shm")
 
 
@@ -45,7 +45,7 @@ class StoreFile:
         """Flip some bytes at that share of its length."""
         with self._path.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(int((size - _FLIPPED_BYTES) * share))
+            file.seek(int(max(0, size - _FLIPPED_BYTES) * share))
             content = file.read(_FLIPPED_BYTES)
             file.seek(-len(content), os.SEEK_CUR)
             file.write(bytes(byte ^ 0xFF for byte in content))

@@ -95,9 +95,12 @@ def _blind(arrivals: Sequence[Arrival], *glimpses: Glimpse, world: World = _REFU
     return [finding.kind for finding in blind_findings(world, received, played)]
 
 
-def _glimpse(reachability: str, *kinds: str) -> Glimpse:
+def _glimpse(reachability: str, *kinds: str, judged: str = "plan_run") -> Glimpse:
     return Glimpse(
-        at=250.0, reachability={"world-0": reachability}, active_kinds={"world-0": set(kinds)}
+        at=250.0,
+        reachability={"world-0": reachability},
+        active_kinds={"world-0": set(kinds)},
+        judged_alerts={"world-0": {(judged, "run_failed")}},
     )
 
 
@@ -138,6 +141,7 @@ def test_faces_that_go_on_counting_are_found() -> None:
     """Page data and metrics may not show what nothing confirms any more."""
     assert _blind(_TRUE, _glimpse("reachable")) == [Kind.BLIND]
     assert _blind(_TRUE, _glimpse("degraded", "job_group")) == [Kind.BLIND]
+    assert _blind(_TRUE, _glimpse("degraded", judged="job_group")) == [Kind.BLIND]
 
 
 def test_an_unreachable_workspace_without_a_cause_is_a_false_red() -> None:

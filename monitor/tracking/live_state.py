@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import datetime
 from typing import Any
@@ -181,6 +182,14 @@ class LiveState:
         if complete_at is not None and (before is None or complete_at > before):
             self.complete[workspace, kind] = complete_at
 
+    def retract(self, workspace: str, kind: RunKind, *, to: datetime | None) -> None:
+        """Take back what was confirmed of a kind of run after ``to`` (our clock); None: ever."""
+        at = self.confirmed.get((workspace, kind))
+        if to is None:
+            self.confirmed.pop((workspace, kind), None)
+        elif at is not None and at > to:
+            self.confirmed[workspace, kind] = to
+
     def name_pipeline(
         self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None
     ) -> None:
@@ -234,6 +243,22 @@ class LiveState:
 
     def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
         return self._names.get((workspace, kind, pipeline_id))
+
+    def shared_names(self, workspace: str) -> tuple[tuple[PipelineKind, str, str], ...]:
+        """Return kind, id and name of the pipelines that share their name with another."""
+        named = [
+            (kind, pipeline_id, name)
+            for (named_in, kind, pipeline_id), name in self._names.items()
+            if named_in == workspace and name is not None
+        ]
+        counts = Counter((kind, name) for kind, _, name in named)
+        return tuple(
+            sorted(
+                (kind, pipeline_id, name)
+                for kind, pipeline_id, name in named
+                if counts[kind, name] > 1
+            )
+        )
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         """Return a name that is unique among the workspace's pipelines of that kind."""

@@ -22,7 +22,7 @@ from monitor.model.live_state import (
     RefusedCapability,
     WorkspaceStatus,
 )
-from monitor.model.runs import RunKind
+from monitor.model.runs import PipelineKind, RunKind
 from monitor.tracking.live_state import LiveState
 
 log = structlog.get_logger()
@@ -35,7 +35,11 @@ _COMMIT_SECONDS = 10.0
 
 
 class _LastStatus(Struct, frozen=True, kw_only=True):
-    """``active`` is when each kind's least recently confirmed active run was confirmed."""
+    """``active`` is when each kind's least recently confirmed active run was confirmed.
+
+    ``names`` are those that several pipelines share: which of them carries the plain name is
+    otherwise decided anew until all are listed, and series would change places.
+    """
 
     reachability: Reachability
     since: datetime | None
@@ -45,6 +49,7 @@ class _LastStatus(Struct, frozen=True, kw_only=True):
     doubted: tuple[DoubtedList, ...]
     confirmed: dict[RunKind, datetime]
     active: dict[RunKind, datetime]
+    names: tuple[tuple[PipelineKind, str, str], ...] = ()
 
 
 _DECODER = msgspec.json.Decoder(_LastStatus)
@@ -71,8 +76,12 @@ class StatusMemory:
         entries = await self._bus.state_entries(self._workspace, STATUS)
         last = decode_entries(entries, _DECODER, topic=STATUS).get(_KEY)
         live_state, name = self._live_state, self._workspace
-        if last is None or live_state.workspaces[name].known_at is not None:
+        if last is None:
             return
+        for pipeline_kind, pipeline_id, pipeline_name in last.names:
+            live_state.name_pipeline(name, pipeline_kind, pipeline_id, pipeline_name)
+        if live_state.workspaces[name].known_at is not None:
+            return  # it was asked in this life, before its settings changed
         if max(last.known_at, *last.confirmed.values(), *last.active.values()) > self._clock.now():
             return  # our clock was set back; nobody can say how old this is
         live_state.update_workspace(
@@ -135,4 +144,5 @@ class StatusMemory:
                 if workspace == self._workspace
             },
             active=active,
+            names=self._live_state.shared_names(self._workspace),
         )

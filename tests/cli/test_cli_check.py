@@ -202,8 +202,10 @@ def test_a_file_that_may_not_be_read_needs_a_right(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Naming another file would be no way out, so none is spoken of."""
-    with tempfile.TemporaryDirectory() as name, without_rights():
-        assert main(["check", "-c", f"{name}/monitor.toml"]) == 2
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "monitor.toml").touch(mode=0o000)
+        with without_rights():
+            assert main(["check", "-c", f"{name}/monitor.toml"]) == 2
     assert capsys.readouterr().err == (
         f'configuration file: "{name}/monitor.toml": may not be read; '
         "give the user that runs the monitor the right to\n"

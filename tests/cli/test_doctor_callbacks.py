@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 from msgspec import Struct
 
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
@@ -183,6 +185,7 @@ async def test_our_daemon_is_known_by_its_store_however_that_is_named(tmp_path: 
     assert "accepts our callbacks" in report["callbacks address"].found
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be somebody else")
 async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path: Path) -> None:
     """Where this user may not see the store, doctor says so instead of guessing."""
     acme = msgspec.structs.replace(

@@ -70,6 +70,7 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
         folder = Path(name)
         (folder / "old").mkdir()
         (folder / "old" / "state.db").write_text("")
+        (folder / "old" / "state.db").chmod(0o444)
         for path in (folder / "old", folder):
             path.chmod(0o555)
         with without_rights():

@@ -340,9 +340,28 @@ async def test_what_a_lying_list_hid_before_it_was_found_out_comes_too(
         await scene.poll(poll)
     await clock.advance(30)
     await fails(scene, "reconciliation")
+    # What the empty lists confirmed is taken back.
+    assert scene.live_state.confirmed[NAME, KINDS[poll]] == clock.now() - timedelta(seconds=300)
     await scene.restart()  # the way back is durable
 
     workspace.unlisted.clear()
     await scene.poll("reconciliation")
     await scene.poll(poll)
     assert "2:failed" in await scene.run_events(KINDS[poll])
+
+
+async def test_a_list_that_lies_since_a_restart_confirms_nothing(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No row must be in the window then, but the store holds what runs."""
+    workspace.put_job_group(1)
+    for _ in range(3):
+        await scene.poll("changes")
+        await clock.advance(600)
+    await scene.restart()
+    workspace.unlisted["jobLibrary"] = workspace.EVERYTHING
+    await scene.poll("changes")
+    await fails(scene, "reconciliation")
+
+    assert (NAME, RunKind.JOB_GROUP) not in scene.live_state.confirmed
+    assert doubted(scene) == ["job groups"]

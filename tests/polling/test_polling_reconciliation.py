@@ -163,22 +163,21 @@ async def test_a_failed_list_concludes_nothing(
 async def test_plan_runs_and_flow_runs_are_lost_too(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Deleted runs of every kind end, in a workspace that still shows what it had shown before."""
-    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.poll("names")
+    """Deleted runs of every kind end, in a workspace that still shows runs of before."""
+    ended = workspace.put_job_group(9, "Complete")
     workspace.put_plan_run(7, "InProgress")
     workspace.put_flow_run(71)
     workspace.put_job_group(1, "InProgress", flowRun={"id": 71})
     await scene.polls.changes.poll()
     await scene.polls.plan_runs.poll()
     workspace.tables["planSnapshotRuns"].clear()
-    workspace.tables["jobLibrary"].clear()
+    workspace.tables["jobLibrary"] = {9: ended}
     workspace.flow_run_words.clear()
     for _ in range(4):
         await clock.advance(300)
         with suppress(DoubtedListError):
             await scene.poll("reconciliation")
-        await scene.poll("names")
+        await scene.poll("relist")
 
     events = await scene.run_events()
     assert [f"{run}:lost" in events for run in (1, 7, 71)] == [True, True, True]

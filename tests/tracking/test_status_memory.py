@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.live_state import ActiveRun, Reachability, RefusedCapability
-from monitor.model.runs import RunKind, Source
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.status_memory import StatusMemory
 from tests.app.eventually import eventually
@@ -121,3 +121,20 @@ async def test_a_killed_daemon_remembers_all_but_seconds(
         await asyncio.wait([task])
     after, _ = await life(bus, clock)
     assert after.workspaces["w"].reachability is Reachability.REACHABLE
+
+
+async def test_of_two_pipelines_with_one_name_each_keeps_its_label(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A run names one of them before the list shows both: its series stays its own."""
+    before, memory = await life(bus, clock)
+    before.update_workspace("w", reachability=Reachability.REACHABLE, known_at=clock.now())
+    for pipeline_id, name in (("7", "Sales"), ("12", "Sales"), ("9", "Alone")):
+        before.name_pipeline("w", PipelineKind.FLOW, pipeline_id, name)
+    await memory.store()
+    after, _ = await life(bus, clock)
+    later = Pipeline(kind=PipelineKind.FLOW, id="12", name="Sales")
+    after.name_pipeline("w", PipelineKind.FLOW, later.id, later.name)
+
+    assert before.label("w", later) == after.label("w", later) == "Sales#12"
+    assert not after.knows("w", Pipeline(kind=PipelineKind.FLOW, id="9"))

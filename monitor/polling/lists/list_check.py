@@ -55,14 +55,20 @@ class _Answer(Enum):
 
 
 class Recognition:
-    """When the workspace last showed anything that it had shown before."""
+    """When the workspace last showed anything that it had shown before.
 
-    def __init__(self, context: PollContext) -> None:
+    What is recorded here is recorded in ``whole`` too.
+    """
+
+    def __init__(self, context: PollContext, *, whole: Recognition | None = None) -> None:
         self._context = context
+        self._whole = whole
         self._at: float | None = None  # monotonic
 
     def record(self) -> None:
         self._at = self._context.clock.monotonic()
+        if self._whole is not None:
+            self._whole.record()
 
     def is_since(self, monotonic: float) -> bool:
         return self._at is not None and self._at >= monotonic
@@ -77,7 +83,7 @@ class ListCheck:
         """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`."""
         self._context = context
         self._name = name
-        self._unwatched = tuple(unwatched)
+        self.unwatched = tuple(unwatched)
         self._recognition = recognition
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
@@ -251,7 +257,7 @@ class ListCheck:
                 name=self._name,
                 since=self._since,
                 reason=self._reason,
-                unwatched=self._unwatched,
+                unwatched=self.unwatched,
             )
             after.append(doubted_list)
         elif len(after) < len(before):
@@ -267,17 +273,24 @@ class ListChecks:
     """The lists of one workspace."""
 
     def __init__(self, context: PollContext) -> None:
-        self.recognition = Recognition(context)
+        anything = Recognition(context)
+        # Whoever sees the flows need not see their runs: only runs are recognized by runs.
+        self.known_runs = Recognition(context, whole=anything)
 
-        def check(name: str, *unwatched: str) -> ListCheck:
-            return ListCheck(context, name, self.recognition, unwatched=unwatched)
+        def check(name: str, recognition: Recognition, *unwatched: str) -> ListCheck:
+            return ListCheck(context, name, recognition, unwatched=unwatched)
 
         self.of_runs = {
-            RunKind.JOB_GROUP: check("job groups", RunKind.JOB_GROUP, RunKind.FLOW_RUN),
-            RunKind.PLAN_RUN: check("plan runs", RunKind.PLAN_RUN),
+            RunKind.JOB_GROUP: check(
+                "job groups", self.known_runs, RunKind.JOB_GROUP, RunKind.FLOW_RUN
+            ),
+            RunKind.PLAN_RUN: check("plan runs", self.known_runs, RunKind.PLAN_RUN),
         }
-        self.flows, self.plans = check("flows", "flows"), check("plans", "plans")
-        self.schedules = check("schedules", SCHEDULES)
+        self.flows, self.plans = (
+            check("flows", anything, "flows"),
+            check("plans", anything, "plans"),
+        )
+        self.schedules = check("schedules", anything, SCHEDULES)
 
 
 def _those(answers: dict[str, _Answer], which: _Answer) -> list[str]:

@@ -217,7 +217,7 @@ class ById:
         ``began`` is when the reading began, monotonic: what was shown since counts.
 
         Raises:
-            DoubtedListError: nothing that was known is shown any more, so nothing has ended.
+            DoubtedListError: no run that was known is shown any more, so none has ended.
         """
         active = self._context.live_state.active
         denied, self._denied = [key for key in self._denied if key in active], []
@@ -265,20 +265,20 @@ class ById:
             self._flow_runs.forget(key.id)
 
     def _have_all_vanished(self) -> bool:
-        """True where many runs are active, and nothing known was shown since a denial of one.
+        """True where many runs are active, and no known one was shown since a denial.
 
         A workspace that has forgotten everything is hardly the one in which they ran.
         """
         active = self._context.live_state.active
         own = sum(key.workspace == self._context.name for key in active)
         since = min(denial.at for denial in self._denials.values())
-        return own >= ALL_AT_ONCE and not self._checks.recognition.is_since(since)
+        return own >= ALL_AT_ONCE and not self._checks.known_runs.is_since(since)
 
     def _doubt_all(self) -> None:
         for kind, check in self._checks.of_runs.items():
             check.doubt(
                 [key.id for key in self._context.active_keys(kind)],
-                "active runs are denied, and nothing that was known is shown",
+                "active runs are denied, and no run that was known is shown",
             )
         for check in self._checks.of_runs.values():
             check.require()
@@ -292,7 +292,7 @@ class ById:
         was_active = key in self._context.live_state.active
         is_followed = await self._read(key, source, priority)
         if was_active:
-            self._checks.recognition.record()
+            self._checks.known_runs.record()
         return is_followed
 
     async def _read(self, key: RunKey, source: Source, priority: Priority) -> bool:

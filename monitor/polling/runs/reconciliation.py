@@ -61,10 +61,12 @@ class Reconciliation:
         self._by_id = by_id
         self._written = written
         self._watermarks = watermarks
-        # Workspace time until which each list of changes may be believed.
-        self._whole_at = {kind: watermark.at for kind, watermark in watermarks.items()}
+        # Until when each list of changes may be believed, by the workspace's clock and by ours.
+        self._whole_until = {kind: watermark.at for kind, watermark in watermarks.items()}
+        self._whole_at: dict[RunKind, datetime] = {}
         self._refetch_queue = refetch_queue
         self._refused_words: set[str] = set()
+        self._reconciled: set[RunKind] = set()  # in the poll that is under way
 
     def declared(self) -> tuple[Poll, ...]:
         settings = self._context.settings
@@ -94,13 +96,15 @@ class Reconciliation:
         Raises:
             MonitorError: a list or a read failed; nothing was concluded from what it did not show.
         """
-        began = self._context.clock.monotonic()
+        context = self._context
+        began, at, theirs = context.clock.monotonic(), context.clock.now(), context.workspace_now()
+        self._reconciled = set()
         await attempt_each(
             self._reconcile_job_groups,
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
             partial(self._by_id.end_denied, began=began),
-            self._require_whole_lists,
+            partial(self._judge_lists, at, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
 
@@ -132,7 +136,7 @@ class Reconciliation:
     async def _reconcile_listed(self, kind: RunKind, handle_active: HandleActive) -> None:
         context, check = self._context, self._written[kind].check
         began_at, active = context.clock.now(), context.live_state.active
-        before, theirs = began_at, context.workspace_now()
+        before = began_at
         held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
         listed = await handle_active(status=True)
         check.showed(held.keys() & listed)
@@ -148,15 +152,27 @@ class Reconciliation:
             and self._is_lacking(active_run, listed, held)
         ]
         check.doubt(lacking, "the workspace shows it active by its id")
-        if lacking:
-            # The list of changes was believed until now, and may have hidden ends.
-            await self._watermarks[kind].move_back(self._whole_at[kind])
-        elif not check.is_doubted:
-            self._whole_at[kind] = theirs
+        self._reconciled.add(kind)
 
-    async def _require_whole_lists(self) -> None:
+    async def _judge_lists(self, at: datetime, theirs: datetime) -> None:
+        """Date the lists that are whole; take back what was believed of the others since.
+
+        Raises:
+            DoubtedListError: one lacks what must be in it.
+        """
+        for kind, written in self._written.items():
+            if written.check.is_doubted:
+                # The list of changes was believed until now, and may have hidden ends.
+                await self._watermarks[kind].move_back(self._whole_until[kind])
+                self._retract(written.check.unwatched, to=self._whole_at.get(kind))
+            elif kind in self._reconciled:
+                self._whole_until[kind], self._whole_at[kind] = theirs, at
         for written in self._written.values():
             written.check.require()
+
+    def _retract(self, unwatched: Collection[str], *, to: datetime | None) -> None:
+        for kind in (kind for kind in RunKind if kind in unwatched):
+            self._context.live_state.retract(self._context.name, kind, to=to)
 
     def _is_lacking(
         self, active: ActiveRun, listed: Collection[str], held: Mapping[str, str | None]

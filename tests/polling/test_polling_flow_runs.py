@@ -12,7 +12,7 @@ from monitor.model.runs import RunKind, Source, Status, Trigger
 from monitor.workspace.priority import Priority
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp
 
 FLOW_RUN = RunKind.FLOW_RUN
@@ -277,23 +277,3 @@ async def test_an_incomplete_row_after_a_restart_still_shows_the_end(
     await poll_all(scene)
 
     assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:succeeded"]
-
-
-async def test_no_flow_run_lies_in_the_future_because_our_clock_was_set_back(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
-) -> None:
-    """Its times are weighed by the workspace's own clock, not by a skew of before the setting."""
-    scene.live_state.update_workspace(NAME, clock_skew_seconds=0.0)
-    clock.set_wall(clock.now() - timedelta(hours=1))
-    workspace.offset += timedelta(hours=1)
-    workspace.put_flow_run(71)
-    put(workspace, 1, "InProgress")
-    await poll_all(scene)
-    await poll_all(scene)
-    put(workspace, 1, "Complete")
-    workspace.put_flow_run(71, "Complete")
-    await poll_all(scene)
-
-    state = await scene.state(71, FLOW_RUN)
-    assert state is not None
-    assert (state.status, state.implausible) == (Status.SUCCEEDED, ())

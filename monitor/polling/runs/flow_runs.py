@@ -265,10 +265,9 @@ class FlowRuns:
         priority = Priority.NAMES if tracked.is_old else Priority.ENDS
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         if tracked.row is None:
-            requested_at = self._context.workspace_now()
             tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
-                await self._observe(key, tracked.row, native_status=None, requested_at=requested_at)
+                await self._observe(key, tracked.row, native_status=None)
         self._plan_next_read(tracked)
         if tracked.open_groups:
             return
@@ -280,7 +279,7 @@ class FlowRuns:
         are_handled = await handle_job_groups(rows, Source.POLL)
         unfinished = [row for row in rows if not has_ended(row.native_status)]
         if has_ended(status) and are_handled and not unfinished:
-            await self._end(key, tracked.row, status, rows, requested_at=requested_at)
+            await self._end(key, tracked.row, status, rows)
             return
         tracked.is_old = False
         word = None if unfinished else status
@@ -312,32 +311,23 @@ class FlowRuns:
             return
         if has_ended(native_status):
             native_status = None  # its status runs ahead of its job groups
-        observation = self._observation(key, row, native_status, requested_at)
+        observation = self._observation(key, row, native_status)
+        observation = msgspec.structs.replace(observation, requested_at=requested_at)
         await self._context.observer.observe((observation,))
 
-    def _observation(
-        self, key: RunKey, row: FlowRunRow, native_status: str | None, requested_at: datetime | None
-    ) -> Observation:
-        observation = flow_run_observation(
+    def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
+        return flow_run_observation(
             row,
             key=key,
             native_status=native_status,
             source=Source.POLL,
             observed_at=self._context.clock.now(),
         )
-        return msgspec.structs.replace(observation, requested_at=requested_at)
 
     async def _end(
-        self,
-        key: RunKey,
-        row: FlowRunRow,
-        status: str,
-        groups: Sequence[JobGroupRow],
-        *,
-        requested_at: datetime,
+        self, key: RunKey, row: FlowRunRow, status: str, groups: Sequence[JobGroupRow]
     ) -> None:
-        observation = self._observation(key, row, status, requested_at)
-        observation = await self._with_origin(observation, groups)
+        observation = await self._with_origin(self._observation(key, row, status), groups)
         observations = await self._reasons.complete((observation,))
         self._reasons.observed(observations, await self._context.observer.observe(observations))
         self.forget(key.id)

@@ -25,9 +25,12 @@ def gauge_findings(
     faces: FinalFaces,
     *,
     until: float,
+    is_store_older: bool = False,
 ) -> Iterator[Finding]:
     """Yield what is shown at the end and is not true. ``ends`` are those of each run itself."""
-    for text in (*_counters(received, faces), *_last_ends(world, ends, received, faces, until)):
+    # An older store has not counted what only the deleted one knew.
+    counters = [] if is_store_older else _counters(received, faces)
+    for text in (*counters, *_last_ends(world, ends, received, faces, until)):
         yield Finding(seed=world.seed, kind=Kind.GAUGES, text=text)
 
 

@@ -52,7 +52,7 @@ _BY_A_STEADY_CLOCK = frozenset(
     }
 )
 # What the daemon does not master yet. By hand it is played too.
-NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED})
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED, Ingredient.OUR_CLOCK})
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:

@@ -47,6 +47,13 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     yield from notification_findings(world, received, played)
     yield from explain_findings(world, ends, received, faces, until=played.until)
     own = own_ends(world, blind)
-    yield from gauge_findings(world, own, received, faces, until=played.until)
+    yield from gauge_findings(
+        world,
+        own,
+        received,
+        faces,
+        until=played.until,
+        is_store_older=bool(played.forgotten),
+    )
     yield from link_findings(world, faces)
     yield from reason_findings(world, own, faces, until=played.until)

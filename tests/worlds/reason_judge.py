@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tests.worlds.alert_judge import RULE
 from tests.worlds.allowances import POLL, REPORT_SECONDS
+from tests.worlds.blindness import blindnesses
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import runs_of
@@ -84,7 +85,19 @@ def _is_refused_soon(world: World, group: JobGroup) -> bool:
 
 def _is_known_late(world: World, groups: Iterable[JobGroup]) -> bool:
     """True where some come to light, or are named, after links of them are looked for."""
-    return any(_appears_late(group) or _is_named_late(world, group) for group in groups)
+    return any(
+        _appears_late(group) or _is_named_late(world, group) or _is_hidden_soon(world, group)
+        for group in groups
+    )
+
+
+def _is_hidden_soon(world: World, group: JobGroup) -> bool:
+    """True for a part that some list hides before it must be linked to its plan run."""
+    by = group.end_shown_from + group_allowance(group)
+    return any(
+        part.hides_runs and part.span.begin < by and group.shown_from < part.recovered_at
+        for part in blindnesses(world)
+    )
 
 
 def _is_named_late(world: World, group: JobGroup) -> bool:

@@ -18,7 +18,7 @@ RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
 # Judged elsewhere, or true of a daemon at this speed.
-_JUDGED_ELSEWHERE = frozenset({"schedule_missed"})
+_JUDGED_ELSEWHERE = frozenset({"schedule_missed", "run_lost"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
 

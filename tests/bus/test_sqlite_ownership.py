@@ -174,6 +174,10 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
+def overwrite(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:8_192])
+
+
 def delete_lock(path: Path) -> None:
     path.with_name("state.db.lock").unlink()
 
@@ -191,7 +195,17 @@ def delete_folder(path: Path) -> None:
     path.parent.rename(path.parent.with_name("elsewhere"))
 
 
-LOSSES = [delete, move, replace, empty, delete_lock, replace_lock, delete_log, delete_folder]
+LOSSES = [
+    delete,
+    move,
+    replace,
+    empty,
+    overwrite,
+    delete_lock,
+    replace_lock,
+    delete_log,
+    delete_folder,
+]
 
 
 @pytest.mark.parametrize("lose", LOSSES)

@@ -43,6 +43,7 @@ class StoreLock:
         self._inodes: dict[Path, os.stat_result] = {}
         self._anchor: Connection | None = None
         self._has_links = False
+        self._store_bytes = 0
         try:
             self._acquire(now)
         except OSError as exc:
@@ -59,6 +60,7 @@ class StoreLock:
         can tell when somebody has deleted them.
         """
         self._anchor = anchor
+        self._store_bytes = self.store.stat().st_size
         for suffix in ("-wal", "-shm"):
             path = self.store.with_name(self.store.name + suffix)
             try:
@@ -70,8 +72,10 @@ class StoreLock:
         """Return while store, side files and lock are at their paths. Takes some microseconds.
 
         Raises:
-            BusLostError: one was deleted, moved, replaced or emptied.
+            BusLostError: one was deleted, moved, replaced or overwritten.
         """
+        # Before the look: the writer and the watch call this at the same time.
+        least_bytes = self._store_bytes
         for path, held in self._inodes.items():
             try:
                 present = path.lstat()
@@ -82,11 +86,13 @@ class StoreLock:
             if not os.path.samestat(held, present):
                 raise BusLostError(f"{path} was replaced by another file while in use")
             if path == self.store:
-                self._verify_store(present)
+                self._verify_store(present, least_bytes)
 
-    def _verify_store(self, present: os.stat_result) -> None:
-        if present.st_size == 0:
-            raise BusLostError(f"{self.store} was emptied while in use")
+    def _verify_store(self, present: os.stat_result, least_bytes: int) -> None:
+        # We only ever let it grow. Who overwrites it in place cuts it off first.
+        if present.st_size < least_bytes:
+            raise BusLostError(f"{self.store} was emptied, overwritten or shrunk while in use")
+        self._store_bytes = max(self._store_bytes, present.st_size)
         if present.st_nlink > 1 and not self._has_links:
             # Nobody can open it through the link; the next start of this daemon cannot either.
             log.warning("store has a second hard link", store=str(self.store))

@@ -163,7 +163,9 @@ class SqliteBus:
         try:
             await asyncio.to_thread(self._lock.verify)
         except BusLostError as exc:
-            self._writer.die(exc)
+            # A close at the same time removes the side files itself.
+            if not self._is_closed:
+                self._writer.die(exc)
 
     async def close(self) -> None:
         if self._is_closed:
@@ -353,8 +355,7 @@ def _take(path: Path, now: datetime) -> StoreLock:
         if traces:
             begin_anew(lock.store, traces, now=now)
         prepare(lock.store)
-        anchor = connect_idle(lock.store)
-        lock.keep_open(anchor)
+        lock.keep_open(anchor := connect_idle(lock.store))
         refuse_surprises(anchor, lock.store)
     except BaseException:
         lock.release()

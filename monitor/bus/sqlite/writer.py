@@ -98,9 +98,8 @@ class StoreWriter:
     ) -> None:
         """Call ``on_commit`` on the loop after each commit, before its callers go on.
 
-        The writer dies of what it raises.
-        ``verify`` is called in the thread after each commit. It raises when the file is not ours
-        any more: the writer dies, and no caller learns that its write was durable.
+        ``verify`` is called in the thread after each commit, and raises when the file is not ours
+        any more. The writer dies of what either raises, and no caller learns of the commit.
         """
         self._connect = connect
         self._clock = clock
@@ -137,8 +136,8 @@ class StoreWriter:
 
         ``work`` is called with all that is given to it at the time, in order, and returns a result
         for each. It may be called again after what it did has been rolled back. A caller that is
-        cancelled does not learn whether a claimed write was kept. A probe is not counted in
-        ``failures`` as neither stored nor refused.
+        cancelled does not learn whether a claimed write was kept. A probe counts in
+        ``failures`` neither as stored nor as refused.
 
         Raises:
             BusUnavailableError: nothing of it was kept.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.model.runs import RunKind
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import Received
-from tests.worlds.script import NEVER, World
+from tests.worlds.script import NEVER, RunKind, World
 from tests.worlds.truth import Subject
 
 RULE = "run_lost"

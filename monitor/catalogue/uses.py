@@ -21,6 +21,7 @@ USES: dict[str, str] = {
     "listFlows": "names flows",
     "listFolders": "names the folders of flows",
     "listSchedules": "reads when pipelines should start",
+    "getSchedule": "verifies that a schedule that is no longer listed was deleted",
     "getFlow": "finds the webhook tasks of a flow",
     "createWebhookFlowTask": "registers a callback",
     "getWebhookFlowTask": "checks that a callback is still registered",

@@ -9,7 +9,7 @@ from typing import Any, cast
 from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 from monitor.listening.connections import ConnectionGate, GatedConnection
 from monitor.listening.refusals import RefusalReason, Refusals
@@ -20,6 +20,9 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.request_errors import RequestErrors
 
 _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
+# Names in the form that the library compares without converting them each time.
+_CONTENT_TYPE_OPTIONS = istr("X-Content-Type-Options")
+_REFERRER_POLICY = istr("Referrer-Policy")
 _FORWARDED = "X-Forwarded-For"
 _HEADERS = 64  # of at most 8 KiB each: a browser behind two proxies sends thirty
 _LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
@@ -156,7 +159,7 @@ class _Writer(StreamWriter):
         self, status_line: str, headers: CIMultiDict[str]
     ) -> Coroutine[Any, Any, None]:
         headers[hdrs.SERVER] = _SERVER
-        headers["X-Content-Type-Options"] = "nosniff"
+        headers[_CONTENT_TYPE_OPTIONS] = "nosniff"
         # Not `no-referrer`, under which a browser hides the origin of our own page's forms.
-        headers["Referrer-Policy"] = "same-origin"
+        headers[_REFERRER_POLICY] = "same-origin"
         return super().write_headers(status_line, headers)

@@ -39,6 +39,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     native_status: str | None = None
     may_have_ended: bool = False
     is_gone: bool = False  # no such run in two reconciliations
+    has_children: bool = False  # the run has started another one
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -63,6 +63,7 @@ def _are_over(jobs: JobDetails) -> bool:
 
 
 _ENDS = frozenset(status.value for status in Status if status.is_terminal)
+_AT_WORK = _ENDS | {Status.RUNNING.value}
 
 
 def _after_the_end(merged: RunState, observed: Status | None, observation: Observation) -> RunState:
@@ -132,6 +133,10 @@ def _going_on(merged: RunState, observed: Status | None, observation: Observatio
     detailed = merged.unconfirmed_end is not None and (
         merged.detailed or observation.is_detail_final
     )
+    word = observation.native_status or merged.native_status
+    if observed is None and word is not None and status_of(word) is None:
+        # The word does not say whether the run waits or works.
+        observed = Status.RUNNING if _shows_work(merged, observation) else None
     if merged.status.is_terminal or (
         merged.status is Status.RUNNING and observed is Status.PENDING
     ):
@@ -139,6 +144,18 @@ def _going_on(merged: RunState, observed: Status | None, observation: Observatio
     return msgspec.structs.replace(
         merged,
         status=observed or merged.status,
-        native_status=observation.native_status or merged.native_status,
+        native_status=word,
         detailed=detailed,
+    )
+
+
+def _shows_work(merged: RunState, observation: Observation) -> bool:
+    has_started = merged.started_at is not None and "started_at" not in merged.approximate
+    if has_started or observation.has_children:
+        return True
+    jobs = merged.jobs
+    return jobs is not None and (
+        bool(jobs.percent_complete)
+        or jobs.heartbeat_at is not None
+        or any(count.status in _AT_WORK for count in jobs.counts)
     )

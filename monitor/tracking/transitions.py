@@ -4,7 +4,8 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
 
 1. A run moves from none through pending and running to one end, never back and never out of an
    end. What was skipped is filled in, so every run emits ``queued``, ``started`` and its end.
-2. A word that we do not know counts as "not finished": it is kept and shown, and moves nothing.
+2. A word that we do not know counts as "not finished": it is kept and shown. With a start, job
+   records at work or a run inside, the run is running; else the word moves nothing.
 3. A run that the monitor does not know is not believed from a callback alone.
 4. An end that only a callback reports is emitted at once and changes no status: the run goes on
    until the workspace reports an end. If that is another one, the first is corrected, once.

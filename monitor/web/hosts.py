@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def refuse_foreign(settings: ServerSettings, refusals: Refusals) -> Middleware:
     """Return the middleware that serves our own names, and writes of our own pages, only."""
-    names = frozenset(_plain(name) for name in (settings.host, *settings.hosts))
+    names = frozenset(map(_plain, (settings.host, *map(_as_sent, settings.hosts))))
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -91,6 +91,11 @@ def _parts(text: str) -> tuple[str, int | None] | None:
     if match is None:
         return None
     return _plain(match[1]), None if match[2] is None else int(match[2])
+
+
+def _as_sent(name: str) -> str:
+    """Return a name as browsers send it, which encode what is not ASCII."""
+    return name.encode("idna").decode()
 
 
 def _plain(name: str) -> str:

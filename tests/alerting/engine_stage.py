@@ -31,8 +31,16 @@ class Stage:
     A stage that is opened again on the same folder is the daemon's next life.
     """
 
-    def __init__(self, bus: SqliteBus, clock: ManualClock, rules: tuple[RuleSettings, ...]) -> None:
+    def __init__(
+        self,
+        bus: SqliteBus,
+        clock: ManualClock,
+        rules: tuple[RuleSettings, ...],
+        *,
+        registry: CollectorRegistry,
+    ) -> None:
         self.bus = bus
+        self.registry = registry
         self.clock = clock
         self.live_state = LiveState(["acme"])
         self.live_state.update_workspace("acme", capabilities=CAPABILITIES)
@@ -77,11 +85,11 @@ class Stage:
 @asynccontextmanager
 async def on_stage(folder: Path, *rules: RuleKind | RuleSettings) -> AsyncIterator[Stage]:
     """Open the store of a folder and restore an engine from it, with rules or default ones."""
-    clock = ManualClock()
-    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
+    clock, registry = ManualClock(), CollectorRegistry()
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     try:
         made = (default_rule(rule) if isinstance(rule, RuleKind) else rule for rule in rules)
-        stage = Stage(bus, clock, tuple(made))
+        stage = Stage(bus, clock, tuple(made), registry=registry)
         await stage.engine.restore()
         yield stage
     finally:

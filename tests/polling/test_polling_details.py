@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.model.observations import Observation
-from monitor.model.runs import JobCount, RunState, Source
+from monitor.model.runs import JobCount, RunState, Source, Status
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
@@ -241,3 +241,18 @@ async def test_progress_is_read_oldest_first_from_what_is_left(
     assert active.run.started_at is None
     await clock.advance(61)
     assert await scene.poll("progress") is True
+
+
+async def test_progress_shows_that_a_run_of_an_unknown_word_works(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """It has started as soon as its job records show a heartbeat; its word is still shown."""
+    workspace.put_job_group(1, "Hibernating")
+    workspace.put_job(1, "InProgress", lastHeartbeatAt=stamp(workspace.now()))
+    await scene.polls.changes.poll()
+    assert await scene.run_events() == ["1:queued"]
+    await scene.poll("progress")
+
+    assert await scene.run_events() == ["1:queued", "1:started"]
+    active = scene.live_state.active[scene.key(1)]
+    assert (active.run.status, active.run.native_status) == (Status.RUNNING, "Hibernating")

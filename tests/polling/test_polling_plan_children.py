@@ -374,3 +374,23 @@ def observation(scene: Scene, run_id: int, **shown: Any) -> Observation:
         observed_at=scene.clock.now(),
         **shown,
     )
+
+
+async def test_a_plan_run_of_an_unknown_word_works_as_soon_as_it_has_a_child(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Its record names what it has started; a plan run that is reported as created waits."""
+    await begin_plan_run(scene, workspace)
+    for run_id, word in ((8, "Hibernating"), (9, "Created")):
+        workspace.put_plan_run(run_id, word, plan={"id": SNAPSHOT}, startedAt=None)
+    await scene.polls.plan_runs.poll()
+    for number in (1, 2):
+        workspace.put_job_group(number, ranfor="plan")
+    put_snapshot(workspace, {8: [1], 9: [2]})
+    await scene.polls.changes.poll()
+    await clock.advance(1)
+    await scene.polls.plan_children.poll()
+
+    assert await scene.run_events(RunKind.PLAN_RUN) == [
+        "7:queued", "7:started", "8:queued", "9:queued", "8:started",
+    ]  # fmt: skip

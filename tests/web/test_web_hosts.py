@@ -8,7 +8,7 @@ import structlog
 from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
-NAMED = ServerSettings(port=0, hosts=("Monitor.example.com",))
+NAMED = ServerSettings(port=0, hosts=("Monitor.example.com", "münchen.example"))
 TRACK = {"kind": "job_group", "id": "7"}
 # Each method that changes something, on a route that takes it.
 WRITES = [
@@ -80,6 +80,7 @@ async def test_addresses_and_loopback_names_are_ours(site: Site, host: str) -> N
     [
         ("monitor.example.com", 200),
         ("MONITOR.example.com.:443", 200),
+        ("xn--mnchen-3ya.example", 200),
         ("example.com", 421),
         ("a.monitor.example.com", 421),
     ],

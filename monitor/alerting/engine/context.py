@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
-from monitor.alerting.attribution.lineage import Lineage
+from monitor.alerting.attribution.lineage import Lineage, is_of_a_plan
 from monitor.alerting.attribution.subjects import RUN_KINDS, first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
@@ -36,6 +36,7 @@ from monitor.alerting.rules.contract import (
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import Retention, StoreStatus
+from monitor.model.alerts import OverwrittenTopics
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
@@ -112,6 +113,7 @@ class EvaluationContext:
         wall_now: datetime,
         monotonic: float,
         store: StoreStatus | None,
+        overwritten: OverwrittenTopics | None,
     ) -> None:
         """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
         self.pending = pending
@@ -125,6 +127,7 @@ class EvaluationContext:
         self._schedules = schedules
         self._retention = retention
         self._store = store
+        self._overwritten = overwritten
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     def renew_suppression(self) -> None:
@@ -178,6 +181,26 @@ class EvaluationContext:
         }
 
     @cached_property
+    def _at_work(self) -> frozenset[RunKey]:
+        """The active runs around another active run, known or possible."""
+        runs = [active.run for active in self._view.active_runs()]
+        around = {around.key for run in runs for around in self._lineage.line(run)[1:]}
+        # Of which plan run one is may stay unknown: the plan's record may be refused to us.
+        unlinked = {
+            run.key.workspace
+            for run in runs
+            if run.key.kind is not RunKind.PLAN_RUN
+            and is_of_a_plan(run)
+            and run.parents.plan_run is None
+        }
+        return frozenset(
+            run.key
+            for run in runs
+            if run.key in around
+            or (run.key.kind is RunKind.PLAN_RUN and run.key.workspace in unlinked)
+        )
+
+    @cached_property
     def _pipeline_health(self) -> dict[tuple[str, RunKind, str], list[PipelineHealth]]:
         healths: defaultdict[tuple[str, RunKind, str], list[PipelineHealth]] = defaultdict(list)
         for health in self._view.pipeline_health():
@@ -187,7 +210,12 @@ class EvaluationContext:
     def facts_of(self, rule: Rule, subject: Subject) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist."""
         if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
-            return DaemonFacts(bus=self._store, retention=self._retention, wall_now=self.wall_now)
+            return DaemonFacts(
+                bus=self._store,
+                retention=self._retention,
+                wall_now=self.wall_now,
+                overwritten=self._overwritten,
+            )
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None
@@ -239,7 +267,8 @@ class EvaluationContext:
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
             limit = limit_seconds(learned, minimum_runs=rule.settings.minimum)
-        return PipelineFacts(active=active, limit=limit)
+        at_work = self._at_work if active else frozenset()
+        return PipelineFacts(active=active, limit=limit, at_work=at_work)
 
     def _flow_or_plan(
         self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline

@@ -25,7 +25,10 @@ END_EVENTS = tuple(event for status, event in STATUS_EVENTS.items() if status.is
 
 
 class JobProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What job records showed, and the newest instant at which they are known to have moved."""
+    """What job records showed, and the newest instant at which they are known to have moved.
+
+    Of a flow run or plan run: when it was last around an active run.
+    """
 
     at: datetime
     percent: float | None = None
@@ -41,7 +44,7 @@ class LateRuns(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     since: dict[str, datetime] = {}
     over: tuple[str, ...] = ()
-    progress: dict[str, JobProgress] = {}  # of executing job groups; only run_stuck keeps it
+    progress: dict[str, JobProgress] = {}  # only run_stuck keeps it
 
 
 class DueRun(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,8 @@
-"""run_stuck: an active run shows no progress, by heartbeat, percentage or state of its jobs."""
+"""run_stuck: an active run shows no progress, by heartbeat, percentage or state of its jobs.
+
+A flow run or plan run has no job records. It is stuck where no run in it is active and its record
+is not written for long.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from monitor.alerting.rules.results import Facts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.runs import JobDetails, RunKind, RunState, Status
 
-_WAITING_FACTOR = 4.0  # a queue is allowed more silence than work
+# A queue is allowed more silence than work; so is a plan, whose tasks may make no runs.
+_WAITING_FACTOR = 4.0
+# When a run was last at work is remembered to this: a commit in each cycle would be too many.
+_AT_WORK_STEP = timedelta(minutes=1)
 
 
 def _stuck(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
@@ -20,7 +27,7 @@ def _stuck(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
             return None
         return _due(run, run.created_at, _WAITING_FACTOR * threshold, as_of=as_of)
     if run.key.kind is not RunKind.JOB_GROUP:
-        return None  # only job groups have job records
+        return _hanging(run_input, _WAITING_FACTOR * threshold)
     progress = newest_progress(run_input.progress, run.jobs)
     if progress is None:
         return None
@@ -29,6 +36,26 @@ def _stuck(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
         # Since a restart: the store holds what job records said, but not when they said it.
         return DueRun(as_of=as_of, due=None, progress=progress)
     return _due(run, progress.at, threshold, as_of=read_at, progress=progress)
+
+
+def _hanging(run_input: ActiveRunInput, threshold: timedelta) -> DueRun | None:
+    run, as_of, progress = run_input.run, run_input.as_of, run_input.progress
+    begun_at = run.started_at or run.created_at
+    if begun_at is None:
+        return None
+    if run.key in run_input.facts.at_work:
+        if progress is None or as_of - progress.at >= _AT_WORK_STEP:
+            progress = JobProgress(at=as_of)
+        return DueRun(as_of=as_of, due=as_of + threshold, progress=progress)
+    signs = (begun_at, run.updated_at, progress.at if progress is not None else None)
+    since = max(sign for sign in signs if sign is not None)
+    late_since = run_input.late_since
+    # Late until there is a sign: a restart forgets when it was read last.
+    is_late = late_since is not None and since + threshold <= late_since
+    read_at = as_of if is_late else run.unfinished_at
+    if read_at is None:
+        return DueRun(as_of=as_of, due=None, progress=progress)
+    return _due(run, since, threshold, as_of=min(read_at, as_of), progress=progress)
 
 
 def _due(
@@ -76,8 +103,8 @@ def newest_progress(before: JobProgress | None, jobs: JobDetails | None) -> JobP
 DEFINITION = late_run_rule(
     RuleKind.RUN_STUCK,
     _stuck,
-    about="A run neither ends nor shows progress or a heartbeat; waiting ones have four times "
-    "as long.",
+    about="A run neither ends nor shows progress or a heartbeat; waiting ones, and flow runs and "
+    "plan runs in which nothing is active, have four times as long.",
     summary="{pipeline} makes no progress in {workspace}",
     description="Run {run} has shown no sign for {stuck_seconds:duration}.",
     template_fields=("run", "stuck_seconds", "percent_complete"),

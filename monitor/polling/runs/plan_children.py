@@ -11,8 +11,9 @@ bounded time. A plan is read by one task at a time; the others wait for that rea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import Capability
@@ -277,6 +278,7 @@ class PlanChildren:
         for key, plan_run_id in parents.items():
             self._links.put(key, plan_run_id)
         self._followed.link(parents)
+        await self._observe_work(set(parents.values()))
         # Only runs that are known already: a child that is not followed must not appear this way.
         unlinked = [key for key, state in known.items() if state.parents.plan_run is None]
         if unlinked:
@@ -285,6 +287,20 @@ class PlanChildren:
             )
         if are_flows_new:
             await self._search_parts()
+
+    async def _observe_work(self, plan_run_ids: Collection[str]) -> None:
+        """Let plan runs that seem to wait have begun: the record names what they have started."""
+        active = self._context.live_state.active
+        keys = [self._context.key(RunKind.PLAN_RUN, run_id) for run_id in sorted(plan_run_ids)]
+        waiting = [
+            active[key].run
+            for key in keys
+            if key in active and active[key].run.status is Status.PENDING
+        ]
+        if waiting:
+            await self._context.observer.observe(
+                [msgspec.structs.replace(_unchanged(run), has_children=True) for run in waiting]
+            )
 
     async def _with_inner_runs(self, parents: dict[RunKey, str]) -> dict[RunKey, RunState]:
         """Add the known runs around and inside the named ones; return all that are known."""

@@ -64,16 +64,16 @@ def assemble(
         guard=supervisor.contain,
     )
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
-    info, alerting = bridge_info(configuration), engine.snapshot
     outputs = Outputs(
         configuration,
         bus=bus,
         view=view,
         clock=clock,
         registry=registry,
-        alerting=alerting,
-        info=info,
+        alerting=engine.snapshot,
+        info=bridge_info(configuration),
     )
+    engine.watch_topics(outputs.overwritten)
     return DaemonParts(
         live_state=live_state,
         observer=Observer(

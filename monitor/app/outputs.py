@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Start
 from monitor.config import Configuration
-from monitor.model.alerts import AlertingSnapshot
+from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.events import Event
@@ -101,6 +101,10 @@ class Outputs:
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what runs for ever, by the names of the consumers."""
         return {name: output.run for name, output in self._by_name.items()}
+
+    def overwritten(self) -> OverwrittenTopics | None:
+        """Return which retained topic of ours somebody overwrites again and again."""
+        return None if self.mqtt is None else self.mqtt.foreign_writes.lasting()
 
     async def subscribe(self) -> None:
         """Let each new output begin at the end of the log; before anything can be appended."""

@@ -49,7 +49,6 @@ class StoreTrial(Struct, frozen=True, kw_only=True):
     holder: str | None = None
     obstacle: StoreObstacle | None = None
     doubts: tuple[StoreObstacle, ...] = ()  # it can be used, but
-    exists: bool = False
 
 
 def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
@@ -59,20 +58,19 @@ def try_store(url: str, *, room_bytes: int = ROOM_BYTES) -> StoreTrial:
         path = locate(named)
         holder = holder_of(path) if path.parent.is_dir() else None
         if holder is not None:
-            return StoreTrial(path=path, holder=holder, exists=True)
-        exists = path.exists()
-        if exists:
+            return StoreTrial(path=path, holder=holder)
+        if path.exists():
             refuse_hard_links(path, path.stat())
         obstacle = _obstacle_of_files(path)
         if obstacle is not None:
-            return StoreTrial(path=path, obstacle=obstacle, exists=exists)
+            return StoreTrial(path=path, obstacle=obstacle)
         free_bytes = _write_beside(path)
     except BusUnavailableError as exc:
         return StoreTrial(path=named, obstacle=_of_the_bus(exc))
     except OSError as exc:
         return StoreTrial(path=named, obstacle=_refused(_place(exc, named), exc))
     doubts = _doubts(path, free_bytes=free_bytes, room_bytes=room_bytes)
-    return StoreTrial(path=path, doubts=doubts, exists=exists)
+    return StoreTrial(path=path, doubts=doubts)
 
 
 def as_problem(url: str, found: StoreObstacle) -> Problem:

@@ -30,7 +30,9 @@ _ACCEPTS_AT_ONCE = 32  # of one turn of the loop, which others need as well
 _SWEEP_SECONDS = 0.5
 _PAUSE_LOG_SECONDS = 60.0
 _SOURCES_LOGGED = 5
-_SHARE_OF_A_SOURCE = 4
+# A third: a machine has two sources where it has both protocols, and those leave others a place.
+# Not less: a proxy that is not trusted, or a client with a hundred connections, is one source.
+_SHARE_OF_A_SOURCE = 3
 _LEAST_OF_A_SOURCE = 4
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -265,10 +267,10 @@ class ConnectionGate:
         )
 
     def _sweep(self) -> None:
+        self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         now = self.clock.monotonic()
         for connection in tuple(self._connections):
             connection.enforce(now, self._limits)
         self._refusals.log_due()
         if self._is_paused and len(self._connections) < self._total:
             self._resume()  # handles may be free again, which nothing tells us
-        self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)

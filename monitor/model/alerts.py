@@ -98,6 +98,13 @@ class LearnedLimit(Struct, frozen=True, kw_only=True, gc=False):
 PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
 
 
+class OverwrittenTopics(Struct, frozen=True, kw_only=True):
+    """A retained topic of ours that somebody overwrites again after each repair."""
+
+    since: datetime  # our clock
+    topic: str
+
+
 class StartAfterGrace(Struct, frozen=True, kw_only=True):
     """What is awaited once the next start is later than the rule allows."""
 

@@ -104,7 +104,10 @@ class WorkspacePoller:
         context = self._context
         # Built anew, because a failure may have left a poll in the middle of something.
         polls = self._polls = build(context)
-        since = await context.observer.open(context.name)
+        requester = context.client.requester
+        since = await context.observer.open(
+            context.name, clock_skew=lambda: requester.clock_skew_seconds
+        )
         await self._connect()
         if since is None:
             # A stamp may be cut to its second: an end within this one is not historical.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,17 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
 _SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
+# The poll by which new runs of a kind, and changes of schedules, are seen.
+WATCHED_BY: Mapping[str, str] = {
+    RunKind.JOB_GROUP: "changes",
+    RunKind.FLOW_RUN: "changes",
+    RunKind.PLAN_RUN: "plan_runs",
+    SCHEDULES: "schedules",
+}
+# Other outcomes pass by themselves, or show nothing about the workspace: budgets, our own store.
+FAILED_OUTCOMES = frozenset(
+    {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
+)
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
 
 _NOWHERE: tuple[str | None, str | None] = (None, None)
@@ -69,6 +80,16 @@ class LiveStateView:
         """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.name_of(workspace, pipeline.kind, pipeline.id)
 
+    def why_unwatched(self, workspace: str, what: str) -> str | None:
+        """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
+        status = self._live_state.workspaces.get(workspace)
+        if status is not None and (why := status.why_unwatched(what)) is not None:
+            return why
+        poll = self._live_state.polls.get((workspace, WATCHED_BY.get(what, "")))
+        if poll is None or poll.last_outcome not in FAILED_OUTCOMES:
+            return None
+        return f"{poll.poll} cannot be read ({poll.last_outcome})"
+
     def why_unjudged(self, alert: Alert) -> str | None:
         """Return why nobody can judge now whether an open alert is over; None while it can be."""
         status = self._live_state.workspaces.get(alert.workspace)
@@ -77,7 +98,7 @@ class LiveStateView:
         needed: list[str] = [] if alert.kind is None else [alert.kind]
         if _SCHEDULE in alert.facts:
             needed.append(SCHEDULES)
-        reasons = (status.why_unwatched(what) for what in needed)
+        reasons = (self.why_unwatched(alert.workspace, what) for what in needed)
         return next((reason for reason in reasons if reason is not None), None)
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar
 
@@ -56,6 +56,9 @@ class _Advanced(Struct, kw_only=True):
     transitions: list[RunTransition]
 
 
+ClockSkew = Callable[[], float | None]
+
+
 class Observer:
     """Turns observations into state and events, one commit at a time for each workspace.
 
@@ -78,6 +81,7 @@ class Observer:
         self._pipeline_health = PipelineHealthTracker(live_state)
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
+        self._clock_skews: dict[str, ClockSkew] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
@@ -96,11 +100,14 @@ class Observer:
         if self._failure is not None:
             raise self._failure
 
-    async def open(self, workspace: str) -> datetime | None:
+    async def open(self, workspace: str, *, clock_skew: ClockSkew | None = None) -> datetime | None:
         """Load what the store knows of a workspace; return since when it is followed, if it is.
 
+        ``clock_skew`` returns how far its clock is ahead of ours now, None while that is unknown.
         Loads once: later, memory is ahead of any answer that is still on its way from the store.
         """
+        if clock_skew is not None:
+            self._clock_skews[workspace] = clock_skew
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
                 self._live_state.active[run.key] = _active(run)
@@ -117,6 +124,7 @@ class Observer:
     def leave(self, workspace: str) -> None:
         """Forget a workspace that is no longer watched; the store keeps what it has."""
         self._opened.discard(workspace)
+        self._clock_skews.pop(workspace, None)
         self._followed_since.pop(workspace, None)
         self._turns.pop(workspace, None)
         self._live_state.remove_workspace(workspace)
@@ -287,6 +295,9 @@ class Observer:
         return _Advanced(states=states, transitions=transitions)
 
     def _clock_skew_seconds(self, workspace: str) -> float | None:
+        measured = self._clock_skews.get(workspace)
+        if measured is not None:
+            return measured()  # not as a poll showed it last: our clock may have been set since
         status = self._live_state.workspaces.get(workspace)
         return status.clock_skew_seconds if status is not None else None
 

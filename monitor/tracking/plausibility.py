@@ -43,8 +43,6 @@ def with_implausible(
     marks = {*state.implausible, *_marks(known, state, observation)}
     if clock_skew_seconds is not None:
         now = observation.observed_at + timedelta(seconds=clock_skew_seconds)
-        # The skew was measured before our clock was set; when the read began, it was no earlier.
-        now = max(now, observation.requested_at or now)
         if any(at > now + _CLOCK_TOLERANCE for at in _times(observation)):
             marks.add(Implausible.IN_THE_FUTURE)
     return msgspec.structs.replace(state, implausible=tuple(sorted(marks)))

@@ -11,7 +11,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState, Status
-from monitor.tracking.live_state import LiveStateView
+from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 from monitor.web.view_models import (
     PipelineView,
     RunView,
@@ -51,7 +51,15 @@ class Overview:
     def workspaces(self) -> list[WorkspaceView]:
         active = Counter(run.run.key.workspace for run in self._view.active_runs())
         return [
-            workspace_view(status, active_runs=active[status.workspace])
+            workspace_view(
+                status,
+                active_runs=active[status.workspace],
+                unwatched=tuple(
+                    what
+                    for what in WATCHED_BY
+                    if self._view.why_unwatched(status.workspace, what) is not None
+                ),
+            )
             for status in self._view.workspaces()
         ]
 

@@ -8,13 +8,12 @@ from msgspec import Struct
 
 from monitor.model.alerts import Alert, LearnedLimit, Silence
 from monitor.model.live_state import (
-    SCHEDULES,
     ActiveRun,
     PipelineHealth,
     ScheduleKnown,
     WorkspaceStatus,
 )
-from monitor.model.runs import RunKind, RunState, Status
+from monitor.model.runs import RunState, Status
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -271,7 +270,9 @@ def pipeline_view(
     )
 
 
-def workspace_view(status: WorkspaceStatus, *, active_runs: int) -> WorkspaceView:
+def workspace_view(
+    status: WorkspaceStatus, *, active_runs: int, unwatched: tuple[str, ...]
+) -> WorkspaceView:
     """Return the view of a workspace."""
     return WorkspaceView(
         workspace=status.workspace,
@@ -289,7 +290,5 @@ def workspace_view(status: WorkspaceStatus, *, active_runs: int) -> WorkspaceVie
         callbacks_missed=status.callbacks_missed,
         schedules_watched=len(status.schedules),
         schedules_of=status.schedules_of,
-        unwatched=tuple(
-            what for what in (*RunKind, SCHEDULES) if status.why_unwatched(what) is not None
-        ),
+        unwatched=unwatched,
     )

@@ -8,6 +8,7 @@ from monitor.alerting.rules.contract import DaemonFacts
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus, WriteFailures
+from monitor.model.alerts import OverwrittenTopics
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 RETENTION = Retention(events_hard_cap=1_000)
@@ -37,6 +38,7 @@ def facts(
     stored: int = 10,
     wall: float | None = None,
     failures: WriteFailures | None = None,
+    overwritten: OverwrittenTopics | None = None,
 ) -> DaemonFacts:
     """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
     bus = StoreStatus(
@@ -47,7 +49,12 @@ def facts(
         store_bytes=1,
         write_failures=failures,
     )
-    return DaemonFacts(bus=bus, retention=RETENTION, wall_now=None if wall is None else at(wall))
+    return DaemonFacts(
+        bus=bus,
+        retention=RETENTION,
+        wall_now=None if wall is None else at(wall),
+        overwritten=overwritten,
+    )
 
 
 def part_rule(thing: str) -> EvaluatedRule:
@@ -155,7 +162,19 @@ def test_a_consumer_that_is_gone_lags_no_more() -> None:
 def test_every_part_is_named_once() -> None:
     """Each consumer has its parts, but for those that stay behind on purpose."""
     bus = facts(consumer("mqtt"), consumer("misses/marketing")).bus
-    assert parts(bus) == ("store", "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt")
+    own = ("store", "retained")
+    assert parts(bus) == (*own, "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt")
+
+
+def test_somebody_who_overwrites_retained_topics_fires_until_it_ends() -> None:
+    """The reason names the topic, by which its writer can be found."""
+    rule, topic = part_rule("retained"), "dataprep/v1/w/state"
+    assert rule.evaluate(facts(), 0) == "ok"
+    going_on = facts(overwritten=OverwrittenTopics(since=at(100), topic=topic))
+    assert rule.evaluate(going_on, 120) == "firing"
+    assert rule.firing.since == at(100)
+    assert topic in str(rule.firing.facts["reason"])
+    assert rule.evaluate(facts(), 900) == "ok"
 
 
 def test_before_the_first_cycle_the_result_is_unknown() -> None:

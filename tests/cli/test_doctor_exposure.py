@@ -133,5 +133,5 @@ async def test_what_travels_in_the_clear_is_a_warning(tmp_path: Path) -> None:
             assert not set(subjects) & set(report)
         else:
             assert {outcomes(report)[subject] for subject in subjects} == {"warning"}
-            assert "its token or password in the clear" in report["server TLS"].found
+            assert "its token or password travels in the clear" in report["server TLS"].found
             assert "https://" in str(report["acme public_url"].hint)

@@ -252,8 +252,10 @@ async def test_the_edition_found_stands_beside_the_configured_one(
 ) -> None:
     """An edition with missing operations fails, one that leaves some out is a warning."""
     workspace.become(served)
-    line = (await report_on(workspace, tmp_path, edition=configured))["acme edition"]
+    report = await report_on(workspace, tmp_path, edition=configured)
+    line = report["acme edition"]
     assert (line.outcome, words in line.found) == (outcome, True), line
+    assert ("acme capabilities" in report) == (outcome != "failed"), "one fault, one line"
     if outcome != "ok":
         assert f'edition = "{served}" or "auto"' in str(line.hint)
 

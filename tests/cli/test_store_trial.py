@@ -15,10 +15,10 @@ from monitor.model.clock import SystemClock
 from tests.cli.doctor_scene import run_checks, without_rights
 
 
-def listing(folder: Path) -> dict[str, bytes | None]:
+def listing(folder: Path) -> dict[str, bytes]:
     """Return everything below a folder, with its content."""
     return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
         for path in folder.rglob("*")
     }
 
@@ -37,9 +37,7 @@ def test_a_trial_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "old.db").write_bytes(b"the bytes of a store")
     before = listing(tmp_path)
     for store in ("new.db", "a/b/c/new.db", "old.db"):
-        trial = try_store(f"sqlite://{tmp_path / store}")
-        assert trial.obstacle is None, store
-        assert trial.exists == (store == "old.db")
+        assert try_store(f"sqlite://{tmp_path / store}").obstacle is None, store
     assert listing(tmp_path) == before
 
 
@@ -89,6 +87,22 @@ def test_a_disk_with_little_room_is_a_doubt(tmp_path: Path) -> None:
     assert "MiB are free" in doubt.found
     assert "make room" in doubt.hint
     assert listing(tmp_path) == {}
+
+
+async def test_a_damaged_store_fails(tmp_path: Path) -> None:
+    """What the daemon would refuse is not called usable; reading it makes no file."""
+    path = tmp_path / "state.db"
+    bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
+    await bus.close()
+    sound = (await run_checks(tmp_path))["store"]
+    assert (sound.outcome, "can write it" in sound.found) == ("ok", True), sound
+    before = listing(tmp_path)
+    for content in (b"no database" * 1000, before["state.db"][:4096] + b"x" * 100_000):
+        path.write_bytes(content)
+        line = (await run_checks(tmp_path))["store"]
+        assert (line.outcome, "is damaged" in line.found) == ("failed", True), line
+        assert "restore a backup" in str(line.hint)
+    assert set(listing(tmp_path)) == set(before)
 
 
 async def test_a_store_that_went_missing_is_a_doubt(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.crash.lone_daemon import ended, flood, lone_daemon, reason_of, settin
 from tests.crash.scene import scene
 
 # A commit that was under way when the store went may still be answered.
-_GRACE_SECONDS = 0.5
+_GRACE_SECONDS = 1.0
 _LOG_BYTES = 200_000  # of a daemon that ends at once; one that spins writes 18 MB a second
 
 

@@ -177,11 +177,12 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Mosquitto:
     return made
 
 
-def client(broker: Mosquitto, user: str | None) -> aiomqtt.Client:
+def client(broker: Mosquitto, user: str | None, *, client_id: str | None = None) -> aiomqtt.Client:
     """Return a client that has not connected yet; without a user it sends no name."""
     return aiomqtt.Client(
         "127.0.0.1",
         broker.port,
+        identifier=client_id,
         username=user,
         password=None if user is None else f"{user}!",
         protocol=ProtocolVersion.V5,
@@ -217,3 +218,18 @@ async def test_mosquitto_keeps_everybody_else_silent(broker: Mosquitto, tmp_path
     assert message.payload == b"true"
     # A clean stop writes down what must survive.
     assert (tmp_path / "mosquitto.db").exists()
+
+
+async def test_nobody_can_end_the_daemons_connection_under_its_client_id(
+    broker: Mosquitto,
+) -> None:
+    """A client id belongs to its user: whatever another user calls itself, the daemon stays."""
+    topic = "dataprep/v1/marketing/state"
+    async with broker, client(broker, "dataprep-monitor", client_id="monitor") as monitor:
+        await monitor.subscribe("dataprep/v1/+/state", qos=1)
+        for stolen in ("monitor", "dataprep-monitor"):
+            async with client(broker, "dataprep-reader", client_id=stolen) as thief:
+                await thief.publish(topic, b"forged", qos=1, retain=True)
+            await monitor.publish(topic, stolen.encode(), qos=1, retain=True)
+            message = await anext(aiter(monitor.messages))
+            assert message.payload == stolen.encode()

@@ -33,6 +33,16 @@ async def test_a_source_has_a_cap_and_others_are_served() -> None:
         assert front.refused() == 200
 
 
+async def test_a_source_has_a_third_by_default() -> None:
+    """Where nothing else is set, two sources leave room for a third one."""
+    async with hall(ConnectionLimits(total=60, head_seconds=LONG)) as front:
+        held = await front.flood(20)
+        await (await front.client()).ends()
+
+        assert all([await client.is_served() for client in held])
+        assert front.refused() == 1
+
+
 async def test_a_place_that_is_left_is_free_again() -> None:
     """Connections that end make room for the next ones of their source."""
     async with hall(ConnectionLimits(total=60, per_source=20, head_seconds=LONG)) as front:

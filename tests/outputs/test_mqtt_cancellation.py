@@ -34,6 +34,7 @@ class StoppedClient:
             on_accepted=lambda _properties: self._cancel("connect"),
             on_answer=lambda _message_id, _reason: None,
             on_end=lambda _end: self._cancel("disconnect"),
+            on_message=lambda _topic: None,
         )
 
     async def run(self) -> None:

@@ -14,7 +14,15 @@ from monitor.bus.contract import Received, StateEntry, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source, Status
+from monitor.model.runs import (
+    Implausible,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    Source,
+    Status,
+)
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
@@ -98,6 +106,26 @@ async def test_an_observation_repeated_after_a_crash_emits_once(
     assert outcomes == [ObservationOutcome.UNCHANGED]
     assert await event_ids(bus) == before
     assert live_state.active == {}
+
+
+async def test_our_clock_set_back_makes_no_future_of_times_of_the_workspace(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """The skew counts as it is when a run is observed, and not as a poll showed it last."""
+    observer, live_state = observer_of(bus, clock)
+    live_state.update_workspace("acme", clock_skew_seconds=0.0)
+    await observer.open("acme", clock_skew=lambda: 1_200.0)
+    later = clock.now() + timedelta(minutes=20)
+    await observer.observe([observation_of(clock, 1, "InProgress", created_at=later)])
+    await observer.observe(
+        [observation_of(clock, 2, "InProgress", created_at=later + timedelta(minutes=2))]
+    )
+
+    states = await observer.known([key(1), key(2)])
+    assert [states[key(number)].implausible for number in (1, 2)] == [
+        (),
+        (Implausible.IN_THE_FUTURE,),
+    ]
 
 
 async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualClock) -> None:

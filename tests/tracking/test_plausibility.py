@@ -106,15 +106,6 @@ def test_the_future_is_judged_by_the_clock_of_the_workspace() -> None:
     assert marks(end, boundary=Boundary()) == ()
 
 
-def test_our_clock_set_back_makes_no_future_of_a_time_of_the_workspace() -> None:
-    """Until the skew is measured again, the time at which the read began shows theirs."""
-    late = START + 30 * MINUTE  # ours shows 10 minutes, theirs 30
-    read = seen("Complete", PLAN_RUN, finished_at=late, requested_at=late)
-    assert marks(read) == ()
-    really = msgspec.structs.replace(read, finished_at=late + 2 * MINUTE)
-    assert marks(really) == (Implausible.IN_THE_FUTURE,)
-
-
 def test_a_run_that_changes_its_pipeline_or_recipe_keeps_the_first() -> None:
     """The workspace says so; a callback's word for it counts for nothing."""
     first = seen("InProgress", pipeline=flow(1), recipe=Recipe(id="5"))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from monitor.model.alerts import AlertState, LearnedLimit, Severity
-from monitor.model.live_state import Reachability
+from monitor.model.live_state import PollStatus, Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Site
 
@@ -55,10 +55,32 @@ async def test_an_alert_that_nobody_can_judge_is_marked(site: Site) -> None:
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE)
     text = (await site.get("/")).text
     assert "cannot be judged now" in text
-    assert "flow run, job group, plan run, schedules" in text
+    assert "job group, flow run, plan run, schedules" in text
     assert "Nothing is running." not in text
     (alert,) = json.loads((await site.get("/api/v1/alerts")).text)["data"]
     assert alert["unjudged"] == "the workspace is unreachable"
+
+
+async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
+    """However the list of its runs fails: nobody can see the success that would end it."""
+    site.alerting.show(site.alerting.alert())
+    for outcome, why in (
+        ("unauthorized", "changes cannot be read (unauthorized)"),
+        ("unreadable", "changes cannot be read (unreadable)"),
+        ("budget", None),
+        ("ok", None),
+    ):
+        now = site.clock.now()
+        poll = PollStatus(
+            workspace="acme",
+            poll="changes",
+            last_attempt_at=now,
+            last_success_at=now,
+            last_outcome=outcome,
+        )
+        site.live_state.record_poll(poll)
+        (alert,) = json.loads((await site.get("/api/v1/alerts")).text)["data"]
+        assert alert["unjudged"] == why
 
 
 async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:

@@ -36,6 +36,7 @@ from monitor.alerting.rules.contract import (
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import Retention, StoreStatus
+from monitor.model.alerts import OverwrittenTopics
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
@@ -112,6 +113,7 @@ class EvaluationContext:
         wall_now: datetime,
         monotonic: float,
         store: StoreStatus | None,
+        overwritten: OverwrittenTopics | None,
     ) -> None:
         """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
         self.pending = pending
@@ -125,6 +127,7 @@ class EvaluationContext:
         self._schedules = schedules
         self._retention = retention
         self._store = store
+        self._overwritten = overwritten
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     def renew_suppression(self) -> None:
@@ -207,7 +210,12 @@ class EvaluationContext:
     def facts_of(self, rule: Rule, subject: Subject) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist."""
         if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
-            return DaemonFacts(bus=self._store, retention=self._retention, wall_now=self.wall_now)
+            return DaemonFacts(
+                bus=self._store,
+                retention=self._retention,
+                wall_now=self.wall_now,
+                overwritten=self._overwritten,
+            )
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None

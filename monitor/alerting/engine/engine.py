@@ -22,7 +22,7 @@ memory only and are rebuilt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -53,7 +53,7 @@ from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
-from monitor.model.alerts import AlertingSnapshot, Silence
+from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics, Silence
 from monitor.model.clock import Clock
 from monitor.model.ends import run_end
 from monitor.model.errors import BusUnavailableError, ConfigurationError
@@ -109,7 +109,12 @@ class Engine:
         self._is_current = False
         self._snapshots = Snapshots()
         self._memory_retention = MemoryRetention()
+        self._overwritten: Callable[[], OverwrittenTopics | None] = lambda: None
         self._use(settings)
+
+    def watch_topics(self, overwritten: Callable[[], OverwrittenTopics | None]) -> None:
+        """Evaluate also what this returns; to be called before `run`."""
+        self._overwritten = overwritten
 
     @property
     def position(self) -> int:
@@ -341,6 +346,7 @@ class Engine:
             wall_now=self._clock.now(),
             monotonic=self._clock.monotonic(),
             store=status,
+            overwritten=self._overwritten(),
         )
 
     def _now(self) -> datetime:

@@ -168,12 +168,10 @@ class Explainer:
         """Add why open alerts cannot be judged now, and why kinds of runs are not seen."""
         if explanation is None:
             return None
-        statuses = [status for status in self._view.workspaces() if status.workspace == workspace]
         unwatched = [
             f"nothing new is seen of {kind} now: {why}"
-            for status in statuses
             for kind in kinds
-            if (why := status.why_unwatched(kind)) is not None
+            if (why := self._view.why_unwatched(workspace, kind)) is not None
         ]
         unwatched += [
             f"{alert_name(alert)} cannot be judged now: {why}"

@@ -20,6 +20,7 @@ STORE = "store"
 BACKLOG = "backlog"
 DEAD_LETTERS = "dead_letters"
 LOST = "lost"
+RETAINED = "retained"
 
 # They stay behind on purpose, until a callback that has not come counts as missed.
 _WAITING_CONSUMERS = "misses/"
@@ -46,7 +47,7 @@ def parts(bus: StoreStatus) -> tuple[str, ...]:
         if not consumer.consumer.startswith(_WAITING_CONSUMERS)
     ]
     kinds = (BACKLOG, DEAD_LETTERS, LOST)
-    return (STORE, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
+    return (STORE, RETAINED, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
 
 
 def evaluate(
@@ -56,8 +57,10 @@ def evaluate(
     if now is None:
         return RuleAnswer(Unknown("the daemon has just started"), memory)
     kind, _, name = state.subject.thing.partition(":")
-    if kind == STORE:
-        return RuleAnswer(_refusing(facts, now) or _store(facts, now))
+    if kind in (STORE, RETAINED):
+        is_store = kind == STORE
+        result = _refusing(facts, now) or _store(facts, now) if is_store else _retained(facts, now)
+        return RuleAnswer(result)
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(Ok(at=now))  # it is no longer configured
@@ -81,6 +84,15 @@ def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
     reason = f"the store refused {failures.count:,} writes, the last because: {failures.reason}"
     since = min(now, now - ((facts.wall_now or now) - failures.since))
     return _firing(since, now, what=STORE, reason=reason)
+
+
+def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
+    overwritten = facts.overwritten
+    if overwritten is None:
+        return Ok(at=now)
+    since = f"{overwritten.since:%Y-%m-%dT%H:%M:%SZ}"
+    reason = f"another client overwrites {overwritten.topic} after each repair, since {since}"
+    return _firing(min(overwritten.since, now), now, what="mqtt", reason=reason)
 
 
 def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
@@ -129,7 +141,10 @@ DEFINITION = RuleDefinition(
     subject_kind=SubjectKind.DAEMON,
     memory=Losses,
     evaluate=evaluate,
-    about="An output lags, gave events up, or the store refuses writes or is near its cap.",
+    about=(
+        "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
+        "writes or is near its cap."
+    ),
     severity=Severity.CRITICAL,
     summary="The monitor itself is in trouble: {what}",
     description="{reason}",

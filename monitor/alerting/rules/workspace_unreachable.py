@@ -18,13 +18,11 @@ from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import SCHEDULES, PollStatus, Reachability
+from monitor.model.runs import RunKind
+from monitor.tracking.live_state import FAILED_OUTCOMES, WATCHED_BY
 
 # Where one of these fails, a kind of run stays unseen, however well all else is answered.
-_LISTS = frozenset({"changes", "plan_runs"})
-# Other outcomes pass by themselves, or are evaluated by other rules: budgets, our own store.
-_FAILED_OUTCOMES = frozenset(
-    {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
-)
+_LISTS = frozenset(WATCHED_BY[kind] for kind in RunKind)
 # The other polls succeed without a request where there is nothing to ask for.
 _ALWAYS_ASKING = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
 
@@ -45,7 +43,7 @@ def evaluate(
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     unwatched = "; ".join(cause.reason for cause in status.unwatched_causes())
-    is_blind = any(poll.poll in _LISTS and poll.last_outcome in _FAILED_OUTCOMES for poll in polls)
+    is_blind = any(poll.poll in _LISTS and poll.last_outcome in FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     late = _late_schedules(state.facts)
     if not (is_cut_off or is_blind or unwatched or late or _is_refused(polls)):
@@ -54,7 +52,7 @@ def evaluate(
     result = Firing(
         since=memory.since,
         as_of=now,
-        # A doubt outlasts its poll's failure by a little.
+        # The status names what is unwatched too, from the next poll on.
         facts={"reason": "; ".join(filter(None, (status.reason or unwatched, late))) or None},
         preexisting=memory.preexisting,
     )

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite.soundness import WAY_OUT, FoundDamage
+from monitor.bus.sqlite.store_check import StoreCheck
 from monitor.cli.doctor_checks.addresses import Serving
 from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
 from monitor.cli.store_trial import try_store, user_name
 
 _SUBJECT = "store"
+# Read within a second; `store check` reads any.
+_EXAMINED_BYTES = 64 * 1024 * 1024
 
 
 async def check_storage(settings: StorageSettings, serving: Serving) -> list[CheckLine]:
     """Try the file and its folder, or report the daemon that holds the file."""
     trial = await asyncio.to_thread(try_store, settings.url)
-    path = trial.path
     if trial.holder is not None:
-        if not serving.is_free:
-            return [ok(_SUBJECT, f"{path} is held by the running daemon, {trial.holder}")]
-        return [
-            warning(
-                _SUBJECT,
-                f"{path} is held by {trial.holder}, which does not listen on server.listen",
-                "restart that daemon with this configuration, or name another file in storage.url",
-            )
-        ]
+        return [_holder_line(trial.path, trial.holder, serving)]
     if (obstacle := trial.obstacle) is not None:
-        return [failed(_SUBJECT, f"{path} cannot be used: {obstacle.found}", obstacle.hint)]
+        return [failed(_SUBJECT, f"{trial.path} cannot be used: {obstacle.found}", obstacle.hint)]
     if trial.doubts:
         return [warning(_SUBJECT, doubt.found, doubt.hint) for doubt in trial.doubts]
-    if trial.exists:
-        found = f"{path} is there, no daemon holds it, and user {user_name()} can write it"
-    else:
-        found = f"{path} does not exist yet, and user {user_name()} can make it"
-    return [ok(_SUBJECT, found)]
+    return [await asyncio.to_thread(_usable, trial.path)]
+
+
+def _holder_line(path: Path, holder: str, serving: Serving) -> CheckLine:
+    if not serving.is_free:
+        return ok(_SUBJECT, f"{path} is held by the running daemon, {holder}")
+    return warning(
+        _SUBJECT,
+        f"{path} is held by {holder}, which does not listen on server.listen",
+        "restart that daemon with this configuration, or name another file in storage.url",
+    )
+
+
+def _usable(path: Path) -> CheckLine:
+    user = user_name()
+    if not path.exists():
+        return ok(_SUBJECT, f"{path} does not exist yet, and user {user} can make it")
+    if damage := _damage(path):
+        first = f"{damage[0].part}: {damage[0].what}"
+        return failed(_SUBJECT, f"{path} is damaged, {len(damage)} problems: {first}", WAY_OUT)
+    return ok(_SUBJECT, f"{path} is there, no daemon holds it, and user {user} can write it")
+
+
+def _damage(path: Path) -> list[FoundDamage]:
+    """Return what is wrong with a store of moderate size; of a larger one nothing.
+
+    Nor of one whose daemon was killed: to read its write-ahead log makes a file, which a daemon of
+    another user could not open.
+    """
+    size = path.stat().st_size
+    if not 0 < size <= _EXAMINED_BYTES or path.with_name(f"{path.name}-wal").exists():
+        return []
+    return StoreCheck(path).run(lambda _: None)

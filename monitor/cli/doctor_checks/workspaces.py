@@ -134,13 +134,18 @@ async def _check_probed(
         f"{name} rate limits",
         own_per_minute=configuration.workspace.requests_per_minute,
     )
+    edition = edition_line(probed, f"{name} edition")
+    # Where the edition lacks what is configured, that is the fault.
+    switched_off = (
+        [] if is_failed([edition]) else [capabilities_line(probed, f"{name} capabilities")]
+    )
     # Last, because the answer to the test carries a quota of its own.
     called = await _check_callbacks(client, able, configuration.callbacks, surroundings)
     return [
         *person,
         *expires,
-        edition_line(probed, f"{name} edition"),
-        capabilities_line(probed, f"{name} capabilities"),
+        edition,
+        *switched_off,
         *visible_schedules,
         *visible_lists,
         limits,

@@ -95,6 +95,11 @@ class Connection:
         except OutputError as exc:
             log.info("bridge info not published", reason=str(exc))
 
+    async def greet_again(self) -> None:
+        """Publish the bridge's own topics once more, after somebody has overwritten them."""
+        if self._link is not None:
+            await self._greet(self._link)
+
     async def run(self) -> None:
         """Stay connected until cancelled, then say goodbye."""
         async with asyncio.TaskGroup() as tasks:

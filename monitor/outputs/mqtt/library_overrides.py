@@ -16,7 +16,7 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum, auto
 from typing import Any, TypeVar
 
@@ -26,10 +26,11 @@ from aiomqtt.types import PahoSocket
 from msgspec import Struct
 from paho.mqtt import subscribeoptions
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY as _NOT_VERSION_5
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessageInfo
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTMessageInfo
 from paho.mqtt.exception import MQTTException
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from monitor.outputs.settings import MqttSettings
 
@@ -86,10 +87,12 @@ class BrokerClient(aiomqtt.Client):
         on_accepted: Callable[[Properties | None], None],
         on_answer: Callable[[int, ReasonCode], None],
         on_end: Callable[[LinkEnd], None],
+        on_message: Callable[[str], None],
     ) -> None:
         """Call ``on_answer`` with id and reason code of each PUBACK.
 
-        ``on_accepted`` gets the properties with which the broker accepts the connection.
+        ``on_message`` gets the topic of what was subscribed to, ``on_accepted`` the properties
+        with which the broker accepts the connection.
         """
         is_version_5 = version is ProtocolVersion.V5
         super().__init__(
@@ -105,7 +108,7 @@ class BrokerClient(aiomqtt.Client):
             clean_start=True if is_version_5 else _NOT_VERSION_5,
             timeout=2 * settings.connect_timeout_seconds,  # `MqttLink.open` has a limit of its own
             keepalive=settings.keepalive_seconds,
-            max_queued_incoming_messages=1,  # nothing is subscribed to
+            max_queued_incoming_messages=1,  # `_on_message` queues nothing
             tls_context=tls,
             logger=_SILENT,
             # Small messages leave at once, instead of waiting for the answer to the one before.
@@ -117,6 +120,7 @@ class BrokerClient(aiomqtt.Client):
         self._on_accepted = on_accepted
         self._on_answer = on_answer
         self._on_end = on_end
+        self._on_foreign_message = on_message
         self._is_abandoned = False
 
     @property
@@ -152,6 +156,21 @@ class BrokerClient(aiomqtt.Client):
             ValueError: the topic or the payload cannot be sent.
         """
         return self._client.publish(topic, payload, 1, retain, properties)
+
+    async def watch(self, filters: Iterable[str]) -> bool:
+        """Subscribe to what others publish there from now on; False where that is refused.
+
+        Raises:
+            aiomqtt.MqttError: the broker did not answer.
+        """
+        options = SubscribeOptions(
+            qos=0,
+            noLocal=True,
+            retainAsPublished=True,
+            retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND,
+        )
+        answers = await self.subscribe([(topic_filter, options) for topic_filter in filters])
+        return not any(isinstance(answer, ReasonCode) and answer.is_failure for answer in answers)
 
     def ping_if_due(self) -> None:
         """Send a PING where the keepalive requires it; to be called every second."""
@@ -251,6 +270,14 @@ class BrokerClient(aiomqtt.Client):
         properties: Properties,  # noqa: ARG002 - the signature is paho's
     ) -> None:
         self._on_answer(mid, reason_code)
+
+    def _on_message(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        message: MQTTMessage,
+    ) -> None:
+        self._on_foreign_message(message.topic)
 
     def _on_disconnect(
         self,

@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import ssl
 from collections import deque
+from collections.abc import Callable, Iterable
 
 import aiomqtt
+import structlog
 from aiomqtt.client import ProtocolVersion
 from msgspec import Struct
 from paho.mqtt.client import CONNACK_REFUSED_PROTOCOL_VERSION, MQTT_ERR_SUCCESS, error_string
@@ -32,6 +34,8 @@ from monitor.outputs.mqtt.library_overrides import (
 )
 from monitor.outputs.mqtt.properties import pack
 from monitor.outputs.settings import MqttSettings
+
+log = structlog.get_logger()
 
 # Reason codes of a PUBACK after which the same message will be refused again.
 _FINAL_REASONS = {
@@ -91,7 +95,9 @@ class MqttLink:
             on_accepted=self._read_limits,
             on_answer=self._answer,
             on_end=self._lose,
+            on_message=self._forward,
         )
+        self._on_foreign: Callable[[str], None] | None = None
         self.is_version_5 = version is ProtocolVersion.V5
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -149,6 +155,29 @@ class MqttLink:
         """Give the link up. Everything on its way ends as lost at once."""
         self._client.hang_up()
         self._lose(LinkEnd(reason))
+
+    async def watch(self, filters: Iterable[str], on_foreign: Callable[[str], None]) -> None:
+        """Call ``on_foreign`` with the topic of each message of another client on these.
+
+        Not in MQTT 3.1.1, which sends a client its own messages back. A broker that refuses it is
+        no failure.
+
+        Raises:
+            OutputUnavailableError: the broker did not answer.
+        """
+        if not self.is_version_5:
+            return
+        self._on_foreign = on_foreign
+        try:
+            is_watched = await self._client.watch(filters)
+        except LIBRARY_ERRORS as exc:
+            raise OutputUnavailableError(str(exc) or "not connected") from exc
+        if not is_watched:
+            log.info("own retained topics are not watched: the broker refuses to show them")
+
+    def _forward(self, topic: str) -> None:
+        if self._on_foreign is not None:
+            self._on_foreign(topic)
 
     def keep_alive(self) -> None:
         """Ping where due, and give the link up when an answer is overdue; call it every second."""

@@ -18,6 +18,7 @@ from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.mqtt.connection import Connection
+from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
 from monitor.outputs.mqtt.retained import RetainedStates
 from monitor.outputs.mqtt.states import BridgeInfo, NextStart
@@ -56,6 +57,7 @@ class MqttOutput:
         self._connection = Connection(
             settings, topics=self._topics, info=info, clock=clock, registry=registry
         )
+        self.foreign_writes = ForeignWrites(clock=clock, registry=registry)
         self._retained = RetainedStates(
             consumer=CONSUMER,
             bus=bus,
@@ -66,6 +68,7 @@ class MqttOutput:
             settings=settings,
             next_start=next_start,
             alerting=alerting,
+            foreign_writes=self.foreign_writes,
         )
         self._delivery = Delivery(
             self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery

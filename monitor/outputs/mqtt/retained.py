@@ -21,6 +21,7 @@ from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
+from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.states import (
     AnyRetained,
@@ -39,6 +40,7 @@ _KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
 _AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
 _STORE_SECONDS = 10.0
+_WATCH_ATTEMPTS = 3
 
 
 class RetainedStates:
@@ -56,6 +58,7 @@ class RetainedStates:
         settings: MqttSettings,
         next_start: NextStart,
         alerting: Callable[[], AlertingSnapshot],
+        foreign_writes: ForeignWrites,
     ) -> None:
         """``alerting`` must know the stored alerts by the time of `run`.
 
@@ -70,6 +73,8 @@ class RetainedStates:
         self._settings = settings
         self._next_start = next_start
         self._alerting = alerting
+        self._foreign_writes = foreign_writes
+        self._watch_failures = 0  # in a row
         self._listed: set[str] = set()
         self._published: dict[
             str, tuple[int, float]
@@ -90,7 +95,7 @@ class RetainedStates:
         """
         state = await self._bus.consumer_state(self._consumer)
         self._listed = {key.removeprefix(_KEY) for key in state if key.startswith(_KEY)}
-        await self._list([self._topics.bridge_state, self._topics.bridge_info])
+        await self._list(self._bridge_topics)
 
     def touch(self, event: Event) -> None:
         """Compare what the event is about with the next tick."""
@@ -119,8 +124,11 @@ class RetainedStates:
     async def _follow(self, link: MqttLink) -> None:
         """Tick until the link is lost. A tick is the least time between two messages of a topic."""
         compared_all_at: float | None = None
+        await self._watch(link)
         while link is self._connection.link:
             now = self._clock.monotonic()
+            if await self._forget_overwritten():
+                compared_all_at = None
             await self._publish_alerts(link)
             if (
                 compared_all_at is None
@@ -131,6 +139,39 @@ class RetainedStates:
             elif self._touched or self._has_touched_workspaces:
                 await self._compare(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
+
+    async def _watch(self, link: MqttLink) -> None:
+        """Listen for others on our topics, unless this broker ends connections for it."""
+        if self._watch_failures >= _WATCH_ATTEMPTS:
+            return
+        try:
+            await link.watch(self._topics.retained_filters, self._notice)
+        except OutputUnavailableError:
+            self._watch_failures += 1
+            if self._watch_failures == _WATCH_ATTEMPTS:
+                log.warning("own retained topics are not watched: the broker does not answer")
+            raise
+        self._watch_failures = 0
+
+    def _notice(self, topic: str) -> None:
+        # Other instances have topics below the same prefix.
+        if topic in self._published or topic in self._bridge_topics:
+            self._foreign_writes.notice(topic)
+
+    @property
+    def _bridge_topics(self) -> tuple[str, str]:
+        return self._topics.bridge_state, self._topics.bridge_info
+
+    async def _forget_overwritten(self) -> bool:
+        """Let what others have overwritten be published again; False where there is none."""
+        overwritten = self._foreign_writes.due()
+        for topic in overwritten:
+            self._published.pop(topic, None)
+        if overwritten.intersection(self._bridge_topics):
+            await self._connection.greet_again()
+        if overwritten:
+            self._snapshot, self._alerts = None, {}
+        return bool(overwritten)
 
     async def _compare(self, link: MqttLink, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()

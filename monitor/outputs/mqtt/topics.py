@@ -24,6 +24,18 @@ class Topics:
         self.bridge_info = f"{self._bridge}/info"
         self.bridge_doctor = f"{self._bridge}/doctor"
 
+    @property
+    def retained_filters(self) -> tuple[str, ...]:
+        """Subscriptions to every retained topic, and perhaps to those of other instances."""
+        return (
+            f"{self._prefix}/+/state",
+            f"{self._prefix}/+/+/+/state",
+            f"{self._prefix}/+/alert/+/+/state",
+            f"{self._bridge}/state",
+            f"{self._bridge}/info",
+            f"{self._bridge}/alert/+/+/state",
+        )
+
     def workspace_state(self, workspace: str) -> str:
         return f"{self._prefix}/{level(workspace)}/state"
 

@@ -69,10 +69,10 @@ class Plans:
         ]
         await self._context.observer.observe((), state_entries=state_entries)
 
-    async def list_all(self) -> Page[PlanRow]:
+    async def list_all(self, *, priority: Priority = Priority.NAMES) -> Page[PlanRow]:
         """Read the list of plans anew and return it whole. Snapshots in it are left out."""
         asked_at = self._context.workspace_now()
-        plans = self._context.client.pipelines.plans(priority=Priority.NAMES)
+        plans = self._context.client.pipelines.plans(priority=priority)
         pages = [page async for page in plans]
         rows = {row.id: row for page in pages for row in page.rows if not row.is_snapshot}
         # A plan that it lacks is known until it was found to be gone: lists lie in outages.
@@ -202,7 +202,7 @@ class Plans:
         if not self._context.can(Capability.LIST_PLANS):
             return
         try:
-            await self.list_all()
+            await self.list_all(priority=Priority.ENDS)  # a plan run waits for it
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

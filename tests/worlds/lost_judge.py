@@ -12,7 +12,7 @@ from tests.worlds.truth import Subject
 RULE = "run_lost"
 
 
-def lost_findings(world: World, received: Received) -> Iterator[Finding]:
+def lost_alert_findings(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts without a deleted run, and lost runs without an alert."""
     deleted = {
         **{

@@ -208,7 +208,9 @@ class Daemon:
         try:
             if self._parts.listener is not None:
                 await self._parts.listener.stop()
-            for name in list(self._followed):
+            for name, workspace in list(self._followed.items()):
+                if is_orderly:
+                    await workspace.remember()
                 await self._workspaces.stop(name)
             if is_orderly:
                 await self._parts.outputs.drain(timeout_seconds=_DRAIN_SECONDS)

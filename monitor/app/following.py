@@ -112,9 +112,12 @@ class FollowedWorkspace:
         await self._observer.open(self.name)
         await self._status_memory.restore()
 
-    async def close(self) -> None:
-        """Store the last status and release the connections, once the tasks have ended."""
+    async def remember(self) -> None:
+        """Store the last status, for the next start."""
         await self._status_memory.store()
+
+    async def close(self) -> None:
+        """Release the connections, once the tasks have ended."""
         await self._client.close()
 
     async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:

@@ -25,6 +25,9 @@ def with_bounds(
     ``known`` is the run before the observation, ``state`` after it.
     """
     observed_at = observation.observed_at + timedelta(seconds=clock_skew_seconds)
+    if observation.requested_at is not None:
+        # Our clock may have been set since it was observed; the read did not begin later.
+        observed_at = max(observed_at, observation.requested_at)
     if state.known_end is not None and (known is None or known.known_end is None):
         return msgspec.structs.replace(state, end_seen_at=observed_at)
     if known is not None and known.unconfirmed_end is not None and state.unconfirmed_end is None:

@@ -43,6 +43,8 @@ def with_implausible(
     marks = {*state.implausible, *_marks(known, state, observation)}
     if clock_skew_seconds is not None:
         now = observation.observed_at + timedelta(seconds=clock_skew_seconds)
+        # Our clock may have been set since it was observed; the read did not begin later.
+        now = max(now, observation.requested_at or now)
         if any(at > now + _CLOCK_TOLERANCE for at in _times(observation)):
             marks.add(Implausible.IN_THE_FUTURE)
     return msgspec.structs.replace(state, implausible=tuple(sorted(marks)))

@@ -191,8 +191,9 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     async with asyncio.timeout(60):
         await during(before, act, open_store=opened)
 
-    # Three reads for each of two new workspaces, three new consumers, and dropping the former.
-    assert refused == list(range(10))
+    # Three reads for each of two new workspaces, one of the last status for each of three, three
+    # new consumers, and dropping the former.
+    assert refused == list(range(13))
 
 
 async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:

@@ -217,3 +217,18 @@ async def test_a_closed_store_refuses(bus: EventBus) -> None:
         await bus.wait(0, timeout_seconds=SOON)
     with pytest.raises(BusUnavailableError):
         await bus.events_since(at(0))
+
+
+async def test_a_probe_is_stored_and_read_by_nobody(bus: EventBus) -> None:
+    """It emits no event, starts no run, and is no trouble of the store."""
+    before = await bus.status()
+    await bus.probe(timeout_seconds=SOON)
+    await bus.probe(timeout_seconds=SOON)
+    after = await bus.status()
+
+    assert (after.newest_position, after.inbox, after.write_failures) == (
+        before.newest_position,
+        {},
+        None,
+    )
+    assert await bus.recent_runs(limit=10) == []

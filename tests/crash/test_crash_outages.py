@@ -103,6 +103,8 @@ async def test_a_file_that_is_locked_for_a_while(
             await pause(_LOCKED_SECONDS)
         await asyncio.gather(sending, remaining)
         assert crash.sender.refused["503"] > 0
+        # The lock is gone and a probe succeeds; what was refused a moment ago still counts.
+        assert await crash.reports_that_the_store_fails()
         refused = crash.sender.refused.total()
         events = await crash.check()
         report_counts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -153,6 +154,25 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
     assert plan_run is not None
     assert group.pipeline == Pipeline(kind=PipelineKind.FLOW, id="11", name="Sales")
     assert plan_run.pipeline == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
+
+
+async def test_the_name_of_a_plan_holds_up_no_list_of_plan_runs(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Where nothing is left for names, the first plan run is observed with its plan at once."""
+    workspace.tables["plans"][13] = {"id": 13, "name": "Nightly"}
+    workspace.put_plan_run(7, plan={"id": 13})
+    with suppress(BudgetExhaustedError):
+        while True:
+            await scene.client.requester._budget.acquire(
+                Priority.NAMES, wait_seconds=0, operation_id="listFlows"
+            )
+    async with asyncio.timeout(10):
+        await scene.polls.plan_runs.poll()
+    state = await scene.state(7, RunKind.PLAN_RUN)
+
+    assert state is not None
+    assert state.pipeline == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
 
 
 async def test_a_plan_that_ran_in_the_same_second_is_not_confused(

@@ -18,7 +18,7 @@ RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
 _ABOUT_DURATIONS = frozenset({"run_stuck", "queue_slow", "run_overdue"})
-_JUDGED_ELSEWHERE = frozenset({"schedule_missed"})
+_JUDGED_ELSEWHERE = frozenset({"schedule_missed", "run_lost"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
 

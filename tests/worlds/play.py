@@ -238,7 +238,7 @@ class _Stage:
             reported = (due_report(part, [*world.outages, *self._stops]) for part in parts)
             recovered = (part.recovered_at for part in parts)
             ats = (*gone, *ended, *reported, *recovered)
-            latest = max(latest, *(at for at in ats if at < NEVER))
+            latest = max([latest, *(at for at in ats if at < NEVER)])
         return latest + FOR_SECONDS + _TAIL_SECONDS
 
     async def _deliver(self, session: aiohttp.ClientSession, face: Face, *, until: float) -> None:

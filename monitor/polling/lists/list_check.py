@@ -108,15 +108,23 @@ class ListCheck:
 
     def clear(self, ids: Iterable[str]) -> None:
         """These need not be missed any more: the list shows them, or they are gone."""
+        was_doubted = bool(self._lacking)
         for id_ in ids:
             self._lacking.pop(id_, None)
             self._hidden.pop(id_, None)
             self._asked.pop(id_, None)
-        self._publish()
+        if was_doubted:
+            self._publish()
+
+    def found_whole(self) -> None:
+        """The list shows all that it must, so a doubt that an earlier life has left is over."""
+        if not self._lacking:
+            self._publish()
 
     def forget(self) -> None:
-        """Drop every doubt: the list is not read any more."""
+        """Drop every doubt, also of an earlier life: the list is not read any more."""
         self.clear(tuple(self._lacking))
+        self.found_whole()
 
     def doubt(self, lacking: Collection[str], reason: str) -> None:
         """Believe the list no more until it shows these."""
@@ -160,6 +168,8 @@ class ListCheck:
         self._forget_all_but(missing)
         if not missing:
             self._vanished_at = None
+            if shows_known:
+                self.found_whole()
             self.require()
             return
         asked = self._next(missing)

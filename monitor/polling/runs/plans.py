@@ -202,7 +202,8 @@ class Plans:
         if not self._context.can(Capability.LIST_PLANS):
             return
         try:
-            await self.list_all(priority=Priority.ENDS)  # a plan run waits for it
+            # A run waits for it: with the rest of the names it would hold up the list of runs.
+            await self.list_all(priority=Priority.ENDS)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

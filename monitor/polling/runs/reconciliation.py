@@ -166,6 +166,7 @@ class Reconciliation:
                 await self._watermarks[kind].move_back(self._whole_until[kind])
                 self._retract(written.check.unwatched, to=self._whole_at.get(kind))
             elif kind in self._reconciled:
+                written.check.found_whole()
                 self._whole_until[kind], self._whole_at[kind] = theirs, at
         for written in self._written.values():
             written.check.require()

@@ -5,7 +5,7 @@ Observations carry our clock; the bounds are workspace time, as every instant of
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -18,16 +18,13 @@ def with_bounds(
     state: RunState,
     observation: Observation,
     *,
-    clock_skew_seconds: float,
+    observed_at: datetime,
 ) -> RunState:
     """Return the state with what the observation shows of when the run ended.
 
-    ``known`` is the run before the observation, ``state`` after it.
+    ``known`` is the run before the observation, ``state`` after it; ``observed_at`` is workspace
+    time.
     """
-    observed_at = observation.observed_at + timedelta(seconds=clock_skew_seconds)
-    if observation.requested_at is not None:
-        # Our clock may have been set since it was observed; the read did not begin later.
-        observed_at = max(observed_at, observation.requested_at)
     if state.known_end is not None and (known is None or known.known_end is None):
         return msgspec.structs.replace(state, end_seen_at=observed_at)
     if known is not None and known.unconfirmed_end is not None and state.unconfirmed_end is None:

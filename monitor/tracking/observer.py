@@ -277,7 +277,9 @@ class Observer:
     ) -> _Advanced:
         states = dict(known)
         transitions = []
+        now = self._clock.now()
         for observation in observations:
+            skew = self._clock_skew_seconds(observation.key.workspace)
             transition = advance(
                 states.get(observation.key),
                 observation,
@@ -286,7 +288,8 @@ class Observer:
                     forgotten_before=observation.observed_at
                     - timedelta(seconds=self._settings.forget_seconds)
                     + _HORIZON_MARGIN,
-                    clock_skew_seconds=self._clock_skew_seconds(observation.key.workspace),
+                    clock_skew_seconds=skew,
+                    workspace_now=now + timedelta(seconds=skew or 0.0),
                 ),
             )
             if transition.state is not None:

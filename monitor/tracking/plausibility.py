@@ -33,19 +33,17 @@ def with_implausible(
     state: RunState,
     observation: Observation,
     *,
-    clock_skew_seconds: float | None,
+    observed_at: datetime | None,
 ) -> RunState:
     """Return the state with the marks of what it and the observation show.
 
-    ``known`` is the run before the observation. Without a known skew of the workspace's clock no
-    time lies in the future.
+    ``known`` is the run before the observation. ``observed_at`` is workspace time; where that is
+    not known, no time lies in the future.
     """
     marks = {*state.implausible, *_marks(known, state, observation)}
-    if clock_skew_seconds is not None:
-        now = observation.observed_at + timedelta(seconds=clock_skew_seconds)
-        # Our clock may have been set since it was observed; the read did not begin later.
-        now = max(now, observation.requested_at or now)
-        if any(at > now + _CLOCK_TOLERANCE for at in _times(observation)):
+    if observed_at is not None:
+        latest = observed_at + _CLOCK_TOLERANCE
+        if any(at > latest for at in _times(observation)):
             marks.add(Implausible.IN_THE_FUTURE)
     return msgspec.structs.replace(state, implausible=tuple(sorted(marks)))
 

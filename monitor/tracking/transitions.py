@@ -21,7 +21,7 @@ The status is decided in `run_status`, the events in `run_events`.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -44,12 +44,26 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
     horizon behind which a finished run may have been published and forgotten.
-    ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours, None if unknown.
+    ``clock_skew_seconds`` is how far the workspace's clock is ahead of ours, None if unknown, and
+    ``workspace_now`` what it shows; both by our clock as it is now.
     """
 
     followed_since: datetime | None = None
     forgotten_before: datetime | None = None
     clock_skew_seconds: float | None = None
+    workspace_now: datetime | None = None
+
+    def observed_at(self, observation: Observation) -> datetime | None:
+        """Return when it was observed, by the workspace's clock; None where that is not known.
+
+        Our clock may have been set since, so that the skew is another one: it was observed after
+        the read began, and not after now.
+        """
+        if self.clock_skew_seconds is None:
+            return None
+        at = observation.observed_at + timedelta(seconds=self.clock_skew_seconds)
+        at = max(at, observation.requested_at or at)
+        return min(at, self.workspace_now or at)
 
     @property
     def instant(self) -> datetime | None:
@@ -79,15 +93,14 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
         )
         return RunTransition(outcome=outcome, state=None)
     observation = believable(known, observation)
+    observed_at = boundary.observed_at(observation)
     state = with_bounds(
         known,
         with_status(known, merge(known, observation), observation),
         observation,
-        clock_skew_seconds=boundary.clock_skew_seconds or 0.0,
+        observed_at=observed_at or observation.observed_at,
     )
-    state = with_implausible(
-        known, state, observation, clock_skew_seconds=boundary.clock_skew_seconds
-    )
+    state = with_implausible(known, state, observation, observed_at=observed_at)
     state = with_unsent_details(known, state)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)

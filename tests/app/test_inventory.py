@@ -191,6 +191,4 @@ async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path)
             lambda: face.shows("dataprep_capability", 1, **listing), why="it does not come back"
         )
         await shown(face, "dataprep_objects", type="flow")
-        assert (await changes(face))["capability:list_changes"][1:] == [
-            ("refused", "available")
-        ]
+        assert (await changes(face))["capability:list_changes"][1:] == [("refused", "available")]

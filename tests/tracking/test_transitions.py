@@ -370,3 +370,19 @@ def test_the_part_that_failed_first_is_the_reason(parts: tuple[FailedPart, ...])
         world.observe(seen(2, "Failed", key=PLAN_RUN, failed_part=part))
 
     assert world.states[PLAN_RUN].failed_part == part_of(3, 4, error="no")
+
+
+def test_our_clock_set_while_a_run_is_observed_moves_no_time() -> None:
+    """Between the start of the read and now: the skew may be of before, or of after our clock."""
+    ours, theirs = START, START + timedelta(minutes=20)
+    read = Observation(
+        key=RunKey("acme", RunKind.JOB_GROUP, "9"),
+        source=Source.POLL,
+        observed_at=ours,
+        requested_at=theirs,
+    )
+    later = theirs + timedelta(seconds=5)
+    for skew, expected in ((1_201.0, theirs + timedelta(seconds=1)), (0.0, theirs), (9e3, later)):
+        boundary = Boundary(clock_skew_seconds=skew, workspace_now=later)
+        assert boundary.observed_at(read) == expected
+    assert Boundary().observed_at(read) is None

@@ -9,7 +9,6 @@ from tests.worlds.blind_judge import blind_findings
 from tests.worlds.explain_judge import explain_findings
 from tests.worlds.findings import Figures, Finding
 from tests.worlds.gauge_judge import gauge_findings
-from tests.worlds.lost_judge import lost_alert_findings
 from tests.worlds.notification_judge import notification_findings
 from tests.worlds.play import Played
 from tests.worlds.reason_judge import link_findings, reason_findings
@@ -43,7 +42,6 @@ def _findings(world: World, played: Played) -> Iterator[Finding]:
     yield from lost_findings(world, received, played.stops, played.until)
     yield from alert_findings(world, ends, received, played)
     yield from blind_findings(world, received, played)
-    yield from lost_alert_findings(world, received)
     yield from schedule_findings(world, received, played)
     yield from steady_findings(world, received, played)
     yield from notification_findings(world, received, played)

@@ -127,7 +127,10 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
-    """The workspace's clock is behind the start of following: new ends seem to lie before it."""
+    """The workspace's clock was set back: new ends seem to lie before former ones.
+
+    Behind the start of following they even seem to be old.
+    """
 
     since: datetime  # our clock
     reason: str  # one sentence with both times

@@ -14,7 +14,7 @@ from tests.decisions.followed import ALL, following
 from tests.polling.conftest import NAME
 
 MISSED = "dataprep_monitor_ends_missed_total"
-SET_BACK = "workspace clock is behind the start of following"
+SET_BACK = "workspace clock was set back"
 
 
 async def test_ends_that_seem_to_lie_before_following_are_not_missed_silently(
@@ -67,11 +67,28 @@ async def test_a_clock_that_was_ahead_when_following_began_is_noticed(tmp_path: 
         assert it.scene.live_state.workspaces[NAME].clock_set_back is None
 
 
+async def test_a_step_back_within_what_was_followed_is_no_secret(tmp_path: Path) -> None:
+    """A failure may then sort before an older success; once the former time has passed, no more."""
+    async with following(tmp_path) as it:
+        await it.pass_time(900)
+        it.options.clock_offset_seconds = -300.0
+        await it.pass_time(60)
+        status = it.scene.live_state.workspaces[NAME]
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        assert status.reachability is Reachability.DEGRADED
+        assert rule.evaluate(WorkspaceFacts(status=status), 0) == "firing"
+        assert "ordered before" in str(rule.firing.facts["reason"])
+
+        await it.pass_time(300)
+        status = it.scene.live_state.workspaces[NAME]
+        assert (status.clock_set_back, status.reachability) == (None, Reachability.REACHABLE)
+
+
 async def test_a_small_step_back_is_no_alarm(tmp_path: Path) -> None:
-    """A correction within the time that was followed hides no end."""
+    """A correction of some seconds hides no end."""
     async with following(tmp_path) as it:
         await it.pass_time(600)
-        it.options.clock_offset_seconds = -120.0
+        it.options.clock_offset_seconds = -30.0
         await it.pass_time(60)
         run = it.run_job_group()
         await it.pass_time(240)

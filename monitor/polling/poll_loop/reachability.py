@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -15,6 +15,8 @@ log = structlog.get_logger()
 
 # A ``Date`` is known to the second, and the first poll begins within that of following.
 _CLOCK_SLACK = timedelta(seconds=5)
+# Clocks are corrected by less than this all the time.
+_CLOCK_STEP = timedelta(seconds=60)
 # A 5xx of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
 # Stands among the polls for requests that got no answer and are tried again.
@@ -31,6 +33,10 @@ class ReachabilityJudge:
         # Since anything last succeeded: the polls that got no answer, and from what operation.
         self._down: dict[str, str | None] = {}
         self._limitation: str | None = None
+        # The workspace's time when it was seen last, and the latest that was seen twice: one odd
+        # header shows nothing.
+        self._at: datetime | None = None
+        self._latest: datetime | None = None
         context.client.requester.on_silence(self.silence)
 
     def limited(self, reason: str | None) -> None:
@@ -105,35 +111,39 @@ class ReachabilityJudge:
         return [cause.reason for cause in status.unwatched_causes()]
 
     def _watch_clock(self) -> None:
-        """Notice where the workspace's clock is behind the start of following.
+        """Notice that the workspace's clock was set back, until it has passed its former time.
 
-        A run that is first seen at its end is then taken for an old one, and emits no event.
+        Ends of now then sort before those of before. Behind the start of following a run that is
+        first seen at its end is even taken for an old one, and emits no event.
         """
         context, now = self._context, self._context.clock.now()
         status, at = context.live_state.workspaces[context.name], context.client.workspace_now()
         if status.followed_since is None or at is None:
             return
-        behind = status.followed_since - at
-        if behind <= _CLOCK_SLACK:
+        certain = min(at, self._at or at)
+        self._at, self._latest = at, max(certain, self._latest or certain)
+        is_old = status.followed_since - at > _CLOCK_SLACK
+        if not is_old and self._latest - at <= _CLOCK_STEP:
             if status.clock_set_back is not None:
-                log.info(
-                    "workspace clock has passed the start of following", workspace=context.name
-                )
+                log.info("workspace clock has passed its former time", workspace=context.name)
                 context.live_state.update_workspace(context.name, clock_set_back=None)
             return
         if status.clock_set_back is not None:
             return
+        former = max(status.followed_since, self._latest)
         log.warning(
-            "workspace clock is behind the start of following",
+            "workspace clock was set back",
             workspace=context.name,
             followed_since=status.followed_since,
-            behind_seconds=round(behind.total_seconds()),
+            behind_seconds=round((former - at).total_seconds()),
         )
+        effect = "are taken for old ones" if is_old else "are ordered before those of before"
         reason = (
-            f"the workspace's clock shows {at:%Y-%m-%dT%H:%M:%SZ}, before following began at "
-            f"{status.followed_since:%Y-%m-%dT%H:%M:%SZ}: runs that end now are taken for old ones"
+            f"the workspace's clock shows {at:%Y-%m-%dT%H:%M:%SZ} after it had shown "
+            f"{former:%Y-%m-%dT%H:%M:%SZ}: runs that end now {effect}"
         )
-        set_back = ClockSetBack(since=now, reason=reason, unwatched=tuple(RunKind))
+        unwatched = tuple(RunKind) if is_old else ("order of ends",)
+        set_back = ClockSetBack(since=now, reason=reason, unwatched=unwatched)
         context.live_state.update_workspace(context.name, clock_set_back=set_back)
 
     def _write(self, reachability: Reachability) -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -42,6 +43,7 @@ class _Denial(Struct, frozen=True, kw_only=True):
     """When the workspace denied a run, and when it had last shown it."""
 
     at: float  # monotonic: when the reading that met it began
+    ended: float  # monotonic: when that reading ended
     shown_at: datetime
 
 
@@ -223,7 +225,13 @@ class ById:
         denied, self._denied = [key for key in self._denied if key in active], []
         self._denials = {key: denial for key, denial in self._denials.items() if key in active}
         due = [key for key in denied if self._is_denied_again(key, began)]
-        if denied and self._have_all_vanished():
+        if denied and self._have_all_vanished(began):
+            # What was denied with all else counts for nothing once something is shown again.
+            ended = self._context.clock.monotonic()
+            self._denials = {
+                key: msgspec.structs.replace(denial, at=began, ended=ended)
+                for key, denial in self._denials.items()
+            }
             self._doubt_all()
         for kind, check in self._checks.of_runs.items():
             check.clear([key.id for key in denied if key.kind is kind])
@@ -236,7 +244,8 @@ class ById:
     def _is_denied_again(self, key: RunKey, began: float) -> bool:
         """Remember the denial; True where an earlier one is a reconciliation apart."""
         shown_at = self._context.live_state.active[key].confirmed_at
-        denial = _Denial(at=began, shown_at=shown_at)
+        ended = self._context.clock.monotonic()
+        denial = _Denial(at=began, ended=ended, shown_at=shown_at)
         first = self._denials.setdefault(key, denial)
         if first.shown_at != denial.shown_at:
             # The run was observed since, so the first denial was wrong.
@@ -264,14 +273,16 @@ class ById:
         if key.kind is RunKind.FLOW_RUN:
             self._flow_runs.forget(key.id)
 
-    def _have_all_vanished(self) -> bool:
+    def _have_all_vanished(self, began: float) -> bool:
         """True where many runs are active, and no known one was shown since a denial.
 
-        A workspace that has forgotten everything is hardly the one in which they ran.
+        A workspace that has forgotten everything is hardly the one in which they ran. What was
+        shown while the reading of a first denial was under way may be of just before it.
         """
         active = self._context.live_state.active
         own = sum(key.workspace == self._context.name for key in active)
-        since = min(denial.at for denial in self._denials.values())
+        earlier = [denial.ended for denial in self._denials.values() if denial.at < began]
+        since = min(earlier, default=began)
         return own >= ALL_AT_ONCE and not self._checks.known_runs.is_since(since)
 
     def _doubt_all(self) -> None:

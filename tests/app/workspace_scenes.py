@@ -139,6 +139,25 @@ async def _refused(stage: Stage) -> None:
     stage.workspace.world.options.status_429 = 1.0
 
 
+async def _run_vanishes(stage: Stage) -> None:
+    engine = stage.workspace.engine
+    recipe = stage.other
+    engine.order(Order(recipe_id=recipe.id, outcome=Outcome.HANG, queue_seconds=0, work_seconds=1))
+    gone = engine.start_job_group(recipe, by=recipe.creator_id)
+
+    async def is_running() -> bool:
+        runs = (await stage.face.json("/api/v1/runs?limit=500"))["data"]
+        return any(run["id"] == str(gone.id) and run["status"] == "running" for run in runs)
+
+    await eventually(is_running, why="the run is not observed")
+    engine.delete_run(gone)
+
+
+async def _run_succeeds(stage: Stage) -> None:
+    await pause(_SECONDS_APART)
+    stage.run(stage.other)
+
+
 def _fault(name: str, ratio: float) -> Play:
     async def play(stage: Stage) -> None:
         setattr(stage.workspace.world.options, name, ratio)
@@ -167,6 +186,13 @@ WORKSPACE_SCENES = (
         begin=_receiver_refuses,
         finish=_receiver_accepts,
         changed={"threshold": 4.0, "for_seconds": 0.0},
+    ),
+    WorkspaceScene(
+        rule=RuleKind.RUN_LOST,
+        begin=_run_vanishes,
+        finish=_run_succeeds,
+        changed={},
+        is_alone=True,
     ),
     WorkspaceScene(
         rule=RuleKind.BUDGET_EXHAUSTED,

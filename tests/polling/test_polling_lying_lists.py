@@ -82,30 +82,6 @@ async def test_a_whole_list_ends_the_doubt_and_shows_what_happened_meanwhile(
 
 
 @BOTH
-async def test_a_restart_does_not_believe_what_was_doubted(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
-) -> None:
-    """What the store knows to be in the window must be listed also after a restart."""
-    put(workspace, poll, 1, "Complete")
-    await scene.poll(poll)
-    workspace.unlisted[TABLES[poll]] = workspace.EVERYTHING
-    await clock.advance(30)
-    await fails(scene, poll)
-    stood_at = getattr(scene.polls, poll).watermark.at
-    await scene.restart()
-    put(workspace, poll, 2, "Failed")
-    await fails(scene, poll)
-    assert getattr(scene.polls, poll).watermark.at == stood_at
-    assert doubted(scene) == [NAMES[poll]]
-
-    workspace.unlisted.clear()
-    await clock.advance(600)
-    await scene.poll(poll)
-    assert "2:failed" in await scene.run_events(KINDS[poll])
-    assert doubted(scene) == []
-
-
-@BOTH
 async def test_a_list_cut_short_is_doubted_at_the_cost_of_three_reads(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
 ) -> None:

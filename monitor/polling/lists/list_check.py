@@ -284,17 +284,23 @@ class ListChecks:
 
     def __init__(self, context: PollContext) -> None:
         anything = Recognition(context)
-        # Whoever sees the flows need not see their runs: only runs are recognized by runs.
-        self.known_runs = Recognition(context, whole=anything)
+        # Whoever sees the flows need not see their runs, nor all kinds of them.
+        self.any_run = Recognition(context, whole=anything)
+        job_groups = Recognition(context, whole=self.any_run)
+        plan_runs = Recognition(context, whole=self.any_run)
+        # Flow runs are known by their job groups.
+        self.known_runs = {
+            RunKind.JOB_GROUP: job_groups,
+            RunKind.FLOW_RUN: job_groups,
+            RunKind.PLAN_RUN: plan_runs,
+        }
 
         def check(name: str, recognition: Recognition, *unwatched: str) -> ListCheck:
             return ListCheck(context, name, recognition, unwatched=unwatched)
 
         self.of_runs = {
-            RunKind.JOB_GROUP: check(
-                "job groups", self.known_runs, RunKind.JOB_GROUP, RunKind.FLOW_RUN
-            ),
-            RunKind.PLAN_RUN: check("plan runs", self.known_runs, RunKind.PLAN_RUN),
+            RunKind.JOB_GROUP: check("job groups", job_groups, RunKind.JOB_GROUP, RunKind.FLOW_RUN),
+            RunKind.PLAN_RUN: check("plan runs", plan_runs, RunKind.PLAN_RUN),
         }
         self.flows, self.plans = (
             check("flows", anything, "flows"),

@@ -81,10 +81,25 @@ class WrittenRows:
         """Return those that had been seen before."""
         return [id_ for id_ in ids if self._writes.get(id_) is not None]
 
+    def required(self, since: datetime) -> frozenset[str]:
+        """Return what a list of what was written ``since`` must show if it is requested now."""
+        # A stamp cut to its second may stand for a later instant, never for an earlier one.
+        edge = since + timedelta(seconds=1)
+        return frozenset(
+            id_
+            for id_, write in list(self._writes.items())
+            if write.at >= edge and self.is_required(id_, write.at)
+        )
+
     async def compare(
-        self, shown: frozenset[str], *, known: Iterable[str], since: datetime, read: ReadRun
+        self,
+        shown: frozenset[str],
+        *,
+        required: frozenset[str],
+        known: Iterable[str],
+        read: ReadRun,
     ) -> None:
-        """Find out whether the list of what was written ``since`` is whole.
+        """Find out whether the list is whole: what it shows against what was `required` of it.
 
         ``known`` are those of ``shown`` that had been seen before it.
 
@@ -94,13 +109,8 @@ class WrittenRows:
         """
         known = tuple(known)
         self.check.showed(known)
-        # A stamp cut to its second may stand for a later instant, never for an earlier one.
-        edge = since + timedelta(seconds=1)
-        missing = [
-            id_
-            for id_, write in list(self._writes.items())
-            if write.at >= edge and id_ not in shown and self.is_required(id_, write.at)
-        ]
+        # In the order in which they were remembered, without what was forgotten meanwhile.
+        missing = [id_ for id_, _ in self._writes.items() if id_ in required - shown]
 
         async def must_be_listed(id_: str) -> bool:
             before = self._writes.get(id_)

@@ -20,7 +20,7 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks
+from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks, Recognition
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
@@ -225,21 +225,19 @@ class ById:
         denied, self._denied = [key for key in self._denied if key in active], []
         self._denials = {key: denial for key, denial in self._denials.items() if key in active}
         due = [key for key in denied if self._is_denied_again(key, began)]
-        if denied and self._have_all_vanished(began):
-            # What was denied with all else counts for nothing once something is shown again.
-            ended = self._context.clock.monotonic()
-            self._denials = {
-                key: msgspec.structs.replace(denial, at=began, ended=ended)
-                for key, denial in self._denials.items()
-            }
-            self._doubt_all()
+        vanished = self._vanished(began) if denied else frozenset[RunKind]()
+        if vanished:
+            self._doubt(vanished, began)
         for kind, check in self._checks.of_runs.items():
-            check.clear([key.id for key in denied if key.kind is kind])
+            if kind not in vanished:
+                check.clear([key.id for key in denied if key.kind is kind])
         status = self._context.live_state.workspaces[self._context.name]
         for key in due:
             # What refuses or shortens a list may deny ids as well.
-            if status.why_unwatched(key.kind) is None:
+            if key.kind not in vanished and status.why_unwatched(key.kind) is None:
                 await self._lose(key)
+        for kind in vanished & self._checks.of_runs.keys():
+            self._checks.of_runs[kind].require()
 
     def _is_denied_again(self, key: RunKey, began: float) -> bool:
         """Remember the denial; True where an earlier one is a reconciliation apart."""
@@ -273,26 +271,46 @@ class ById:
         if key.kind is RunKind.FLOW_RUN:
             self._flow_runs.forget(key.id)
 
-    def _have_all_vanished(self, began: float) -> bool:
-        """True where many runs are active, and no known one was shown since a denial.
+    def _vanished(self, began: float) -> frozenset[RunKind]:
+        """Return the kinds of which many runs are active, and no known one was shown since denials.
 
-        A workspace that has forgotten everything is hardly the one in which they ran. What was
-        shown while the reading of a first denial was under way may be of just before it.
+        A workspace that has forgotten them all is hardly the one in which they ran. Few runs of a
+        kind have vanished where all of the other kinds have.
         """
-        active = self._context.live_state.active
-        own = sum(key.workspace == self._context.name for key in active)
-        earlier = [denial.ended for denial in self._denials.values() if denial.at < began]
-        since = min(earlier, default=began)
-        return own >= ALL_AT_ONCE and not self._checks.known_runs.is_since(since)
+        checks = self._checks
+        kinds = frozenset(RunKind)
+        if self._have_vanished(kinds, checks.any_run, began):
+            return kinds
+        of_flows = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
+        vanished = frozenset[RunKind]()
+        for group in (of_flows, kinds - of_flows):
+            recognition = checks.known_runs[next(iter(group))]
+            if self._have_vanished(group, recognition, began):
+                vanished |= group
+        return vanished
 
-    def _doubt_all(self) -> None:
-        for kind, check in self._checks.of_runs.items():
-            check.doubt(
+    def _have_vanished(
+        self, kinds: frozenset[RunKind], recognition: Recognition, began: float
+    ) -> bool:
+        denials = [denial for key, denial in self._denials.items() if key.kind in kinds]
+        active = sum(len(self._context.active_keys(kind)) for kind in kinds)
+        if not denials or active < ALL_AT_ONCE:
+            return False
+        # What was shown while the first of them was read may be of just before they vanished.
+        earlier = [denial.ended for denial in denials if denial.at < began]
+        return not recognition.is_since(min(earlier, default=began))
+
+    def _doubt(self, kinds: frozenset[RunKind], began: float) -> None:
+        """Doubt the lists of these kinds; their denials count for nothing until one is shown."""
+        ended = self._context.clock.monotonic()
+        for key, denial in self._denials.items():
+            if key.kind in kinds:
+                self._denials[key] = msgspec.structs.replace(denial, at=began, ended=ended)
+        for kind in kinds & self._checks.of_runs.keys():
+            self._checks.of_runs[kind].doubt(
                 [key.id for key in self._context.active_keys(kind)],
                 "active runs are denied, and no run that was known is shown",
             )
-        for check in self._checks.of_runs.values():
-            check.require()
 
     async def read(self, key: RunKey, source: Source, priority: Priority) -> bool:
         """Read one run of any kind and observe it; False where its kind is not followed.
@@ -303,7 +321,7 @@ class ById:
         was_active = key in self._context.live_state.active
         is_followed = await self._read(key, source, priority)
         if was_active:
-            self._checks.known_runs.record()
+            self._checks.known_runs[key.kind].record()
         return is_followed
 
     async def _read(self, key: RunKey, source: Source, priority: Priority) -> bool:

@@ -56,6 +56,8 @@ class ChangeList(Generic[RunRow]):
             DoubtedListError: the list lacks what must be in it; what it shows is handled.
         """
         since = self.watermark.since()
+        # Before the request: what other lists show meanwhile may be newer than the answer.
+        required = self._written.required(since)
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete, shows_all_ids = True, True
@@ -72,7 +74,9 @@ class ChangeList(Generic[RunRow]):
             self._written.saw(page.rows, is_listed=True)
             newest_at = _latest(newest_at, *(row.updated_at for row in page.rows))
         if shows_all_ids:  # a row without an id may be any that seems to be missing
-            await self._written.compare(frozenset(shown), known=known, since=since, read=read_run)
+            await self._written.compare(
+                frozenset(shown), required=required, known=known, read=read_run
+            )
         if is_complete:
             # Without a ``Date`` header the newest stamp is all that is known of its time.
             await self.watermark.move(began_at or newest_at)

@@ -18,6 +18,9 @@ RESERVED_NAMES = frozenset({"bridge"})  # a topic level of the daemon itself
 MIN_SECRET_CHARACTERS = 16
 MIN_PASSWORD_CHARACTERS = 12
 
+# Wider networks hold senders that are no proxies.
+_LEAST_PREFIX = {4: 8, 6: 32}
+
 
 def workspace_name(name: str) -> str | None:
     if name in RESERVED_NAMES:
@@ -113,10 +116,14 @@ def host_names(names: list[str]) -> str | None:
 
 def networks(texts: list[str]) -> str | None:
     try:
-        for text in texts:
-            ipaddress.ip_network(text, strict=False)
+        parsed = [ipaddress.ip_network(text, strict=False) for text in texts]
     except ValueError:
         return 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
+    if any(network.prefixlen < _LEAST_PREFIX[network.version] for network in parsed):
+        return (
+            "a network so wide lets any sender forge its address: name the proxies themselves, "
+            "at least /8 (IPv6: /32)"
+        )
     return None
 
 

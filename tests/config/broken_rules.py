@@ -8,6 +8,10 @@ from tests.config.settings_tables import Row
 NO_HTTP_URL = 'must be an http or https URL, such as "https://api.clouddataprep.com"'
 NO_PUBLIC_URL = 'must be an http or https URL, such as "https://monitor.example.com"'
 NO_NAME = 'each must be a host name without scheme and port, such as "monitor.example.com"'
+TOO_WIDE = (
+    "a network so wide lets any sender forge its address: name the proxies themselves, "
+    "at least /8 (IPv6: /32)"
+)
 NO_NETWORK = 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
 NO_ADDRESS = 'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
 NO_STORE = (
@@ -131,6 +135,8 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("server.hosts", ["2001:db8::1"], f'["2001:db8::1"]: {NO_NAME}'),
     ("server.trusted_proxies", ["proxy"], f'["proxy"]: {NO_NETWORK}'),
     ("server.trusted_proxies", ["10.0.0.0/33"], f'["10.0.0.0/33"]: {NO_NETWORK}'),
+    ("server.trusted_proxies", ["0.0.0.0/0"], f'["0.0.0.0/0"]: {TOO_WIDE}'),
+    ("callbacks.trusted_proxies", ["::/0"], f'["::/0"]: {TOO_WIDE}'),
     ("callbacks.trusted_proxies", ["10.0.0.1", ""], f'["10.0.0.1", ""]: {NO_NETWORK}'),
     ("server.username", "", f'"": {EMPTY}'),
     ("server.username", "a\nb", '"a\\nb": must not hold a line end or control character'),

@@ -128,3 +128,17 @@ def test_a_request_in_vain_is_forgotten_with_the_next_success(
     judge.succeeded("names")
 
     assert reachability(unbegun) is Reachability.REACHABLE
+
+
+def test_a_failure_is_over_when_its_poll_has_nothing_to_request(
+    unbegun: Scene, judge: ReachabilityJudge
+) -> None:
+    """Where nothing can be listed, a poll that had failed succeeds without any request."""
+    judge.failed("reconciliation", TryLaterError("the list lacks 7"))
+    judge.recovered("changes")
+    assert reachability(unbegun) is Reachability.DEGRADED
+    judge.recovered("reconciliation")
+    assert reachability(unbegun) is Reachability.REACHABLE
+    judge.failed("reconciliation", down("listJobLibrary", None))
+    judge.recovered("reconciliation")
+    assert reachability(unbegun) is Reachability.UNREACHABLE

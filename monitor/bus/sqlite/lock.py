@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from datetime import datetime
@@ -145,6 +146,8 @@ def holder_of(store: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise BusUnavailableError(f"{lock_file} is a symbolic link: remove it") from exc
         raise BusUnavailableError(f"{lock_file} cannot be read: {exc.strerror}") from exc
     try:
         # Shared, so that two checks do not mistake each other for the holder.

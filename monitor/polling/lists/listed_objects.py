@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import decode_entries
-from monitor.model.errors import DoubtedListError, NotAvailableError
+from monitor.model.errors import DoubtedListError
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck, Remove
 from monitor.polling.lists.token_owner import TokenOwner
@@ -21,6 +21,8 @@ LISTED = "inventory"  # topic of the state entries with what was listed last
 
 # 500 that were deleted cost 500 reads in two hours, at most so many after each reading of the list.
 _MOST_READS = 24
+# A token of another person by mistake is noticed by then; one on purpose must not stay an alert.
+_OTHER_OWNER_SECONDS = 3_600.0
 
 
 class _Listed(Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class ListedObjects:
         self._read = read
         self._hidden_seconds = hidden_seconds
         self._listed: _Listed | None = None
+        self._other_since: float | None = None  # monotonic: another person's token
 
     @property
     def ids(self) -> frozenset[str] | None:
@@ -87,9 +90,6 @@ class ListedObjects:
         removed: set[str] = set()
 
         async def must_be_listed(id_: str) -> bool:
-            if is_other_owner:
-                # Its list never had them, and what it may not see some workspaces deny as deleted.
-                raise NotAvailableError("listed for another owner of the token")
             await self._read(id_)
             return True
 
@@ -100,22 +100,41 @@ class ListedObjects:
 
         self.check.showed(before & shown)
         try:
-            await self.check.verify(
-                missing,
-                shows_known=bool(before & shown),
-                must_be_listed=must_be_listed,
-                remove=forget,
-                most_reads=_MOST_READS,
-                hidden_seconds=self._hidden_seconds,
-            )
+            if is_other_owner:
+                await self._accept(
+                    missing, f"{known_owner} owned the token, now {owner} does", forget
+                )
+            else:
+                self._other_since = None
+                await self.check.verify(
+                    missing,
+                    shows_known=bool(before & shown),
+                    must_be_listed=must_be_listed,
+                    remove=forget,
+                    most_reads=_MOST_READS,
+                    hidden_seconds=self._hidden_seconds,
+                )
         except DoubtedListError:
             await self._keep((before | shown) - removed, known_owner)
-            if is_other_owner:
-                self.check.doubt(missing, f"{known_owner} owned the token, now {owner} does")
-                self.check.require()
             raise
         left = before - shown - removed
         await self._keep((before | shown) - removed, known_owner if left else owner or known_owner)
+
+    async def _accept(self, missing: Collection[str], reason: str, remove: Remove) -> None:
+        """Doubt the list of another owner for a while, then take it for what there is.
+
+        It never had what the other one had, and what its owner may not see some workspaces deny as
+        deleted, so nothing is read by id.
+        """
+        now = self._context.clock.monotonic()
+        self._other_since = now if self._other_since is None else self._other_since
+        if now - self._other_since < _OTHER_OWNER_SECONDS:
+            self.check.doubt(missing, reason)
+            self.check.require()
+        log.info("list of another owner accepted", list=self._key, reason=reason)
+        for id_ in missing:
+            await remove(id_, False)
+        self.check.clear(missing)
 
     async def _keep(self, ids: frozenset[str], owner: str | None) -> None:
         listed = _Listed(ids=ids, owner=owner)

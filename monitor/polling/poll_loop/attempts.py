@@ -105,6 +105,8 @@ class PollAttempts:
             self._failures.pop(name, None)
             if has_requested:
                 self.reachability.succeeded(name)
+            else:
+                self.reachability.recovered(name)
         elif is_lost:
             # It answers; what it no longer serves shows in the capabilities.
             self._failures.pop(name, None)

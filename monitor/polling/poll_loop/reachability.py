@@ -56,6 +56,11 @@ class ReachabilityJudge:
         self._watch_clock()
         self._answers()
 
+    def recovered(self, poll: str) -> None:
+        """One poll has nothing to request any more; its own failure is over all the same."""
+        if self._failing.pop(poll, None) is not None and not self._is_unreachable():
+            self._write(self._answering())
+
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
         self._polls.discard(poll)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from monitor.model.errors import MonitorError
+from monitor.model.runs import RunKind
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.test_polling_lying_lists import BOTH, KINDS, NAMES, TABLES, doubted, fails, put
@@ -84,4 +85,26 @@ async def test_a_kind_that_vanishes_is_not_recognized_by_the_other(
 
     workspace.tables[TABLES[poll]].update(kept)
     await scene.poll(poll)
+    assert not [event for event in await scene.run_events() if event.endswith("lost")]
+
+
+async def test_a_flow_run_that_answers_does_not_vouch_for_its_job_groups(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Job groups denied by list and id are not lost while only their flow run answers."""
+    workspace.put_flow_run(71)
+    for number in (1, 2, 3):
+        workspace.put_job_group(number, flowRun={"id": 71})
+    await scene.poll("changes")
+    assert scene.key(71, RunKind.FLOW_RUN) in scene.live_state.active
+    kept = dict(workspace.tables["jobLibrary"])
+    workspace.tables["jobLibrary"].clear()
+    for _ in range(5):
+        await clock.advance(300)
+        with pytest.raises(MonitorError):
+            await scene.poll("reconciliation")
+    assert doubted(scene) == ["job groups"]
+
+    workspace.tables["jobLibrary"].update(kept)
+    await scene.poll("changes")
     assert not [event for event in await scene.run_events() if event.endswith("lost")]

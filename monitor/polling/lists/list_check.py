@@ -288,10 +288,9 @@ class ListChecks:
         self.any_run = Recognition(context, whole=anything)
         job_groups = Recognition(context, whole=self.any_run)
         plan_runs = Recognition(context, whole=self.any_run)
-        # Flow runs are known by their job groups.
         self.known_runs = {
             RunKind.JOB_GROUP: job_groups,
-            RunKind.FLOW_RUN: job_groups,
+            RunKind.FLOW_RUN: Recognition(context, whole=self.any_run),
             RunKind.PLAN_RUN: plan_runs,
         }
 

@@ -281,11 +281,11 @@ class ById:
         kinds = frozenset(RunKind)
         if self._have_vanished(kinds, checks.any_run, began):
             return kinds
+        # A flow run may answer while its job groups do not, but not the other way round.
         of_flows = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
         vanished = frozenset[RunKind]()
-        for group in (of_flows, kinds - of_flows):
-            recognition = checks.known_runs[next(iter(group))]
-            if self._have_vanished(group, recognition, began):
+        for kind, group in ((RunKind.JOB_GROUP, of_flows), (RunKind.PLAN_RUN, kinds - of_flows)):
+            if self._have_vanished(group, checks.known_runs[kind], began):
                 vanished |= group
         return vanished
 

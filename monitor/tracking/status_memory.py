@@ -82,7 +82,8 @@ class StatusMemory:
             live_state.name_pipeline(name, pipeline_kind, pipeline_id, pipeline_name)
         if live_state.workspaces[name].known_at is not None:
             return  # it was asked in this life, before its settings changed
-        if max(last.known_at, *last.confirmed.values(), *last.active.values()) > self._clock.now():
+        newest = max([last.known_at, *last.confirmed.values(), *last.active.values()])
+        if newest > self._clock.now():
             return  # our clock was set back; nobody can say how old this is
         live_state.update_workspace(
             name,

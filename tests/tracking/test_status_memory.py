@@ -90,6 +90,19 @@ async def test_a_restart_repeats_the_status_with_its_time(
     assert again.workspaces["w"].known_at == known.known_at
 
 
+async def test_a_workspace_that_answered_and_confirmed_nothing_is_remembered_too(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A daemon that was stopped before its first list starts again."""
+    first, now = LiveState(["w"]), clock.now()
+    memory = StatusMemory("w", bus=bus, live_state=first, clock=clock)
+    first.update_workspace("w", reachability=Reachability.REACHABLE, known_at=now)
+    await memory.store()
+    second = LiveState(["w"])
+    await StatusMemory("w", bus=bus, live_state=second, clock=clock).restore()
+    assert second.workspaces["w"].known_at == now
+
+
 async def test_a_clock_that_was_set_back_makes_it_unknown(
     bus: SqliteBus, clock: ManualClock
 ) -> None:

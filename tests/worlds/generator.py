@@ -51,8 +51,8 @@ _BY_A_STEADY_CLOCK = frozenset(
         Ingredient.OTHER_PERSON,
     }
 )
-# What the daemon does not master yet. By hand it is played too.
-NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED, Ingredient.OUR_CLOCK})
+# What is played by hand only.
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset()
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:

@@ -52,7 +52,7 @@ _BY_A_STEADY_CLOCK = frozenset(
     }
 )
 # What is played by hand only.
-NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.OUR_CLOCK})
+NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED, Ingredient.OUR_CLOCK})
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:

@@ -278,8 +278,14 @@ class EventBus(Protocol):
         A cancelled call leaves nothing behind.
         """
 
-    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
-        """Return once the consumer's step is durable. A position never moves back."""
+    async def advance(
+        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> None:
+        """Return once the consumer's step is durable. A position never moves back.
+
+        With ``patience_seconds`` it causes no commit of its own for so long: it becomes durable
+        with the next one that somebody else causes. The time-out begins only then.
+        """
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
         """Return the state that the consumer's steps have stored."""

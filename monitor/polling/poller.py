@@ -30,7 +30,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import EventBus
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation
-from monitor.model.runs import RunKey, RunKind
+from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
@@ -94,6 +94,14 @@ class WorkspacePoller:
     async def track(self, kind: RunKind, run_id: str) -> bool | None:
         """Follow a run that the operator names; returns as `confirm`, None: it is read later."""
         return await self._polls.by_id.track(self._context.key(kind, run_id))
+
+    def must_wait(self, observation: Observation, known: RunState) -> bool:  # noqa: ARG002
+        """Whether `complete` may wait for something; see `WorkspaceFollower`."""
+        return True
+
+    def complete_later(self, observations: Sequence[Observation]) -> None:
+        """Read job records when there is time; see `WorkspaceFollower`."""
+        self._polls.details.request(observations)
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Add job records and plan runs to observations of ends; see `WorkspaceFollower`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from monitor.model.observations import Observation
-from monitor.model.runs import RunKey
+from monitor.model.runs import RunKey, RunState
 
 
 class WorkspaceFollower(Protocol):
@@ -14,6 +14,12 @@ class WorkspaceFollower(Protocol):
 
     def wake(self) -> None:
         """Poll for changes soon. Never waits; many calls cause one poll a second."""
+
+    def must_wait(self, observation: Observation, known: RunState) -> bool:
+        """Return True where `complete` may wait before it returns this. Never waits itself."""
+
+    def complete_later(self, observations: Sequence[Observation]) -> None:
+        """Read what these ends lack when there is time, and observe it then. Never waits."""
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations in their order, ends enriched by the job records read in time.

@@ -16,7 +16,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.model.errors import WorkspaceError, WorkspaceUnreachableError
 from monitor.model.events import RunEvent
 from monitor.model.observations import Observation
-from monitor.model.runs import RunKey, RunKind
+from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.tracking.observer import Observer
 from tests.callbacks.conftest import job_group, polled
 from tests.clocks import ManualClock
@@ -31,6 +31,12 @@ class Workspace:
     woken: int = 0
     failure: WorkspaceError | None = None
     answering: asyncio.Event | None = None
+
+    def must_wait(self, observation: Observation, known: RunState) -> bool:  # noqa: ARG002
+        return True
+
+    def complete_later(self, observations: Sequence[Observation]) -> None:  # noqa: ARG002
+        raise AssertionError("every end has waited")
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         if self.failure is not None:

@@ -274,7 +274,13 @@ class SqliteBus:
             raise BusUnavailableError("the store is closed")
         return True
 
-    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
+    async def advance(
+        self,
+        step: Step,
+        *,
+        timeout_seconds: float,
+        patience_seconds: float = 0.0,  # noqa: ARG002
+    ) -> None:
         take = partial(progress.advance, step=step, events=log.rows(step.events))
         await self._writer.write(_each, take, timeout_seconds=timeout_seconds)
 

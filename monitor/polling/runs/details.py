@@ -112,6 +112,11 @@ class Details:
             observation, job_summary(rows, read_at=client.workspace_now()), is_final=True
         )
 
+    def request(self, observations: Iterable[Observation]) -> None:
+        """Queue ends whose records nobody waits for."""
+        for request in self._request(observations).values():
+            request.is_late = True
+
     async def pick_up(self) -> bool:
         """Queue again the newest ends whose records were never read, as after a restart.
 
@@ -123,9 +128,7 @@ class Details:
             workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
         )
         oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
-        ends = [_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest]
-        for request in self._request(ends).values():
-            request.is_late = True
+        self.request(_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest)
         return False
 
     async def _lacking(self, observations: Sequence[Observation]) -> dict[RunKey, Observation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Self
 
 import structlog
@@ -76,8 +76,9 @@ class _Entrance(NamedTuple):
 class CallbackListener:
     """The listener for callbacks and nothing else.
 
-    ``on_stored`` is called with the workspace's name after each callback that was stored, and
-    after each that repeats one: the workspace has something to show either way.
+    ``direct`` observes a callback at once and returns when that is durable, or returns None; then
+    the inbox takes it. ``on_stored`` is called with the workspace's name after each callback that
+    the inbox took, and after each that repeats one: the workspace has something to show either way.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class CallbackListener:
         clock: Clock,
         registry: CollectorRegistry,
         on_stored: Callable[[str], None],
+        direct: Callable[[StoredCallback], Awaitable[Received | None]] | None = None,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
+        self._direct = direct
         self._store_id = store_id
         self.replace_workspaces(workspaces)
         self._bus = bus
@@ -250,18 +253,26 @@ class CallbackListener:
             fingerprint=statement.fingerprint,
         )
         try:
-            received = await self._bus.receive(
-                callback,
-                inbox_bound=settings.inbox_bound,
-                timeout_seconds=self._settings.commit_timeout_seconds,
-            )
+            received = await self._direct(callback) if self._direct is not None else None
+            if received is None:
+                received = await self._receive_into_inbox(callback, settings)
         except BusUnavailableError as exc:
             log.warning("callback not stored", workspace=name, reason=str(exc))
             raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
+        return "accepted" if received is Received.STORED else "duplicate"
+
+    async def _receive_into_inbox(
+        self, callback: StoredCallback, settings: CallbackSettings
+    ) -> Received:
+        received = await self._bus.receive(
+            callback,
+            inbox_bound=settings.inbox_bound,
+            timeout_seconds=self._settings.commit_timeout_seconds,
+        )
         if received is Received.FULL:
             raise _Refusal("overloaded", 429, retry_after_seconds=60)
-        self._on_stored(name)
-        return "accepted" if received is Received.STORED else "duplicate"
+        self._on_stored(callback.workspace)
+        return received
 
 
 def _address(request: web.BaseRequest) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from monitor.model.live_state import (
     PollStatus,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
 _SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
@@ -300,6 +300,18 @@ class LiveState:
                 label = name
                 taken.add((workspace, kind, name))
             self._labels[identity] = label
+
+
+def active_of(run: RunState) -> ActiveRun:
+    """Return what is shown of a run that has not ended."""
+    jobs = run.jobs
+    return ActiveRun(
+        run=run,
+        confirmed_at=run.confirmed_at,
+        confirmed_by=run.confirmed_by,
+        percent_complete=jobs.percent_complete if jobs is not None else None,
+        heartbeat_at=jobs.heartbeat_at if jobs is not None else None,
+    )
 
 
 def _drop_workspace(known: MutableMapping[Any, Any], name: str) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from sqlite3 import Connection
 
-# Rows of one statement; a few sizes, so that each statement is prepared once and kept.
-_SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
+# Rows of one statement. Each statement is prepared once and kept, so the sizes are few; but most
+# commits are small, and those take one statement.
+_SIZES = (128, 64, 32, *range(16, 0, -1))
 _BODY = "iif(length(trim(body, char(9, 10, 13, 32))), body, '?')"
 
 

@@ -9,7 +9,7 @@ import structlog
 
 from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Source, Status, status_of
+from monitor.model.runs import RunState, Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -21,7 +21,11 @@ from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.refetch_queue import RefetchQueue
-from monitor.polling.runs.run_observations import has_ended, job_group_observation
+from monitor.polling.runs.run_observations import (
+    has_ended,
+    is_news_of_a_failure,
+    job_group_observation,
+)
 from monitor.workspace.payloads import JobGroupRow
 from monitor.workspace.priority import Priority
 
@@ -81,28 +85,63 @@ class JobGroups:
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
-        observations = [self._observation(row, source, requested_at) for row in followed]
-        await self._observe(await self.complete(observations))
+        await self._observe_all([self._observation(row, source, requested_at) for row in followed])
         for row in followed:
             if has_ended(row.native_status):
                 self._processed.put(row.id, _written(row))
         return not completed.unread
 
+    async def _observe_all(self, observations: Sequence[Observation]) -> None:
+        """Observe at once what need not wait, and failures with what came in time."""
+        ended = [run.key for run in observations if has_ended(run.native_status)]
+        known = await self._context.observer.known(ended) if ended else {}
+        prompt: list[Observation] = []
+        waiting: list[Observation] = []
+        for run in self._links.apply(observations):
+            must_wait = self.must_wait(run, known.get(run.key), behind=len(waiting))
+            (waiting if must_wait else prompt).append(run)
+        await self._observe(self._details.without_waiting(prompt, known))
+        try:
+            if waiting:
+                await self._observe(await self.complete(waiting))
+        finally:
+            # Behind the failures. What the refetch queue holds is read there with its records.
+            later = [run for run in prompt if run.key not in self._refetch_queue]
+            self._details.request(later, known)
+
+    def must_wait(
+        self, observation: Observation, known: RunState | None, *, behind: int = 0
+    ) -> bool:
+        """True where `complete` can add to the event of this failure in time; no other end waits.
+
+        ``behind``: so many other failures wait and are not queued yet.
+        """
+        if not is_news_of_a_failure(observation, known):
+            return False
+        (linked,) = self._links.apply((observation,))
+        return self._details.must_wait(
+            linked, known, behind=behind
+        ) or self._plan_children.must_wait(linked, known)
+
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, with what is known of their plan runs.
 
-        Ends carry the job records, and failures the plan runs, that came in time: within
+        Failures carry the job records and the plan runs that came in time: within
         ``detail_wait_seconds``. What comes later is observed by itself.
         """
+        failed = [run for run in observations if status_of(run.native_status) is Status.FAILED]
+        known = await self._context.observer.known([run.key for run in failed]) if failed else {}
+        linkable = [
+            run
+            for run in self._links.apply(failed)
+            if is_news_of_a_failure(run, known.get(run.key))
+            and self._plan_children.must_wait(run, known.get(run.key))
+        ]
 
         async def link() -> None:
-            await self._plan_children.link_failed(observations)
+            await self._plan_children.link_failed(linkable)
 
-        is_needed = any(
-            status_of(run.native_status) is Status.FAILED and self._plan_children.may_link(run)
-            for run in observations
-        )
-        meanwhile = link if is_needed else None
+        meanwhile = link if linkable else None
         return self._links.apply(await self._details.complete(observations, meanwhile=meanwhile))
 
     async def handle_read(

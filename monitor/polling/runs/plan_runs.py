@@ -14,7 +14,7 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKind, Source
+from monitor.model.runs import RunKind, Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -118,23 +118,31 @@ class PlanRuns:
         ``requested_at`` is the workspace's time when reading them began.
         """
         self._written.saw(rows)
-        observations: list[Observation] = []
-        handled: list[PlanRunRow] = []
+        # Failures wait for their reasons, and nothing waits for them.
+        prompt: list[tuple[PlanRunRow, Observation]] = []
+        failed: list[tuple[PlanRunRow, Observation]] = []
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         for row in fresh:
             observation = await self._try_to_read(row, source, requested_at)
             if observation is not None:
-                observations.append(observation)
-                handled.append(row)
-        if observations:
-            observations = await self._reasons.complete(
-                observations, handled, read_job_groups=self._job_groups.read_ended
-            )
-            outcomes = await self._context.observer.observe(observations)
-            for row, run, outcome in zip(handled, observations, outcomes, strict=True):
-                await self._after(row, run, outcome)
-            self._reasons.observed(observations, outcomes)
-        return len(handled) == len(fresh)
+                has_failed = status_of(row.native_status) is Status.FAILED
+                (failed if has_failed else prompt).append((row, observation))
+        for part in (prompt, failed):
+            await self._observe(part)
+        return len(prompt) + len(failed) == len(fresh)
+
+    async def _observe(self, rows: Sequence[tuple[PlanRunRow, Observation]]) -> None:
+        if not rows:
+            return
+        observations = await self._reasons.complete(
+            [observation for _, observation in rows],
+            [row for row, _ in rows],
+            read_job_groups=self._job_groups.read_ended,
+        )
+        outcomes = await self._context.observer.observe(observations)
+        for (row, _), run, outcome in zip(rows, observations, outcomes, strict=True):
+            await self._after(row, run, outcome)
+        self._reasons.observed(observations, outcomes)
 
     async def _after(self, row: PlanRunRow, run: Observation, outcome: ObservationOutcome) -> None:
         if outcome is not ObservationOutcome.HISTORICAL:

@@ -36,6 +36,7 @@ from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.uncancelled import UncancelledWork
@@ -87,6 +88,7 @@ class Observer:
         self._opened: set[str] = set()
         self._clock_skews: dict[str, ClockSkew] = {}
         self._turns = Turns()
+        self._shared_values = SharedValues()
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
@@ -111,7 +113,7 @@ class Observer:
             self._clock_skews[workspace] = clock_skew
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._live_state.active[run.key] = active_of(run)
+                self._keep_active(run)
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
@@ -373,7 +375,11 @@ class Observer:
             if state.status.is_terminal:
                 self._live_state.active.pop(key, None)
             else:
-                self._live_state.active[key] = active_of(state)
+                self._keep_active(state)
+
+    def _keep_active(self, run: RunState) -> None:
+        shared = self._shared_values.of(run)
+        self._live_state.active[shared.key] = active_of(shared)
 
     def _names_forgotten_pipeline(
         self, observation: Observation, before: RunState | None, run: RunState

@@ -13,9 +13,6 @@ daemon.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -39,7 +36,9 @@ from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
+from monitor.tracking.turns import Turns
 from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
 
@@ -88,7 +87,8 @@ class Observer:
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._clock_skews: dict[str, ClockSkew] = {}
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns = Turns()
+        self._shared_values = SharedValues()
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
@@ -113,7 +113,7 @@ class Observer:
             self._clock_skews[workspace] = clock_skew
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._live_state.active[run.key] = active_of(run)
+                self._keep_active(run)
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
@@ -129,7 +129,7 @@ class Observer:
         self._opened.discard(workspace)
         self._clock_skews.pop(workspace, None)
         self._followed_since.pop(workspace, None)
-        self._turns.pop(workspace, None)
+        self._turns.forget(workspace)
         self._live_state.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
@@ -174,10 +174,7 @@ class Observer:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
                 same observations may be made again.
         """
-        async with contextlib.AsyncExitStack() as turns:
-            # In one order, so that two batches that share workspaces cannot wait for each other.
-            for workspace in sorted({observation.key.workspace for observation in observations}):
-                await turns.enter_async_context(self._turns[workspace])
+        async with self._turns.of(*(observation.key.workspace for observation in observations)):
             applied = self._apply(observations, Change(state_entries=tuple(state_entries)))
             transitions, _ = await self._uncancelled.run(applied)
         self._count(observations, transitions)
@@ -194,20 +191,19 @@ class Observer:
 
         On return they, the new state and its events are durable, all by one commit. None: this
         callback was not stored and belongs into the inbox, because its run has become unknown or
-        others had the workspace for so many seconds.
+        others had the workspace for so many seconds. To be called from a task that nobody cancels.
 
         Raises:
             BusUnavailableError: as `observe`.
         """
-        turn = self._turns[observations[0].key.workspace]
-        try:
-            async with asyncio.timeout(free_within_seconds):
-                await turn.acquire()
-        except TimeoutError:
+        workspace = observations[0].key.workspace
+        turn = await self._turns.take(workspace, within_seconds=free_within_seconds)
+        if turn is None:
             return [(ObservationOutcome.UNCONFIRMED, None) for _ in observations]
         try:
-            applied = self._apply(observations, Change(arrived=tuple(callbacks)))
-            transitions, answers = await self._uncancelled.run(applied)
+            transitions, answers = await self._uncancelled.run_here(
+                self._apply(observations, Change(arrived=tuple(callbacks)))
+            )
         finally:
             turn.release()
         self._count(observations, transitions)
@@ -258,7 +254,7 @@ class Observer:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
-        async with self._turns[workspace]:
+        async with self._turns.of(workspace):
             await self._uncancelled.run(drop())
 
     async def forget_idle(
@@ -283,7 +279,7 @@ class Observer:
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
-        async with self._turns[workspace]:
+        async with self._turns.of(workspace):
             return await self._uncancelled.run(drop())
 
     def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
@@ -379,7 +375,11 @@ class Observer:
             if state.status.is_terminal:
                 self._live_state.active.pop(key, None)
             else:
-                self._live_state.active[key] = active_of(state)
+                self._keep_active(state)
+
+    def _keep_active(self, run: RunState) -> None:
+        shared = self._shared_values.of(run)
+        self._live_state.active[shared.key] = active_of(shared)
 
     def _names_forgotten_pipeline(
         self, observation: Observation, before: RunState | None, run: RunState

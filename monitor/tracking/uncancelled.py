@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 from monitor.model.errors import MonitorError
@@ -37,8 +37,21 @@ class UncancelledWork:
         finally:
             failure = task.exception() if task.done() and not task.cancelled() else None
             if failure is not None and not isinstance(failure, MonitorError):
-                self._failure = failure
-                self._has_failed.set()
+                self._keep(failure)
+
+    async def run_here(self, work: Awaitable[T]) -> T:
+        """Return the result of ``work`` in a task that nobody cancels."""
+        try:
+            return await work
+        except MonitorError:
+            raise
+        except Exception as exc:
+            self._keep(exc)
+            raise
+
+    def _keep(self, failure: BaseException) -> None:
+        self._failure = self._failure or failure
+        self._has_failed.set()
 
     async def watch(self) -> None:
         """Wait for such a failure and raise it. A cancelled call changes nothing."""

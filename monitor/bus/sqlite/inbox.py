@@ -98,6 +98,10 @@ def store_processed(
     """Store those that are new as processed, so that their repetition is recognised."""
     if not arrivals:
         return []
+    at = codec.microseconds(now)
+    rows = [(*arrival[:3], b"", at) for arrival in arrivals]
+    if _INSERT_PROCESSED.run_if_new(db, rows) is not None:
+        return [Received.STORED] * len(arrivals)
     known = _Known(db, arrivals)
     taken: list[InboxRow] = []
     answers: list[Received] = []
@@ -108,7 +112,6 @@ def store_processed(
         known.add(arrival)
         taken.append(arrival)
         answers.append(Received.STORED)
-    at = codec.microseconds(now)
     _INSERT_PROCESSED.run(db, [(*arrival[:3], b"", at) for arrival in taken])
     return answers
 

@@ -267,16 +267,10 @@ class SqliteBus:
         return await self._reader.run(partial(log.position_before, recorded_at=recorded_at))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        # Whoever waits in a loop lets others run, a signal to stop included.
-        await asyncio.sleep(0)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                has_grown = await self._tail.wait_past(after)
-        except TimeoutError:
-            return False
-        if not has_grown:
+        has_ended = await self._tail.wait_past(after, timeout_seconds=timeout_seconds)
+        if self._tail.is_over:
             raise BusUnavailableError("the store is closed")
-        return True
+        return has_ended
 
     async def advance(
         self,

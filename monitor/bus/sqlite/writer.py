@@ -13,7 +13,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import structlog
@@ -79,8 +79,10 @@ class StoreWriter:
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
-        # An executor, because its futures carry to the loop whatever is raised in the thread.
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._handed: SimpleQueue[WriteGroup | None] = SimpleQueue()  # None: the thread ends
+        self._has_dropped = asyncio.Event()
+        # A daemon thread: one that hangs on its disk must not keep the process from ending.
+        threading.Thread(target=self._serve, name="store-writer", daemon=True).start()
         self._db: StoreConnection | None = None
         self._claiming = threading.Lock()
         self._queue: WriteGroup = []
@@ -154,9 +156,9 @@ class StoreWriter:
         except TimeoutError:
             self.die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
+        self._handed.put(None)
         if not isinstance(self._death, TimeoutError):
-            await self._loop.run_in_executor(self._thread, self._drop_connection)
-        self._thread.shutdown(wait=False)
+            await self._has_dropped.wait()
 
     def _refuse_if_unable(self) -> None:
         if self._is_closed:
@@ -205,17 +207,13 @@ class StoreWriter:
 
     def _start_group(self) -> None:
         self._group, self._queue = self._queue, []
-        running = self._loop.run_in_executor(self._thread, self._transact, self._group)
-        running.add_done_callback(self._finish)
+        self._handed.put(self._group)
 
-    def _finish(self, running: asyncio.Future[_Outcome]) -> None:
-        try:
-            outcome = running.result()
-            if outcome.news is not None:
-                self._on_commit(outcome.news)
-            self._count(outcome)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
-            self.die(exc)
+    def _finish(self, outcome: _Outcome | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self.die(outcome)
+        else:
+            self._learn(outcome)
         for job in self._group:
             job.end()
         self._group = []
@@ -223,6 +221,14 @@ class StoreWriter:
         self._schedule()
         if not self._is_scheduled:
             self._idle.set()
+
+    def _learn(self, outcome: _Outcome) -> None:
+        try:
+            if outcome.news is not None:
+                self._on_commit(outcome.news)
+            self._count(outcome)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
+            self.die(exc)
 
     def _count(self, outcome: _Outcome) -> None:
         refused = sum(not job.is_probe for job in self._group)
@@ -253,6 +259,20 @@ class StoreWriter:
         return BusUnavailableError(f"the writer has died: {self._death}")
 
     # From here on in the writer's thread.
+
+    def _serve(self) -> None:
+        """Take groups until there are no more, and report how each ended."""
+        # Once the loop is closed nobody waits for the report.
+        with contextlib.suppress(RuntimeError):
+            while (group := self._handed.get()) is not None:
+                outcome: _Outcome | BaseException
+                try:
+                    outcome = self._transact(group)
+                except BaseException as exc:  # noqa: BLE001 - raised on the loop
+                    outcome = exc
+                self._loop.call_soon_threadsafe(self._finish, outcome)
+            self._drop_connection()
+            self._loop.call_soon_threadsafe(self._has_dropped.set)
 
     def _transact(self, group: WriteGroup) -> _Outcome:
         """Give each job its result or error."""

@@ -145,5 +145,5 @@ class StatusMemory:
                 if workspace == self._workspace
             },
             active=active,
-            names=self._live_state.names.shared(self._workspace),
+            names=self._live_state.shared_names(self._workspace),
         )

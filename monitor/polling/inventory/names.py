@@ -116,7 +116,7 @@ class PipelineNames:
         listed = {
             (kind, id_) for kind, known in self._listed.items() for id_ in known.ids or frozenset()
         }
-        for known in context.live_state.names.all():
+        for known in context.live_state.named_pipelines():
             # Before the first list of a kind, what it lacks is not known.
             if known.workspace == context.name and known.kind in unlisted:
                 listed.add((known.kind, known.id))
@@ -178,8 +178,9 @@ class PipelineNames:
 
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
         context = self._context
-        identity = (context.name, kind, row.id)
-        context.live_state.names.place(identity, folder=folder, owner=row.owner)
+        context.live_state.place_pipeline(
+            context.name, kind, row.id, folder=folder, owner=row.owner
+        )
 
     def _name(self, kind: PipelineKind, rows: Sequence[FlowRow] | Sequence[PlanRow]) -> None:
         for row in rows:
@@ -235,7 +236,7 @@ class PipelineNames:
         used |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
         return {
             named_pipeline.id
-            for named_pipeline in context.live_state.names.all()
+            for named_pipeline in context.live_state.named_pipelines()
             if named_pipeline.workspace == context.name
             and named_pipeline.kind is kind
             and (kind, named_pipeline.id) not in used

@@ -47,7 +47,8 @@ _NEWEST = JsonQuery(
 )
 # Each in its place in the list of numbers.
 _BY_NUMBER = JsonQuery(
-    "SELECT body FROM json_each(?) AS wanted CROSS JOIN run ON number = wanted.value ORDER BY wanted.key"
+    "SELECT body FROM json_each(?) AS wanted CROSS JOIN run ON number = wanted.value"
+    " ORDER BY wanted.key"
 )
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -12,7 +12,7 @@ from monitor.alerting.engine.engine import Engine
 from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
 from monitor.app.requests import AdminRequests, alerting_requests
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.settings import store_path
 from monitor.bus.sqlite.identity import store_id
 from monitor.callbacks.listener import CallbackListener
@@ -50,9 +50,10 @@ def assemble(
     registry: CollectorRegistry,
     supervisor: Supervisor,
     requests: AdminRequests,
-    on_callback: Callable[[str], None],
+    direct: Callable[[StoredCallback], Awaitable[Received | None]],
+    on_stored: Callable[[str], None],
 ) -> DaemonParts:
-    """Return the parts; ``on_callback`` is called with the workspace of each stored callback."""
+    """Return the parts; for ``direct`` and ``on_stored`` see `CallbackListener`."""
     live_state = LiveState([workspace.name for workspace in configuration.workspaces])
     view = live_state.view
     engine = Engine(
@@ -76,13 +77,7 @@ def assemble(
     engine.watch_topics(outputs.overwritten)
     return DaemonParts(
         live_state=live_state,
-        observer=Observer(
-            bus=bus,
-            live_state=live_state,
-            clock=clock,
-            registry=registry,
-            settings=configuration.tracking,
-        ),
+        observer=_observer(configuration, live_state, bus=bus, clock=clock, registry=registry),
         metrics=metrics,
         engine=engine,
         outputs=outputs,
@@ -99,8 +94,27 @@ def assemble(
             requests=requests,
         ),
         listener=_listener(
-            configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
+            configuration,
+            bus=bus,
+            clock=clock,
+            registry=registry,
+            direct=direct,
+            on_stored=on_stored,
         ),
+    )
+
+
+def _observer(
+    configuration: Configuration,
+    live_state: LiveState,
+    *,
+    bus: EventBus,
+    clock: Clock,
+    registry: CollectorRegistry,
+) -> Observer:
+    settings = configuration.tracking
+    return Observer(
+        bus=bus, live_state=live_state, clock=clock, registry=registry, settings=settings
     )
 
 
@@ -163,7 +177,8 @@ def _listener(
     bus: EventBus,
     clock: Clock,
     registry: CollectorRegistry,
-    on_callback: Callable[[str], None],
+    direct: Callable[[StoredCallback], Awaitable[Received | None]],
+    on_stored: Callable[[str], None],
 ) -> CallbackListener | None:
     if configuration.callbacks is None:
         return None
@@ -173,7 +188,8 @@ def _listener(
         bus=bus,
         clock=clock,
         registry=registry,
-        on_stored=on_callback,
+        direct=direct,
+        on_stored=on_stored,
         store_id=_store_id(configuration),
     )
 

@@ -21,7 +21,7 @@ from monitor.app.retention import apply_retention
 from monitor.app.store import DaemonStore, OpenStore, open_sqlite
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.app.workspaces import FollowedWorkspaces
-from monitor.bus.contract import Start
+from monitor.bus.contract import Received, Start, StoredCallback
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
@@ -125,7 +125,8 @@ class Daemon:
             registry=self._registry,
             supervisor=self._supervisor,
             requests=AdminRequests(self._followed),
-            on_callback=self._callback_stored,
+            direct=self._observe_directly,
+            on_stored=self._callback_stored,
         )
         self._workspaces = FollowedWorkspaces(
             self._followed,
@@ -243,6 +244,17 @@ class Daemon:
     def refuse_configuration(self) -> None:
         """Count a new configuration that could not be used; the one in force stays."""
         self._parts.metrics.configuration_refused()
+
+    async def _observe_directly(self, callback: StoredCallback) -> Received | None:
+        followed = self._followed.get(callback.workspace)
+        if followed is None or followed.direct_way is None:
+            return None
+        received = await followed.direct_way.take(callback)
+        if received is not None:
+            self._parts.live_state.update_workspace(
+                callback.workspace, last_callback_at=self._clock.now()
+            )
+        return received
 
     def _callback_stored(self, workspace: str) -> None:
         followed = self._followed.get(workspace)

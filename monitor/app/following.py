@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
+from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.misses import MissWatch
 from monitor.callbacks.registrar import Registrar
@@ -61,6 +62,7 @@ class FollowedWorkspace:
             self.name, poller=self.poller, observer=observer, bus=bus, clock=clock
         )
         self.inbox: InboxReader | None = None
+        self.direct_way: DirectWay | None = None
         # Also without callbacks: it deletes the webhook tasks that were registered before.
         self.registrar = Registrar(
             self._client,
@@ -84,6 +86,9 @@ class FollowedWorkspace:
                 / (_CONFIRMATION_SHARE * configuration.workspace.requests_per_minute),
                 gather_seconds=configuration.poll.detail_wait_seconds / _GATHERINGS_IN_A_WAIT,
                 batches=2 * _GATHERINGS_IN_A_WAIT if configuration.poll.detail_wait_seconds else 1,
+            )
+            self.direct_way = DirectWay(
+                bus=bus, observer=observer, view=live_state.view, follower=self.poller
             )
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
@@ -117,7 +122,9 @@ class FollowedWorkspace:
         await self._status_memory.store()
 
     async def close(self) -> None:
-        """Release the connections, once the tasks have ended."""
+        """Finish callbacks in work and release the connections, once the tasks have ended."""
+        if self.direct_way is not None:
+            await self.direct_way.close()
         await self._client.close()
 
     async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:

@@ -67,13 +67,15 @@ def decode_entries(
 class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What is stored together or not at all.
 
-    ``processed`` are ids of stored callbacks that this change has processed.
+    ``processed`` are ids of stored callbacks that this change has processed, ``arrived`` are
+    callbacks that it has processed and that were never in the inbox.
     """
 
     runs: tuple[RunState, ...] = ()
     events: tuple[Event, ...] = ()
     state_entries: tuple[StateEntry, ...] = ()
     processed: tuple[int, ...] = ()
+    arrived: tuple[StoredCallback, ...] = ()
 
 
 class StoredCallback(Struct, frozen=True, kw_only=True, gc=False):
@@ -211,8 +213,11 @@ class EventBus(Protocol):
     Every method may raise `BusUnavailableError`. A write that raises has stored nothing.
     """
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> None:
-        """Return once the change is durable. The same change again is a no-op.
+    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+        """Return once the change is durable, with an answer for each callback that arrived.
+
+        The same change again is a no-op. A callback that is a duplicate, as `receive` says, is not
+        stored again; the rest of the change is stored.
 
         Raises:
             BusUnavailableError: not durable after ``timeout_seconds``; nothing of it was kept.
@@ -247,6 +252,9 @@ class EventBus(Protocol):
 
         A fingerprint that is waiting, or was processed within the last day, is a duplicate.
         """
+
+    def is_waiting(self, key: RunKey) -> bool:
+        """Return True while a callback of that run waits in the inbox."""
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
         """Return waiting callbacks in the order of their arrival, from the id behind ``after``."""

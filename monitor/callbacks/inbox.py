@@ -23,7 +23,7 @@ from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.tracking.follower import WorkspaceFollower
-from monitor.tracking.observer import Observer
+from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
 
 log = structlog.get_logger()
 
@@ -230,7 +230,7 @@ class InboxReader:
                 )
 
     async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
-        observations = [_observation(callback) for callback in callbacks]
+        observations = [observation_of(callback) for callback in callbacks]
         try:
             return await self._follower.complete(observations)
         except (WorkspaceError, BusUnavailableError) as exc:
@@ -241,12 +241,14 @@ class InboxReader:
     async def _observe(
         self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
     ) -> None:
-        outcomes = await self._observer.observe(observations)
-        for callback, outcome in zip(callbacks, outcomes, strict=True):
-            if outcome in (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL):
-                self._wait_for(callback)
-            else:
-                self._forget(callback.id)
+        for start in range(0, len(callbacks), OBSERVED_AT_ONCE):
+            piece = slice(start, start + OBSERVED_AT_ONCE)
+            outcomes = await self._observer.observe(observations[piece])
+            for callback, outcome in zip(callbacks[piece], outcomes, strict=True):
+                if outcome in (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL):
+                    self._wait_for(callback)
+                else:
+                    self._forget(callback.id)
 
     def _wait_for(self, callback: StoredCallback) -> None:
         now = self._clock.monotonic()
@@ -320,7 +322,8 @@ def _wait_seconds(times: int, longest_seconds: float) -> float:
     return backoff_seconds(times + 1, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=longest_seconds)
 
 
-def _observation(callback: StoredCallback) -> Observation:
+def observation_of(callback: StoredCallback) -> Observation:
+    """Return what a callback reports, as an observation of its run."""
     is_of_a_flow = callback.flow_id is not None and callback.kind is not RunKind.PLAN_RUN
     pipeline = Pipeline(kind=PipelineKind.FLOW, id=callback.flow_id or "") if is_of_a_flow else None
     return Observation(
@@ -329,5 +332,5 @@ def _observation(callback: StoredCallback) -> Observation:
         observed_at=callback.received_at,
         native_status=callback.native_status,
         pipeline=pipeline,
-        inbox_id=callback.id,
+        inbox_id=callback.id or None,
     )

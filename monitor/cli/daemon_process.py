@@ -23,6 +23,7 @@ from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
+from monitor.model.slices import STEP_SECONDS
 
 _SWITCH_SECONDS = 0.0001
 _COLLECTOR_THRESHOLDS = (5_000, 20, 50)
@@ -62,6 +63,8 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     hang_up = HangUpReload(daemon, path, manager=manager, redactor=redactor, clock=clock)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if configuration.log.slow_steps:
+        name_slow_steps(loop)
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, hang_up.request)
@@ -79,6 +82,12 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
         on_draining=manager.stopping,
         beside=beside,
     )
+
+
+def name_slow_steps(loop: asyncio.AbstractEventLoop) -> None:
+    """Log each step that holds the loop for too long, with its task and where that waits next."""
+    loop.slow_callback_duration = STEP_SECONDS
+    loop.set_debug(enabled=True)
 
 
 def _exempt_from_collection() -> None:

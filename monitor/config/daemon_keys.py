@@ -35,6 +35,7 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
     level: LogLevel = LogLevel.INFO
     form: LogForm = LogForm.AUTO
+    slow_steps: bool = False
 
 
 SERVER = Section(
@@ -257,6 +258,12 @@ LOG = Section(
             kind=Kind.TEXT,
             choices=tuple(LogForm),
             about="Format of log lines; auto is console on a terminal and json elsewhere.",
+        ),
+        Key(
+            name="slow_steps",
+            kind=Kind.BOOLEAN,
+            about="For debugging: log each step that held the event loop for more than 2 ms, with "
+            "the task that took it. It doubles the daemon's processor time; read at start.",
         ),
     ),
 )

@@ -330,8 +330,8 @@ CALLBACKS = Section(
             minimum=0,
             maximum=60,
             target=PollSettings,
-            about="How long the event of an ended run may wait for its job records; 0 emits it at "
-            "once.",
+            about="How long the event of a failed run may wait for its reason, where the request "
+            "budget allows to read it in that time; 0 emits it at once. Other ends never wait.",
         ),
         Key(
             name="inbox_bound",

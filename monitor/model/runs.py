@@ -35,9 +35,10 @@ class Status(StrEnum):
     CANCELED = "canceled"
     LOST = "lost"
 
-    @property
-    def is_terminal(self) -> bool:
-        return self not in (Status.PENDING, Status.RUNNING)
+    is_terminal: bool  # an attribute, because it is asked for twenty times for each observation
+
+    def __init__(self, word: str) -> None:
+        self.is_terminal = word not in ("pending", "running")
 
 
 class Trigger(StrEnum):

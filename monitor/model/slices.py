@@ -1,6 +1,6 @@
 """Work over many items in slices, so that no step of it holds the event loop for long.
 
-A step may take 2 ms at most. A callback that arrives meanwhile waits for the present slice only.
+A callback that arrives meanwhile waits for the present slice only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What one item costs is for its caller to know: 2 ms divided by this is what it may cost.
+STEP_SECONDS = 0.002  # the longest that a step may hold the event loop
+# What one item costs is for its caller to know: `STEP_SECONDS` divided by this is what it may cost.
 SLICE = 100
 
 

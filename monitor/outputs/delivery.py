@@ -1,9 +1,10 @@
 """Delivers events from the log to an outside receiver: at least once, in order, none skipped.
 
-Three tasks and the callbacks of the output's answers share one `_DeliveryRun`, all on the event
+Four tasks and the callbacks of the output's answers share one `_DeliveryRun`, all on the event
 loop; what belongs together is changed without an await. ``read the log`` owns ``read_until`` and
-fills the window; ``send again`` alone clears ``has_failed`` and rewinds the window; ``keep
-position`` owns ``committed`` and drops stored dead letters. An answer marks its own entry and moves
+fills the window; ``send again`` alone clears ``has_failed`` and rewinds the window. Two tasks store
+the position, ``keep position`` with the commits of others and ``store at once`` with its own: both
+may store at the same time, and the later position stands. An answer marks its own entry and moves
 ``position``, the end of the unbroken prefix of what is processed. An early acknowledgement stays in
 the window until all before it are processed. A cancelled run stores the position it reached; what
 was sent behind it is sent again by the next run, under the same ids.
@@ -78,12 +79,14 @@ class _DeliveryRun:
         self.position = position  # end of the unbroken prefix of what is processed
         self.committed = position
         self.read_until = position
-        self.uncommitted = 0  # events between `committed` and `position`
+        self.processed = 0  # events up to `position`
+        self.stored = 0  # events up to `committed`
         self.letters: list[DeadLetter] = []
         self.problem: BaseException | None = None  # an answer that no output may give
         self.has_failed = asyncio.Event()  # nothing is sent until `_send_again` allows it
         self.has_room = asyncio.Event()
         self.has_progress = asyncio.Event()  # something to commit
+        self.is_urgent = asyncio.Event()  # and at once
         self.is_answered = asyncio.Event()  # every event sent has its answer
 
 
@@ -103,11 +106,13 @@ class Delivery:
         self._name = output.name
         self._bus = bus
         self._clock = clock
-        self._metrics = metrics
         self._settings = settings
         self._delivery_run = _DeliveryRun(0)
-        for outcome in ("delivered", "refused", "failed", "skipped", "lost"):
-            metrics.notifications.labels(self._name, outcome)
+        self._counters = {
+            outcome: metrics.notifications.labels(self._name, outcome)
+            for outcome in ("delivered", "refused", "failed", "skipped", "lost")
+        }
+        self._duration_seconds = metrics.duration_seconds.labels(self._name)
 
     async def run(self) -> None:
         """Deliver until cancelled; what was acknowledged by then is made durable first."""
@@ -116,7 +121,16 @@ class Delivery:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._read(run), name=f"{self._name}: read the log")
-                tasks.create_task(self._keep_position(run), name=f"{self._name}: keep position")
+                tasks.create_task(
+                    self._store(
+                        run, run.has_progress, within=self._settings.commit_interval_seconds
+                    ),
+                    name=f"{self._name}: keep position",
+                )
+                tasks.create_task(
+                    self._store(run, run.is_urgent, within=0.0),
+                    name=f"{self._name}: store at once",
+                )
                 tasks.create_task(self._send_again(run), name=f"{self._name}: send again")
         finally:
             await self._close(run)
@@ -131,6 +145,8 @@ class Delivery:
         while self._delivery_run.committed < newest:
             if self._clock.monotonic() >= end:
                 return False
+            if self._delivery_run.position >= newest:
+                self._delivery_run.is_urgent.set()
             await self._clock.sleep(_DRAIN_CHECK_SECONDS)
         return True
 
@@ -151,7 +167,7 @@ class Delivery:
             # whether the receiver or that event is the cause.
             room = min(
                 self._settings.window - run.window.unprocessed,
-                self._settings.uncommitted - run.uncommitted - len(run.window),
+                self._settings.uncommitted - (run.processed - run.stored) - len(run.window),
             )
             if room <= 0:
                 run.has_room.clear()
@@ -177,7 +193,7 @@ class Delivery:
             log.warning(
                 "events lost to retention", output=self._name, lost=gap.lost, until=gap.until
             )
-            self._metrics.notifications.labels(self._name, "lost").inc(gap.lost)
+            self._counters["lost"].inc(gap.lost)
             run.window.append(gap.until, None)
             run.read_until = gap.until
         for recorded in batch.events:
@@ -218,11 +234,10 @@ class Delivery:
             is_connection_lost = isinstance(failure, OutputConnectionLostError)
             run.window.mark_failed(entry, is_connection_lost=is_connection_lost)
             run.has_failed.set()
-            self._metrics.notifications.labels(self._name, "failed").inc()
+            self._counters["failed"].inc()
         elif failure is None or isinstance(failure, OutputRefusedError):
             run.window.mark_processed(entry, reason=None if failure is None else str(failure))
-            seconds = self._clock.monotonic() - entry.sent_at
-            self._metrics.duration_seconds.labels(self._name).observe(seconds)
+            self._duration_seconds.observe(self._clock.monotonic() - entry.sent_at)
         else:
             run.problem = failure
             run.has_failed.set()
@@ -234,19 +249,26 @@ class Delivery:
             self._send_waiting(run)
 
     def _take_prefix(self, run: _DeliveryRun) -> None:
-        for entry in run.window.take_processed():
+        run.has_room.set()
+        taken = run.window.take_processed()
+        if not taken:
+            return
+        was_answered = False
+        for entry in taken:
             run.position = entry.position
-            run.uncommitted += 1
+            run.processed += 1
             if entry.event is None:
                 continue
             if entry.reason is not None:
                 self._refuse(run, entry, entry.reason)
             outcome = "skipped" if entry.sent_in_pass == 0 else "delivered"
             outcome = "refused" if entry.reason is not None else outcome
-            self._metrics.notifications.labels(self._name, outcome).inc()
-        if run.position != run.committed:
-            run.has_progress.set()
-        run.has_room.set()
+            was_answered |= outcome != "skipped"
+            self._counters[outcome].inc()
+        run.has_progress.set()
+        is_much = run.processed - run.stored > self._settings.uncommitted // 2
+        if is_much or (was_answered and self._settings.stores_answers_at_once):
+            run.is_urgent.set()
 
     def _refuse(self, run: _DeliveryRun, entry: WindowEntry, reason: str) -> None:
         if entry.event is None:
@@ -291,26 +313,39 @@ class Delivery:
 
     # --- the position ---
 
-    async def _keep_position(self, run: _DeliveryRun) -> None:
+    async def _store(
+        self, run: _DeliveryRun, has_progress: asyncio.Event, *, within: float
+    ) -> None:
+        """Store the position ``within`` so many seconds of each progress.
+
+        Half of them it waits for more progress, the other half for a commit of somebody else.
+        """
         while True:
-            await run.has_progress.wait()
-            # One commit for all that is acknowledged meanwhile.
-            await self._clock.sleep(self._settings.commit_interval_seconds)
-            run.has_progress.clear()
+            await has_progress.wait()
+            await self._clock.sleep(within / 2)
+            has_progress.clear()
             try:
-                await self._commit(run, timeout_seconds=self._settings.commit_timeout_seconds)
+                await self._commit(
+                    run,
+                    timeout_seconds=self._settings.commit_timeout_seconds,
+                    patience_seconds=within / 2,
+                )
             except BusUnavailableError as exc:
                 log.warning("position not stored", output=self._name, reason=str(exc))
-                run.has_progress.set()
+                has_progress.set()
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 
-    async def _commit(self, run: _DeliveryRun, *, timeout_seconds: float) -> None:
+    async def _commit(
+        self, run: _DeliveryRun, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> None:
         if run.position == run.committed:
             return
-        position, uncommitted, letters = run.position, run.uncommitted, tuple(run.letters)
-        step = Step(consumer=self._name, position=position, dead_letters=letters)
-        await self._bus.advance(step, timeout_seconds=timeout_seconds)
-        run.committed = position
-        run.uncommitted -= uncommitted
-        del run.letters[: len(letters)]
-        run.has_room.set()
+        position, processed = run.position, run.processed
+        step = Step(consumer=self._name, position=position, dead_letters=tuple(run.letters))
+        await self._bus.advance(
+            step, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
+        if position > run.committed:  # the other task may have stored a later one meanwhile
+            run.committed, run.stored = position, processed
+            run.letters = [letter for letter in run.letters if letter.position > position]
+            run.has_room.set()

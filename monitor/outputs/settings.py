@@ -48,7 +48,10 @@ class DeliverySettings(Struct, frozen=True, kw_only=True):
 
     window: int = 100  # events sent and not yet acknowledged
     uncommitted: int = 5_000  # events acknowledged whose position is not yet durable
-    commit_interval_seconds: float = 0.2  # at most so much is sent again after a crash
+    # The position is stored so late at most, if possible with a commit that others make anyway:
+    # so much is sent again after a crash.
+    commit_interval_seconds: float = 1.0
+    stores_answers_at_once: bool = False  # for outputs to people: a crash repeats no page
     commit_timeout_seconds: float = 10.0
     wait_seconds: float = 5.0  # one wait for new events; then the log is read anyway
     backoff_base_seconds: float = 1.0  # the first wait after the receiver failed
@@ -163,7 +166,9 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
     token: Secret | None = None  # a bearer token, instead of the two
     # Each firing alert is sent again so often, and lapses there after four times that.
     resend_seconds: float = 60.0
-    delivery: DeliverySettings = DeliverySettings(window=128, attempts=10)
+    delivery: DeliverySettings = DeliverySettings(
+        window=128, attempts=10, stores_answers_at_once=True
+    )
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for everything that cannot work."""
@@ -193,7 +198,9 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
     former_secret: Secret | None = None  # signs beside it while receivers change over
     events: tuple[str, ...] = ("alert.*",)  # types, with * and ?
     workers: int = 8  # requests at the same time; what is about one subject stays in order
-    delivery: DeliverySettings = DeliverySettings(window=32, attempts=10)
+    delivery: DeliverySettings = DeliverySettings(
+        window=32, attempts=10, stores_answers_at_once=True
+    )
 
     def __repr__(self) -> str:
         # Many receivers identify their customers by a secret in the path.

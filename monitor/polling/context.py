@@ -17,6 +17,7 @@ from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.priority import Priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,12 @@ class PollContext:
         """True while nothing answers: then a failure shows nothing about what was read."""
         status = self.live_state.workspaces[self.name]
         return status.reachability is Reachability.UNREACHABLE
+
+    def can_read_in_time(self, priority: Priority, *, behind: int = 0) -> bool:
+        """True where an end that waits for a read may see it; see `RequestBudget`."""
+        seconds = self.settings.detail_wait_seconds
+        turn = self.client.requester.seconds_until_turn
+        return seconds > 0 and turn(priority, behind=behind) <= seconds
 
     def followed_since(self) -> datetime | None:
         return self.live_state.workspaces[self.name].followed_since

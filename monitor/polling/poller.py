@@ -95,13 +95,13 @@ class WorkspacePoller:
         """Follow a run that the operator names; returns as `confirm`, None: it is read later."""
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
-    def must_wait(self, observation: Observation, known: RunState) -> bool:  # noqa: ARG002
-        """Whether `complete` may wait for something; see `WorkspaceFollower`."""
-        return True
+    def must_wait(self, observation: Observation, known: RunState) -> bool:
+        """True for a failure that can learn its reason or plan run in time; see the protocol."""
+        return self._polls.job_groups.must_wait(observation, known)
 
     def complete_later(self, observations: Sequence[Observation]) -> None:
         """Read job records when there is time; see `WorkspaceFollower`."""
-        self._polls.details.request(observations)
+        self._polls.details.complete_later(observations)
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Add job records and plan runs to observations of ends; see `WorkspaceFollower`."""

@@ -58,21 +58,26 @@ class PollRunner:
         settings, clock = self._context.settings, self._context.clock
         wake = timing.wake or WakeSignal(clock)
         await clock.sleep(self.jittered(timing.first_after_seconds))
+        is_due, due_at = True, 0.0  # monotonic: when `run` itself is to run
         while True:
+            failure: MonitorError | None = None
             wait = settings.reconcile_seconds
             if poll.needs is None or self._context.can(poll.needs):
                 again_seconds = timing.seconds() if timing.is_expected else None
-                failure = await self._attempts.attempt(
-                    poll.name, poll.run, again_seconds=again_seconds
-                )
+                is_due = is_due or poll.run_woken is None
+                run = poll.run_woken if poll.run_woken is not None and not is_due else poll.run
+                failure = await self._attempts.attempt(poll.name, run, again_seconds=again_seconds)
                 wait = self._wait_after(poll.name, timing.seconds(), failure)
                 await self._switch_off_refused()
             else:
                 _forget(poll)
+            next_at = clock.monotonic() + self.jittered(wait)
+            # Whoever wakes it cannot put off what only `run` itself shows.
+            due_at = next_at if is_due else min(due_at, next_at)
             # However often it is woken, it runs at most once in this time.
-            gap = min(settings.wake_gap_seconds, wait)
-            await clock.sleep(gap)
-            await wake.wait(self.jittered(wait) - gap)
+            await clock.sleep(min(settings.wake_gap_seconds, due_at - clock.monotonic()))
+            is_woken = await wake.wait(due_at - clock.monotonic())
+            is_due = failure is not None or not is_woken or clock.monotonic() >= due_at
 
     async def _run_when_due(self, poll: Poll, timing: WhenDue) -> None:
         settings, clock = self._context.settings, self._context.clock

@@ -25,7 +25,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     follow: tuple[str, ...] = ()  # runs named by the operator, as "job_group/123"
     names_seconds: float = 600.0  # between two readings of the names of flows and plans
     schedules_seconds: float = 300.0  # between two readings of the schedules
-    detail_wait_seconds: float = 1.0  # how long an end may wait for its job records; 0: not at all
+    detail_wait_seconds: float = 1.0  # how long a failure may wait for its reason; 0: not at all
     # How long after the end of a run its plan run is still looked up; alerting waits as long.
     link_wait_seconds: float = 15.0
     progress_seconds: float = 60.0  # an active job group's records are read at most so often

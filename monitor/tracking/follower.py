@@ -19,10 +19,13 @@ class WorkspaceFollower(Protocol):
         """Return True where `complete` may wait before it returns this. Never waits itself."""
 
     def complete_later(self, observations: Sequence[Observation]) -> None:
-        """Read what these ends lack when there is time, and observe it then. Never waits."""
+        """Read what these ends lack when there is time, and observe it then. Never waits.
+
+        For ends whose observation has changed something: others would cost another read.
+        """
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Return the observations in their order, ends enriched by the job records read in time.
+        """Return the observations in their order, failures with what could be read in time.
 
         Returns after at most ``detail_wait_seconds``. Records that come later, also those of a
         cancelled call, are observed by the follower itself.

@@ -18,7 +18,7 @@ from monitor.model.live_state import (
     PollStatus,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
 _SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
@@ -71,7 +71,7 @@ class LiveStateView:
 
     def pipelines(self) -> tuple[NamedPipeline, ...]:
         """Return every pipeline of the inventory and every one that a run has named."""
-        return tuple(self._live_state.named_pipelines())
+        return self._live_state.named_pipelines()
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         """Return the name that the pipeline's series carry; ``unknown`` where none is known."""
@@ -139,6 +139,7 @@ class LiveState:
         self._names: dict[PipelineId, str | None] = {}
         self._labels: dict[PipelineId, str] = {}
         self._locations: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
+        self._named: tuple[NamedPipeline, ...] | None = None  # until a name or a location changes
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:
@@ -150,7 +151,7 @@ class LiveState:
         self.workspaces.pop(name, None)
         self._names = {key: value for key, value in self._names.items() if key[0] != name}
         _drop_workspace(self._locations, name)
-        self._labels.clear()
+        self._forget_labels()
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
         for known in (self.pipeline_health, self.polls, self.confirmed, self.complete):
@@ -198,7 +199,7 @@ class LiveState:
         if identity in self._names and (name is None or self._names[identity] == name):
             return
         self._names[identity] = name
-        self._labels.clear()
+        self._forget_labels()
 
     def place_pipeline(
         self,
@@ -210,7 +211,10 @@ class LiveState:
         owner: str | None,
     ) -> None:
         """Remember the folder and the owner of a pipeline that is named."""
-        self._locations[workspace, kind, pipeline_id] = folder, owner
+        identity = (workspace, kind, pipeline_id)
+        if self._locations.get(identity) != (folder, owner):
+            self._locations[identity] = folder, owner
+            self._named = None
 
     def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
         """Return folder and owner, None where they are not known."""
@@ -220,7 +224,7 @@ class LiveState:
         """Drop a pipeline that the workspace no longer has."""
         self._names.pop((workspace, kind, pipeline_id), None)
         self._locations.pop((workspace, kind, pipeline_id), None)
-        self._labels.clear()
+        self._forget_labels()
         for identity in [
             identity
             for identity, status in self.pipeline_health.items()
@@ -270,10 +274,15 @@ class LiveState:
         known = self._labels.get(identity)
         return known if known is not None else pipeline.name or f"#{pipeline.id}"
 
-    def named_pipelines(self) -> list[NamedPipeline]:
+    def named_pipelines(self) -> tuple[NamedPipeline, ...]:
+        if self._named is None:
+            self._named = self._name_all()
+        return self._named
+
+    def _name_all(self) -> tuple[NamedPipeline, ...]:
         if not self._labels:
             self._relabel()
-        return [
+        return tuple(
             NamedPipeline(
                 workspace=workspace,
                 kind=kind,
@@ -285,7 +294,11 @@ class LiveState:
             )
             for (workspace, kind, pipeline_id), name in self._names.items()
             for folder, owner in (self._locations.get((workspace, kind, pipeline_id), _NOWHERE),)
-        ]
+        )
+
+    def _forget_labels(self) -> None:
+        self._labels.clear()
+        self._named = None
 
     def _relabel(self) -> None:
         taken: set[tuple[str, PipelineKind, str]] = set()
@@ -300,6 +313,18 @@ class LiveState:
                 label = name
                 taken.add((workspace, kind, name))
             self._labels[identity] = label
+
+
+def active_of(run: RunState) -> ActiveRun:
+    """Return what is shown of a run that has not ended."""
+    jobs = run.jobs
+    return ActiveRun(
+        run=run,
+        confirmed_at=run.confirmed_at,
+        confirmed_by=run.confirmed_by,
+        percent_complete=jobs.percent_complete if jobs is not None else None,
+        heartbeat_at=jobs.heartbeat_at if jobs is not None else None,
+    )
 
 
 def _drop_workspace(known: MutableMapping[Any, Any], name: str) -> None:

@@ -13,32 +13,37 @@ daemon.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
+from monitor.bus.contract import (
+    Change,
+    EventBus,
+    Received,
+    StateEntry,
+    StoredCallback,
+    decode_entry,
+)
 from monitor.model.clock import Clock
-from monitor.model.errors import MonitorError
-from monitor.model.live_state import ActiveRun
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
-from monitor.tracking.live_state import LiveState
+from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.shared_values import SharedValues
 from monitor.tracking.transitions import Boundary, RunTransition, advance
+from monitor.tracking.turns import Turns
+from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
 
-T = TypeVar("T")
-
+# So many observations are judged without letting others run, and stored by one commit.
+OBSERVED_AT_ONCE = 50
 FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
 # A run whose end lies this close to the horizon may have been forgotten already.
@@ -82,12 +87,12 @@ class Observer:
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._clock_skews: dict[str, ClockSkew] = {}
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns = Turns()
+        self._shared_values = SharedValues()
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
-        self._failure: BaseException | None = None
-        self._has_failed = asyncio.Event()
+        self._uncancelled = UncancelledWork()
         self._counts = ObservationCounts(registry)
 
     async def watch(self) -> None:
@@ -96,9 +101,7 @@ class Observer:
         After one, memory and store may differ; only a restart mends that. A cancelled call changes
         nothing.
         """
-        await self._has_failed.wait()
-        if self._failure is not None:
-            raise self._failure
+        await self._uncancelled.watch()
 
     async def open(self, workspace: str, *, clock_skew: ClockSkew | None = None) -> datetime | None:
         """Load what the store knows of a workspace; return since when it is followed, if it is.
@@ -110,7 +113,7 @@ class Observer:
             self._clock_skews[workspace] = clock_skew
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._live_state.active[run.key] = _active(run)
+                self._keep_active(run)
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
@@ -126,7 +129,7 @@ class Observer:
         self._opened.discard(workspace)
         self._clock_skews.pop(workspace, None)
         self._followed_since.pop(workspace, None)
-        self._turns.pop(workspace, None)
+        self._turns.forget(workspace)
         self._live_state.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
@@ -144,7 +147,7 @@ class Observer:
             await self._commit(Change(state_entries=(state_entry,)))
             self._remember_following(workspace, at)
 
-        await self._uncancelled(fix())
+        await self._uncancelled.run(fix())
         return at
 
     def _remember_following(self, workspace: str, at: datetime) -> None:
@@ -171,48 +174,63 @@ class Observer:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
                 same observations may be made again.
         """
-        async with contextlib.AsyncExitStack() as turns:
-            # In one order, so that two batches that share workspaces cannot wait for each other.
-            for workspace in sorted({observation.key.workspace for observation in observations}):
-                await turns.enter_async_context(self._turns[workspace])
-            transitions = await self._uncancelled(self._apply(observations, state_entries))
+        async with self._turns.of(*(observation.key.workspace for observation in observations)):
+            applied = self._apply(observations, Change(state_entries=tuple(state_entries)))
+            transitions, _ = await self._uncancelled.run(applied)
+        self._count(observations, transitions)
+        return [transition.outcome for transition in transitions]
+
+    async def observe_arrived(
+        self,
+        callbacks: Sequence[StoredCallback],
+        observations: Sequence[Observation],
+        *,
+        free_within_seconds: float,
+    ) -> list[tuple[ObservationOutcome, Received | None]]:
+        """Apply what callbacks of one workspace report that are in no inbox yet.
+
+        On return they, the new state and its events are durable, all by one commit. None: this
+        callback was not stored and belongs into the inbox, because its run has become unknown or
+        others had the workspace for so many seconds. To be called from a task that nobody cancels.
+
+        Raises:
+            BusUnavailableError: as `observe`.
+        """
+        workspace = observations[0].key.workspace
+        turn = await self._turns.take(workspace, within_seconds=free_within_seconds)
+        if turn is None:
+            return [(ObservationOutcome.UNCONFIRMED, None) for _ in observations]
+        try:
+            transitions, answers = await self._uncancelled.run_here(
+                self._apply(observations, Change(arrived=tuple(callbacks)))
+            )
+        finally:
+            turn.release()
+        self._count(observations, transitions)
+        stored = iter(answers)
+        return [
+            (outcome, None if outcome in _NOT_PROCESSED else next(stored))
+            for outcome in (transition.outcome for transition in transitions)
+        ]
+
+    async def _apply(
+        self, observations: Sequence[Observation], beside: Change
+    ) -> tuple[list[RunTransition], tuple[Received, ...]]:
+        """Apply observations in one commit with what the change has ``beside`` them."""
+        known = await self.known({observation.key for observation in observations})
+        advanced = self._advance(observations, known)
+        change = self._change(observations, advanced, known, beside)
+        answers = await self._commit(change) if change != Change() else ()
+        self._learn(observations, advanced, known)
+        return advanced.transitions, answers
+
+    def _count(
+        self, observations: Sequence[Observation], transitions: Sequence[RunTransition]
+    ) -> None:
         for observation, transition in zip(observations, transitions, strict=True):
             status = self._live_state.workspaces.get(observation.key.workspace)
             is_clock_behind = status is not None and status.clock_set_back is not None
             self._counts.count(observation, transition, is_clock_behind=is_clock_behind)
-        return [transition.outcome for transition in transitions]
-
-    async def _apply(
-        self, observations: Sequence[Observation], state_entries: Sequence[StateEntry]
-    ) -> list[RunTransition]:
-        known = await self.known({observation.key for observation in observations})
-        advanced = self._advance(observations, known)
-        change = self._change(observations, advanced, known, state_entries)
-        if change != Change():
-            await self._commit(change)
-        self._learn(observations, advanced, known)
-        return advanced.transitions
-
-    async def _uncancelled(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work that a cancellation must not interrupt: what is committed is also learned.
-
-        A caller that is cancelled is kept waiting, no longer than a commit may take.
-        """
-        # In no task group: a group would cancel the commit together with its caller.
-        task = asyncio.create_task(work, name="observer: commit")
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            while not task.done():
-                # Whoever is cancelled may be cancelled again, by a group and by its owner.
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([task])
-            raise
-        finally:
-            failure = task.exception() if task.done() and not task.cancelled() else None
-            if failure is not None and not isinstance(failure, MonitorError):
-                self._failure = failure
-                self._has_failed.set()
 
     async def dismiss(self, inbox_ids: Sequence[int]) -> None:
         """Drop stored callbacks whose runs the workspace never confirmed, and count them."""
@@ -236,8 +254,8 @@ class Observer:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
-        async with self._turns[workspace]:
-            await self._uncancelled(drop())
+        async with self._turns.of(workspace):
+            await self._uncancelled.run(drop())
 
     async def forget_idle(
         self, workspace: str, *, now: datetime, listed: Collection[tuple[PipelineKind, str]]
@@ -261,8 +279,8 @@ class Observer:
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
-        async with self._turns[workspace]:
-            return await self._uncancelled(drop())
+        async with self._turns.of(workspace):
+            return await self._uncancelled.run(drop())
 
     def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
         """Return the pipelines that run, or of which a run has moved since (workspace time)."""
@@ -309,7 +327,7 @@ class Observer:
         observations: Sequence[Observation],
         advanced: _Advanced,
         known: dict[RunKey, RunState],
-        state_entries: Sequence[StateEntry],
+        beside: Change,
     ) -> Change:
         pairs = list(zip(observations, advanced.transitions, strict=True))
         stored = {
@@ -319,16 +337,25 @@ class Observer:
         return Change(
             runs=runs,
             events=tuple(event for _, transition in pairs for event in transition.events),
-            state_entries=(*state_entries, *self._pipeline_health.state_entries(runs, known)),
+            state_entries=(
+                *beside.state_entries,
+                *self._pipeline_health.state_entries(runs, known),
+            ),
             processed=tuple(
                 observation.inbox_id
                 for observation, transition in pairs
                 if observation.inbox_id is not None and transition.outcome not in _NOT_PROCESSED
             ),
+            arrived=tuple(
+                callback
+                for callback, transition in zip(beside.arrived, advanced.transitions, strict=False)
+                if transition.outcome not in _NOT_PROCESSED
+            ),
         )
 
-    async def _commit(self, change: Change) -> None:
-        await self._bus.commit(change, timeout_seconds=self._settings.commit_timeout_seconds)
+    async def _commit(self, change: Change) -> tuple[Received, ...]:
+        seconds = self._settings.commit_timeout_seconds
+        return await self._bus.commit(change, timeout_seconds=seconds)
 
     def _learn(
         self,
@@ -348,7 +375,11 @@ class Observer:
             if state.status.is_terminal:
                 self._live_state.active.pop(key, None)
             else:
-                self._live_state.active[key] = _active(state)
+                self._keep_active(state)
+
+    def _keep_active(self, run: RunState) -> None:
+        shared = self._shared_values.of(run)
+        self._live_state.active[shared.key] = active_of(shared)
 
     def _names_forgotten_pipeline(
         self, observation: Observation, before: RunState | None, run: RunState
@@ -361,14 +392,3 @@ class Observer:
     def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
         if pipeline is not None:
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
-
-
-def _active(run: RunState) -> ActiveRun:
-    jobs = run.jobs
-    return ActiveRun(
-        run=run,
-        confirmed_at=run.confirmed_at,
-        confirmed_by=run.confirmed_by,
-        percent_complete=jobs.percent_complete if jobs is not None else None,
-        heartbeat_at=jobs.heartbeat_at if jobs is not None else None,
-    )

@@ -130,6 +130,18 @@ class RequestBudget:
                 self._metrics.throttle_seconds.labels(self._workspace).inc(max(0.0, waited))
             self._spend(waiter)
 
+    def seconds_until_turn(self, priority: Priority, *, behind: int = 0) -> float:
+        """Estimate how long a request of now would wait behind so many others of its class.
+
+        Those of other classes that come later are not counted, nor what its own class is owed.
+        """
+        self._refresh()
+        now, reserved = self._clock.monotonic(), _RESERVED[priority]
+        behind += sum(len(queue) for other, queue in self._queues.items() if other <= priority)
+        until = self._delayed_until(None, reserved=reserved, turns=1 + behind)
+        missing = behind + self._needed(reserved) - self._tokens
+        return max(until - now, missing / self._per_second(), 0.0)
+
     def learn(
         self, quotas: Sequence[Quota], *, operation_id: str | None, workspace_now: float
     ) -> None:
@@ -239,11 +251,13 @@ class RequestBudget:
                     break
         return ready
 
-    def _delayed_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
-        """Return when pauses and windows of one operation, or of all, let the next one pass."""
+    def _delayed_until(
+        self, operation_id: str | None, *, reserved: float = 0.0, turns: int = 1
+    ) -> float:
+        """Return when pauses and windows of one operation, or of all, let the next ones pass."""
         until = self._paused_until.get(operation_id, 0.0)
         for (bound, _), window in self._windows.items():
-            if bound == operation_id and window.left < 1 + int(reserved * window.limit):
+            if bound == operation_id and window.left < turns + int(reserved * window.limit):
                 until = max(until, window.until)
         return until
 

@@ -96,7 +96,8 @@ class InventoryReader:
         answer = await self._requester.request(
             "listApiAccessTokens", priority=priority, wait_seconds=wait_seconds
         )
-        return listed(answer, rows.ACCESS_TOKEN, "listApiAccessTokens").rows
+        tokens = await listed(answer, rows.ACCESS_TOKEN, "listApiAccessTokens")
+        return tokens.rows
 
     async def count(
         self, operation_id: str, *, query: Mapping[str, QueryValue] | None = None

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from monitor.model.errors import RequestRejectedError
-from monitor.workspace.decoding import RowKind, Rows, decode_rows
+from monitor.workspace.decoding import IsKnown, RowKind, Rows, decode_page
 from monitor.workspace.paging import read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
@@ -33,7 +33,11 @@ class ListReader:
         query: Mapping[str, QueryValue],
         priority: Priority,
         wait_seconds: float,
+        *,
+        is_known: IsKnown | None = None,
     ) -> AsyncIterator[Page[T]]:
+        """Read a list page by page; see `read_pages`. ``is_known``: see `decode_page`."""
+
         async def request_page(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
             answer = await self._request_page(
                 operation_id,
@@ -42,7 +46,8 @@ class ListReader:
                 priority=priority,
                 wait_seconds=wait_seconds,
             )
-            return listed(answer, kind, operation_id), answer.began_at
+            rows = await listed(answer, kind, operation_id, is_known=is_known)
+            return rows, answer.began_at
 
         return read_pages(
             request_page,
@@ -111,11 +116,13 @@ class ListReader:
         return answer
 
 
-def listed(answer: Answer, kind: RowKind[T], operation_id: str) -> Rows[T]:
+async def listed(
+    answer: Answer, kind: RowKind[T], operation_id: str, *, is_known: IsKnown | None = None
+) -> Rows[T]:
     """Read an answer that is one page of a list.
 
     Raises:
         UnreadableAnswerError: it is no list; a row that cannot be read is a bad row instead.
     """
     with reading(operation_id):
-        return decode_rows(answer.body, kind)
+        return await decode_page(answer.body, kind, is_known=is_known)

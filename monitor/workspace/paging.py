@@ -72,7 +72,13 @@ async def read_pages(
     for number in range(1, page_limit + 1):
         rows, began_at = await request_page(size, offset)
         count = count if rows.count is None else rows.count
-        yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
+        yield Page(
+            rows=rows.rows,
+            known=rows.known,
+            bad_rows=rows.bad_rows,
+            began_at=began_at,
+            number=number,
+        )
         if offset > 0 and known and not known & rows.ids:
             step_back = max(2 * step_back, 2 * overlap_of(size))
             offset = max(0, offset - step_back)

@@ -29,14 +29,26 @@ class BadRow(Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
+class RowHead(Struct, frozen=True, kw_only=True, gc=False):
+    """The start of a row of runs: enough to recognise one that has not changed."""
+
+    id: str
+    native_status: str | None
+    updated_at: datetime | None
+
+
 class Page(Struct, Generic[T], frozen=True, kw_only=True):
     """One page of a list. Rows of the page before may stand in it again.
+
+    ``known`` are those of its rows that its reader has recognised as unchanged; ``rows`` are all
+    others.
 
     ``began_at`` is the workspace's time when this page was requested, never later than the
     truth; None where the workspace sends no ``Date``. ``number`` counts from 1.
     """
 
     rows: tuple[T, ...]
+    known: tuple[RowHead, ...] = ()
     bad_rows: tuple[BadRow, ...] = ()
     began_at: datetime | None = None
     number: int = 1

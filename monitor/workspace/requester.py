@@ -170,6 +170,10 @@ class Requester:
         """Return our own budget and the workspace's quotas that still count."""
         return self._budget.status()
 
+    def seconds_until_turn(self, priority: Priority, *, behind: int = 0) -> float:
+        """Estimate how long a request of now would wait; see `RequestBudget`."""
+        return self._budget.seconds_until_turn(priority, behind=behind)
+
     async def request(
         self,
         operation_id: str,

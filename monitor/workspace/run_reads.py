@@ -14,7 +14,7 @@ import structlog
 
 from monitor.model.errors import RequestRejectedError
 from monitor.workspace import rows
-from monitor.workspace.decoding import decode_text
+from monitor.workspace.decoding import IsKnown, decode_text
 from monitor.workspace.list_reads import ListReader, listed
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
@@ -44,12 +44,18 @@ class RunReader:
         updated_since: datetime | None = None,
         created_since: datetime | None = None,
         status: str | None = None,
+        is_known: IsKnown | None = None,
         priority: Priority,
         wait_seconds: float = 30.0,
     ) -> AsyncIterator[Page[JobGroupRow]]:
-        """Read the job groups of everybody that match; ``status`` is the workspace's word."""
+        """Read the job groups of everybody that match; ``status`` is the workspace's word.
+
+        ``is_known`` recognises rows that need not be read in full.
+        """
         query = _run_query(updated_since, created_since, status)
-        return self._lists.pages("listJobLibrary", rows.JOB_GROUP, query, priority, wait_seconds)
+        return self._lists.pages(
+            "listJobLibrary", rows.JOB_GROUP, query, priority, wait_seconds, is_known=is_known
+        )
 
     async def job_group(
         self,
@@ -87,7 +93,7 @@ class RunReader:
         answer = await self._requester.request(
             "getJobsForJobGroup", job_group_id, priority=priority, wait_seconds=wait_seconds
         )
-        page = listed(answer, rows.JOB, "getJobsForJobGroup")
+        page = await listed(answer, rows.JOB, "getJobsForJobGroup")
         if page.bad_rows:
             log.warning(
                 "job records cannot be read",
@@ -124,7 +130,7 @@ class RunReader:
         answer = await self._requester.request(
             "getFlowRunJobGroups", flow_run_id, priority=priority, wait_seconds=wait_seconds
         )
-        page = listed(answer, rows.JOB_GROUP, "getFlowRunJobGroups")
+        page = await listed(answer, rows.JOB_GROUP, "getFlowRunJobGroups")
         return Page(rows=page.rows, bad_rows=page.bad_rows, began_at=answer.began_at)
 
     def plan_runs(
@@ -133,13 +139,14 @@ class RunReader:
         updated_since: datetime | None = None,
         created_since: datetime | None = None,
         status: str | None = None,
+        is_known: IsKnown | None = None,
         priority: Priority,
         wait_seconds: float = 30.0,
     ) -> AsyncIterator[Page[PlanRunRow]]:
-        """Read the plan runs of everybody that match; ``status`` is the workspace's word."""
+        """Read the plan runs of everybody that match; parameters as of `job_library`."""
         query = _run_query(updated_since, created_since, status)
         return self._lists.pages(
-            "listPlanSnapshotRuns", rows.PLAN_RUN, query, priority, wait_seconds
+            "listPlanSnapshotRuns", rows.PLAN_RUN, query, priority, wait_seconds, is_known=is_known
         )
 
     async def plan_run(

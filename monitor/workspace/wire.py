@@ -38,6 +38,14 @@ class OnlyId(Struct):
     id: Id
 
 
+class Head(Struct, rename="camel", gc=False):
+    """What shows whether a row of a run has changed since it was last read."""
+
+    id: Id
+    status: str | None = None
+    updated_at: datetime | None = None
+
+
 class Ref(Struct):
     """Another object, as far as it is embedded."""
 

@@ -101,10 +101,9 @@ class Subscriber:
                     values.append(value)
         return values
 
-    def received(self) -> ReceivedEvents:
-        return ReceivedEvents(
-            [message for message in list(self.messages) if "/event/" in message.topic]
-        )
+    def received(self, part: str = "/event/") -> ReceivedEvents:
+        """Return the events whose topic has this part; by default those of runs and workspaces."""
+        return ReceivedEvents([message for message in list(self.messages) if part in message.topic])
 
 
 class ReceivedEvents:

@@ -169,7 +169,8 @@ async def test_a_step_without_a_subscription_spoils_no_other(bus: EventBus) -> N
         return_exceptions=True,
     )
 
-    assert [type(result) for result in results] == [type(None), BusUnavailableError, type(None)]
+    assert isinstance(results[1], BusUnavailableError)
+    assert (results[0], results[2]) == ((), ())
     assert await log_of(bus) == [(1, "1"), (2, "3")]
 
 

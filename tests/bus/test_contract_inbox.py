@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from monitor.bus.contract import Change, EventBus, Received, StoredCallback
+from msgspec.structs import replace
+
+from monitor.bus.contract import Change, EventBus, Received, Retention, StoredCallback
 from tests.bus.conftest import OpenBus
-from tests.bus.examples import SOON, callback
+from tests.bus.examples import NOW, SOON, callback, event, key, log_of
 from tests.clocks import ManualClock
 
 DAY_SECONDS = 86_400.0
@@ -118,3 +120,57 @@ async def test_the_inbox_is_read_in_order_of_arrival(bus: EventBus) -> None:
 
     assert [stored.run_id for stored in first + rest] == ["5", "3", "9", "1"]
     assert await bus.inbox("other", limit=10) == []
+
+
+async def arrive(bus: EventBus, *arrived: StoredCallback) -> tuple[Received, ...]:
+    change = Change(events=(event(1),), arrived=arrived)
+    return await bus.commit(change, timeout_seconds=SOON)
+
+
+async def test_a_callback_that_its_change_has_processed_never_waits(open_bus: OpenBus) -> None:
+    """It is stored with the change, is in no inbox, and its repetition is a duplicate."""
+    bus = await open_bus()
+    assert await arrive(bus, callback(1), callback(2)) == (Received.STORED, Received.STORED)
+    await bus.close()
+    bus = await open_bus()
+
+    assert await bus.inbox("marketing", limit=10) == []
+    assert (await bus.status()).inbox == {}
+    assert await receive(bus, callback(1)) is Received.DUPLICATE
+    assert len(await log_of(bus)) == 1
+
+
+async def test_a_duplicate_spoils_no_change(bus: EventBus, clock: ManualClock) -> None:
+    """Each callback of a change has its own answer, and one processed a day ago is new."""
+    await arrive(bus, callback(1))
+    clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS - 1))
+    await arrive(bus, callback(2))
+    await receive(bus, callback(3))
+    clock.set_wall(clock.now() + timedelta(seconds=2))
+
+    answers = await arrive(bus, *(callback(number) for number in (1, 2, 3, 4, 4)))
+
+    new, old = Received.STORED, Received.DUPLICATE
+    assert answers == (new, old, old, new, old)
+    assert [waiting.run_id for waiting in await bus.inbox("marketing", limit=10)] == ["3"]
+
+
+async def test_a_run_waits_while_any_of_its_callbacks_does(open_bus: OpenBus) -> None:
+    """Also over a restart, until the last one was processed or has expired."""
+    bus = await open_bus()
+    first, second = callback(1), replace(callback(1), fingerprint="another")
+    await receive(bus, first)
+    await receive(bus, second)
+    await receive(bus, callback(2))
+    await bus.close()
+    bus = await open_bus()
+    assert [bus.is_waiting(key(number)) for number in (1, 2, 3)] == [True, True, False]
+
+    waiting = await bus.inbox("marketing", limit=10)
+    await bus.commit(Change(processed=(waiting[0].id,)), timeout_seconds=SOON)
+    assert bus.is_waiting(key(1))
+    await bus.commit(Change(processed=(waiting[1].id,)), timeout_seconds=SOON)
+    assert not bus.is_waiting(key(1))
+
+    await bus.prune(Retention(), now=NOW + timedelta(days=2))
+    assert not bus.is_waiting(key(2))

@@ -125,7 +125,7 @@ async def test_a_store_that_somebody_locks_refuses_writes(
     """A write that waited in vain counts, a probe that did does not, and retention ends nothing."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=clock, registry=CollectorRegistry())
-    writes: list[Callable[[], Awaitable[None]]] = [
+    writes: list[Callable[[], Awaitable[object]]] = [
         lambda: bus.commit(events(1), timeout_seconds=SHORT_SECONDS),
         lambda: bus.probe(timeout_seconds=SHORT_SECONDS),
     ]

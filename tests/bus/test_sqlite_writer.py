@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Histogram
 
+from monitor.bus.contract import Start, Step
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.connection import StoreConnection, connect
@@ -22,6 +23,7 @@ from tests.bus.examples import SOON, callback, events, log_of
 from tests.clocks import ManualClock
 
 STALL_SECONDS = 0.1
+FOR_EVER = 600.0
 
 
 class Store:
@@ -117,6 +119,54 @@ async def test_many_writes_share_a_transaction(bus: SqliteBus, registry: Collect
 
     assert len(await log_of(bus)) == 100
     assert 1 <= transactions(registry) <= 5
+
+
+async def test_a_patient_write_goes_with_the_next_one(
+    bus: SqliteBus, registry: CollectorRegistry
+) -> None:
+    """Steps that can wait cause no transaction while others write, and are in theirs."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    await bus.commit(events(*range(1, 6)), timeout_seconds=SOON)
+    before = transactions(registry)
+    steps = [
+        asyncio.create_task(
+            bus.advance(
+                Step(consumer="mqtt", position=position),
+                timeout_seconds=SOON,
+                patience_seconds=FOR_EVER,
+            )
+        )
+        for position in (1, 2)
+    ]
+    await asyncio.sleep(0)
+    await bus.commit(events(6), timeout_seconds=SOON)
+    await asyncio.gather(*steps)
+
+    assert transactions(registry) == before + 1
+    assert await bus.subscribe("mqtt", start=Start.OLDEST) == 2
+
+
+async def test_a_patient_write_is_stored_at_its_end(bus: SqliteBus) -> None:
+    """Where nobody else writes, a step is stored by itself once its patience is over."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    step = Step(consumer="mqtt", position=1)
+    await bus.advance(step, timeout_seconds=SOON, patience_seconds=0.01)
+
+    assert await bus.subscribe("mqtt", start=Start.OLDEST) == 1
+
+
+async def test_closing_stores_patient_writes(tmp_path: Path) -> None:
+    """A write that still waits for company is durable when the store is closed."""
+    store = Store(tmp_path / "state.db")
+    patient = store.writer.write(
+        store_entries, "a", timeout_seconds=SOON, patience_seconds=FOR_EVER
+    )
+    waiting = asyncio.create_task(patient)
+    await asyncio.sleep(0)
+    await store.writer.close()
+    await waiting
+
+    assert store.state_entries() == ["a"]
 
 
 async def test_a_locked_file_costs_only_time(store: Store) -> None:

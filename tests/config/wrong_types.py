@@ -129,6 +129,7 @@ WRONG_TYPES: tuple[Row, ...] = (
     ("metrics.render_timeout_seconds", "x", '"x": must be a number'),
     ("log.level", 5, "5: must be a text in quotes"),
     ("log.form", 5, "5: must be a text in quotes"),
+    ("log.slow_steps", 5, "5: must be true or false"),
     ("alertmanager.urls", "x", '"x": must be a list of texts'),
     ("alertmanager.username", 5, "5: must be a text in quotes"),
     ("alertmanager.password_file", 5, _FILE),

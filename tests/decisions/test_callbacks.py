@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
@@ -38,6 +39,12 @@ class Door:
             clock=scene.clock,
             follower=it.poller,
         )
+        way = DirectWay(
+            bus=scene.bus,
+            observer=scene.observer,
+            view=scene.live_state.view,
+            follower=it.poller,
+        )
         self.listener = CallbackListener(
             settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
             workspaces={NAME: SETTINGS},
@@ -45,6 +52,7 @@ class Door:
             clock=scene.clock,
             registry=scene.registry,
             on_stored=lambda _: self.reader.notify(),
+            direct=way.take,
         )
         self.port = 0
 

@@ -92,6 +92,7 @@ def by_mqtt(daemon: Daemon) -> Shown:
         seen_since=NOON,
         overdue_since=0.0,
     )
+    snapshot.add_health(daemon.live_state.view.pipeline_health())
     retained = snapshot.pipeline(IDENTITY)
     assert retained is not None
     state, last = retained.state, retained.state.last_run

@@ -42,4 +42,4 @@ def test_packed_properties_are_the_librarys(
         user_properties=user_properties,
     )
 
-    assert packed.pack() == expected.pack()  # type: ignore[no-untyped-call]  # paho
+    assert packed == expected.pack()  # type: ignore[no-untyped-call]  # paho

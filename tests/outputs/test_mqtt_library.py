@@ -47,7 +47,6 @@ def test_every_overridden_method_exists_with_the_same_parameters() -> None:
         "_on_connect",
         "_on_disconnect",
         "_on_message",
-        "_on_publish",
         "_on_socket_open",
         "_on_socket_register_write",
         "_wait_for",

@@ -76,19 +76,19 @@ async def test_an_end_carries_its_job_records(
     assert workspace.count("jobGroups/1/jobs") == 1
 
 
-async def test_an_end_waits_only_so_long(
+async def test_a_failure_waits_only_so_long(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Late records are published by themselves; the end was published without them."""
+    """Late records are published by themselves; the failure was published without them."""
     workspace.put_job(1)
-    workspace.put_job_group(1, "Complete")
+    workspace.put_job_group(1, "Failed")
     workspace.holds["jobGroups/1/jobs"] = asyncio.Event()
     async with readers(scene):
         polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
         await until(lambda: workspace.count("jobGroups/1/jobs") > 0)
         await clock.advance(1)
         await polling
-        assert (await scene.run_events())[-1] == "1:succeeded"
+        assert (await scene.run_events())[-1] == "1:failed"
 
         workspace.holds["jobGroups/1/jobs"].set()
         await detailed(scene, 1)
@@ -124,7 +124,7 @@ async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorks
         key=scene.key(666),
         source=Source.CALLBACK,
         observed_at=scene.clock.now(),
-        native_status="Complete",
+        native_status="Failed",
         inbox_id=1,
     )
     async with readers(scene):
@@ -144,7 +144,7 @@ async def test_a_callback_of_a_known_run_is_completed(
         key=scene.key(1),
         source=Source.CALLBACK,
         observed_at=scene.clock.now(),
-        native_status="Complete",
+        native_status="Failed",
         inbox_id=1,
     )
     async with readers(scene):
@@ -161,12 +161,13 @@ async def test_refused_records_are_final(scene: Scene, workspace: TinyWorkspace)
     workspace.put_job_group(1, "Complete")
     async with readers(scene):
         await scene.polls.changes.poll()
+        await until(lambda: scene.polls.details.waiting == 0)
 
     state = await scene.state(1)
     assert state is not None
     assert state.detailed
     assert await scene.polls.details.pick_up() is False
-    assert len(scene.polls.details._queue) == 0
+    assert scene.polls.details.waiting == 0
 
 
 async def test_unread_records_are_picked_up_after_a_restart(

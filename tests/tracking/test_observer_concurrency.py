@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Change
+from monitor.bus.contract import Change, Received
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.model.observations import Observation
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
@@ -57,10 +57,10 @@ class DelayedCommits(SqliteBus):
         delayed.may_commit = asyncio.Event()
         return delayed
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> None:
+    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
         self.has_begun.set()
         await self.may_commit.wait()
-        await super().commit(change, timeout_seconds=timeout_seconds)
+        return await super().commit(change, timeout_seconds=timeout_seconds)
 
 
 @pytest.fixture

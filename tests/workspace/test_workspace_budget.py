@@ -336,3 +336,37 @@ async def test_two_workspaces_share_one_registry() -> None:
                 await client.runs.job_group("1", priority=Priority.RECONCILIATION)
     labels = {"workspace": "north", "operation": "getJobGroup", "code": "200"}
     assert registry.get_sample_value("dataprep_monitor_api_requests_total", labels) == 2
+
+
+async def test_when_a_request_of_now_would_have_its_turn() -> None:
+    """The estimate is the wait that a request then has, behind those of its class and before it."""
+    stage = Stage()
+    budget = stage.budget
+    assert budget.seconds_until_turn(Priority.FAILED_DETAILS) == 0.0
+    await stage.drain()
+    alone = budget.seconds_until_turn(Priority.FAILED_DETAILS)
+    stage.spend("first", Priority.ENDS)
+    stage.spend("later", Priority.INVENTORY)
+    await stage.clock.advance(0)
+    second = budget.seconds_until_turn(Priority.FAILED_DETAILS)
+    began = stage.clock.monotonic()
+    stage.spend("second", Priority.FAILED_DETAILS)
+    await stage.clock.advance(second)
+
+    assert 0.0 < alone < second
+    assert stage.turns[-1] == ("second", began + second)
+
+
+async def test_a_pause_puts_off_the_turn_of_a_request_of_now() -> None:
+    """Where the workspace says when to come back, no earlier turn is promised."""
+    stage = Stage()
+    stage.budget.pause(40, operation_id=None)
+    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS) == 40.0
+
+
+async def test_a_quota_that_others_will_spend_puts_off_the_turn() -> None:
+    """Of an announced quota, what those before it take is not left for a request of now."""
+    stage = Stage(6_000)
+    stage.learn(stage.quota(limit=100, remaining=20, lasts=30))
+    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, behind=3) == 0.0
+    assert stage.budget.seconds_until_turn(Priority.FAILED_DETAILS, behind=6) == 30.0

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from sqlite3 import Connection
+from sqlite3 import Connection, IntegrityError
 
-# Rows of one statement; a few sizes, so that each statement is prepared once and kept.
-_SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
+# Rows of one statement. Each statement is prepared once and kept, so the sizes are few; but most
+# commits are small, and those take one statement.
+_SIZES = (128, 64, 32, *range(16, 0, -1))
 _BODY = "iif(length(trim(body, char(9, 10, 13, 32))), body, '?')"
 
 
@@ -24,6 +25,19 @@ class BulkInsert:
         self._statements = {
             size: f"{head} VALUES {', '.join([row] * size)} {tail}" for size in _SIZES
         }
+
+    def run_if_new(self, db: Connection, rows: Sequence[Sequence[object]]) -> int | None:
+        """Insert rows that are probably new by one statement; return the number of the last one.
+
+        None: nothing was inserted, because one of them was not new or there are too many.
+        """
+        statement = self._statements.get(len(rows))
+        if statement is None:
+            return None
+        try:
+            return db.execute(statement, list(chain.from_iterable(rows))).lastrowid
+        except IntegrityError:
+            return None  # the statement has undone what it had done
 
     def run(self, db: Connection, rows: Iterable[Sequence[object]]) -> int:
         """Insert the rows in their order; return the number of the last one, 0 without rows."""

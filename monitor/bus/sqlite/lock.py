@@ -79,7 +79,7 @@ class StoreLock:
         least_bytes = self._store_bytes
         for path, held in self._inodes.items():
             try:
-                present = path.lstat()
+                present = os.lstat(path)
             except (FileNotFoundError, NotADirectoryError) as exc:
                 raise BusLostError(f"{path} was deleted or moved away while in use") from exc
             except OSError:

@@ -53,10 +53,12 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
         new.setdefault(row.id, row)
     if not new:
         return
-    # Read first: INSERT OR IGNORE would use up a position for every event that it ignores.
-    for stored_id in codec.decode_texts(_STORED_IDS.fetch(db, (codec.encode(list(new)),))):
-        del new[stored_id]
-    last = _INSERT.run(db, [row[:3] for row in new.values()])
+    last = _INSERT.run_if_new(db, [row[:3] for row in new.values()])
+    if last is None:
+        # Read first: INSERT OR IGNORE would use up a position for every event that it ignores.
+        for stored_id in codec.decode_texts(_STORED_IDS.fetch(db, (codec.encode(list(new)),))):
+            del new[stored_id]
+        last = _INSERT.run(db, [row[:3] for row in new.values()])
     # Nobody else writes, so the places are the ones next to each other that end with the last.
     for position, row in enumerate(new.values(), last - len(new) + 1):
         db.news.events.append(Recorded(position, row.event))

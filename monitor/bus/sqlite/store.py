@@ -116,6 +116,7 @@ class SqliteBus:
         try:
             failures = WriteFailureRecord(clock, registry)
             tail, arrivals = LogTail(await reader.run(log.newest_position)), RecentCallbacks()
+            arrivals.restore(await reader.run(inbox.waiting_runs))
             writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
@@ -178,10 +179,10 @@ class SqliteBus:
         await asyncio.to_thread(self._lock.release)
         logger.info("store closed", store=str(self._path))
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> None:
+    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
         prepared = changes.prepare_change(change, now=self._clock.now())
-        await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
+        return await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         return await self._reader.run(partial(runs.by_key, keys=keys))
@@ -214,6 +215,9 @@ class SqliteBus:
     ) -> Received:
         row = inbox.inbox_row(callback, bound=inbox_bound, now=self._clock.now())
         return await self._writer.write(inbox.receive, row, timeout_seconds=timeout_seconds)
+
+    def is_waiting(self, key: RunKey) -> bool:
+        return self._arrivals.is_waiting(key)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
         in_memory = self._arrivals.behind(workspace, after, limit=limit)
@@ -263,26 +267,22 @@ class SqliteBus:
         return await self._reader.run(partial(log.position_before, recorded_at=recorded_at))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        # Whoever waits in a loop lets others run, a signal to stop included.
-        await asyncio.sleep(0)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                has_grown = await self._tail.wait_past(after)
-        except TimeoutError:
-            return False
-        if not has_grown:
+        has_ended = await self._tail.wait_past(after, timeout_seconds=timeout_seconds)
+        if self._tail.is_over:
             raise BusUnavailableError("the store is closed")
-        return True
+        return has_ended
 
     async def advance(
         self,
         step: Step,
         *,
         timeout_seconds: float,
-        patience_seconds: float = 0.0,  # noqa: ARG002
+        patience_seconds: float = 0.0,
     ) -> None:
         take = partial(progress.advance, step=step, events=log.rows(step.events))
-        await self._writer.write(_each, take, timeout_seconds=timeout_seconds)
+        await self._writer.write(
+            _each, take, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
         return await self._reader.run(partial(progress.state, consumer=consumer))

@@ -19,7 +19,12 @@ class LogTail:
         self._before = newest  # the position in front of the first event in memory
         self._events: list[Recorded] = []
         self._is_over = False
-        self._changed = asyncio.Event()
+        self._waits: dict[asyncio.Future[bool], int] = {}  # each with the position it waits behind
+
+    @property
+    def is_over(self) -> bool:
+        """True where the log will not grow any more."""
+        return self._is_over
 
     @property
     def newest(self) -> int:
@@ -57,14 +62,24 @@ class LogTail:
         start = position - self._before
         return tuple(self._events[start : start + limit])
 
-    async def wait_past(self, position: int) -> bool:
-        """Return True once the log is past ``position``, False if it ends before that.
+    async def wait_past(self, position: int, *, timeout_seconds: float) -> bool:
+        """Return True once the log is past ``position`` or over, False after the time-out.
 
         A cancelled call leaves nothing behind.
         """
-        while self._newest <= position and not self._is_over:
-            await self._changed.wait()
-        return not self._is_over
+        if self._newest > position or self._is_over:
+            # Whoever waits in a loop lets others run, a signal to stop included.
+            await asyncio.sleep(0)
+            return True
+        loop = asyncio.get_running_loop()
+        wait: asyncio.Future[bool] = loop.create_future()
+        limit = loop.call_later(timeout_seconds, _give_up, wait)
+        self._waits[wait] = position
+        try:
+            return await wait
+        finally:
+            limit.cancel()
+            self._waits.pop(wait, None)
 
     def end(self) -> None:
         """Wake everybody for good: the log will not grow any more."""
@@ -72,7 +87,11 @@ class LogTail:
         self._wake()
 
     def _wake(self) -> None:
-        # A new event for the next wait: a single one would have to be cleared, and a task that
-        # has not run since would miss it.
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for wait, position in self._waits.items():
+            if (self._newest > position or self._is_over) and not wait.done():
+                wait.set_result(True)
+
+
+def _give_up(wait: asyncio.Future[bool]) -> None:
+    if not wait.done():
+        wait.set_result(False)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sqlite3
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import structlog
 from prometheus_client import Histogram
@@ -27,50 +27,21 @@ from monitor.bus.sqlite.connection import (
     is_damaged,
     unavailable,
 )
+from monitor.bus.sqlite.jobs import (
+    JOB_ERRORS,
+    Input,
+    T,
+    Work,
+    WriteGroup,
+    WriteJob,
+    run_alone,
+    run_together,
+)
 from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
 log = structlog.get_logger()
-
-Input = TypeVar("Input")
-T = TypeVar("T")
-Work = Callable[[StoreConnection, Sequence[Input]], Sequence[T]]
-
-# Errors of one job and not of the store; the rest of the group is not affected.
-_JOB_ERRORS = (
-    sqlite3.IntegrityError,
-    sqlite3.ProgrammingError,
-    sqlite3.InterfaceError,
-    sqlite3.DataError,
-    OverflowError,
-    UnicodeEncodeError,
-    BusError,
-)
-
-
-class _Job(Generic[T]):
-    """One write whose caller waits."""
-
-    __slots__ = (
-        *("answer", "error", "given", "is_claimed", "is_probe"),
-        *("is_withdrawn", "result", "work"),
-    )
-
-    def __init__(
-        self, work: Work[Any, T], given: Any, answer: asyncio.Future[T], *, is_probe: bool
-    ) -> None:
-        self.work = work
-        self.is_probe = is_probe
-        self.given = given
-        self.answer = answer
-        self.is_claimed = False
-        self.is_withdrawn = False
-        self.result: T | None = None
-        self.error: Exception | None = None
-
-
-_Group = list[_Job[Any]]
 
 
 class _Outcome(NamedTuple):
@@ -109,13 +80,16 @@ class StoreWriter:
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
-        # An executor, because its futures carry to the loop whatever is raised in the thread.
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._handed: SimpleQueue[WriteGroup | None] = SimpleQueue()  # None: the thread ends
+        self._has_dropped = asyncio.Event()
+        # A daemon thread: one that hangs on its disk must not keep the process from ending.
+        threading.Thread(target=self._serve, name="store-writer", daemon=True).start()
         self._db: StoreConnection | None = None
         self._claiming = threading.Lock()
-        self._queue: _Group = []
-        self._group: _Group = []  # what the thread has now
+        self._queue: WriteGroup = []
+        self._group: WriteGroup = []  # what the thread has now
         self._is_scheduled = False
+        self._expiry: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_closed = False
@@ -130,6 +104,7 @@ class StoreWriter:
         given: Input,
         *,
         timeout_seconds: float,
+        patience_seconds: float = 0.0,
         is_probe: bool = False,
     ) -> T:
         """Run ``work`` in the writer's thread and return its result once that is durable.
@@ -137,21 +112,32 @@ class StoreWriter:
         ``work`` is called with all that is given to it at the time, in order, and returns a result
         for each. It may be called again after what it did has been rolled back. A caller that is
         cancelled does not learn whether a claimed write was kept. A probe counts in
-        ``failures`` neither as stored nor as refused.
+        ``failures`` neither as stored nor as refused. With ``patience_seconds`` the write goes with
+        the next one that has none, and by itself only after that time.
 
         Raises:
             BusUnavailableError: nothing of it was kept.
         """
         self._refuse_if_unable()
-        job: _Job[T] = _Job(work, given, self._loop.create_future(), is_probe=is_probe)
+        is_patient = patience_seconds > 0
+        answer: asyncio.Future[T] = self._loop.create_future()
+        job: WriteJob[T] = WriteJob(work, given, answer, is_probe=is_probe, is_patient=is_patient)
+        job.timeout_seconds = timeout_seconds
+        job.expires_at = self._loop.time() + patience_seconds + timeout_seconds
         self._queue.append(job)
         self._schedule()
-        limit = self._loop.call_later(timeout_seconds, self._expire, job, timeout_seconds)
+        self._expire_from(job.expires_at)
+        patience = None
+        if is_patient:
+            patience = self._loop.call_later(patience_seconds, self._end_patience, (job,))
         try:
-            return await job.answer
-        finally:
-            limit.cancel()
+            return await answer
+        except asyncio.CancelledError:
             self._withdraw(job)
+            raise
+        finally:
+            if patience is not None:
+                patience.cancel()
 
     async def watch(self) -> None:
         """Return when the writer was closed.
@@ -166,15 +152,18 @@ class StoreWriter:
     async def close(self) -> None:
         """Finish what is queued, then close the connection. A hung writer is left behind."""
         self._is_closed = True
+        self._end_patience(self._queue)
         try:
             async with asyncio.timeout(self._stall_seconds):
                 await self._idle.wait()
         except TimeoutError:
             self.die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._handed.put(None)
         if not isinstance(self._death, TimeoutError):
-            await self._loop.run_in_executor(self._thread, self._drop_connection)
-        self._thread.shutdown(wait=False)
+            await self._has_dropped.wait()
 
     def _refuse_if_unable(self) -> None:
         if self._is_closed:
@@ -186,11 +175,27 @@ class StoreWriter:
             self._failures.refused(full)
             raise BusUnavailableError(full)
 
-    def _expire(self, job: _Job[Any], timeout_seconds: float) -> None:
-        if job.answer.done():
-            return
+    def _expire_from(self, at: float) -> None:
+        # One timer for all: nearly every write has its answer long before.
+        if self._expiry is None or at < self._expiry.when():
+            if self._expiry is not None:
+                self._expiry.cancel()
+            self._expiry = self._loop.call_at(at, self._expire_due)
+
+    def _expire_due(self) -> None:
+        self._expiry = None
+        waiting = [job for job in (*self._group, *self._queue) if not job.answer.done()]
+        for job in waiting:
+            if job.expires_at <= self._loop.time():
+                job.expires_at = math.inf
+                self._expire(job)
+        next_at = min((job.expires_at for job in waiting), default=math.inf)
+        if next_at < math.inf:
+            self._expire_from(next_at)
+
+    def _expire(self, job: WriteJob[Any]) -> None:
         if self._withdraw(job):
-            late = f"the store was not free within {timeout_seconds:g} s"
+            late = f"the store was not free within {job.timeout_seconds:g} s"
             if not job.is_probe:
                 self._failures.refused(late)
             job.answer.set_exception(BusUnavailableError(late))
@@ -198,18 +203,23 @@ class StoreWriter:
             # Inside a transaction: whether it is kept is decided there, and soon.
             self._loop.call_later(self._stall_seconds, self._check_stall, job)
 
-    def _withdraw(self, job: _Job[Any]) -> bool:
+    def _withdraw(self, job: WriteJob[Any]) -> bool:
         with self._claiming:
             job.is_withdrawn = not job.is_claimed
             return job.is_withdrawn
 
-    def _check_stall(self, job: _Job[Any]) -> None:
+    def _check_stall(self, job: WriteJob[Any]) -> None:
         if not job.answer.done():
             # It is unknown whether it is kept: only the next start of the daemon can find out.
             self.die(TimeoutError("a transaction does not come to its end"))
 
+    def _end_patience(self, jobs: Iterable[WriteJob[Any]]) -> None:
+        for job in jobs:
+            job.is_patient = False
+        self._schedule()
+
     def _schedule(self) -> None:
-        if self._is_scheduled or not self._queue:
+        if self._is_scheduled or all(job.is_patient for job in self._queue):
             return
         self._is_scheduled = True
         self._idle.clear()
@@ -218,25 +228,28 @@ class StoreWriter:
 
     def _start_group(self) -> None:
         self._group, self._queue = self._queue, []
-        running = self._loop.run_in_executor(self._thread, self._transact, self._group)
-        running.add_done_callback(self._finish)
+        self._handed.put(self._group)
 
-    def _finish(self, running: asyncio.Future[_Outcome]) -> None:
+    def _finish(self, outcome: _Outcome | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self.die(outcome)
+        else:
+            self._learn(outcome)
+        for job in self._group:
+            job.end()
+        self._group = []
+        self._is_scheduled = False
+        self._schedule()
+        if not self._is_scheduled:
+            self._idle.set()
+
+    def _learn(self, outcome: _Outcome) -> None:
         try:
-            outcome = running.result()
             if outcome.news is not None:
                 self._on_commit(outcome.news)
             self._count(outcome)
         except Exception as exc:  # noqa: BLE001 - whatever it is, no caller may wait for ever
             self.die(exc)
-        for job in self._group:
-            _answer(job)
-        self._group = []
-        self._is_scheduled = False
-        if self._queue:
-            self._schedule()
-        else:
-            self._idle.set()
 
     def _count(self, outcome: _Outcome) -> None:
         refused = sum(not job.is_probe for job in self._group)
@@ -251,7 +264,7 @@ class StoreWriter:
         self._death = self._death or cause
         for job in [*self._group, *self._queue]:
             job.error = self._died()
-            _answer(job)
+            job.end()
         self._queue.clear()
         self._ended.set()
         self._idle.set()
@@ -268,7 +281,21 @@ class StoreWriter:
 
     # From here on in the writer's thread.
 
-    def _transact(self, group: _Group) -> _Outcome:
+    def _serve(self) -> None:
+        """Take groups until there are no more, and report how each ended."""
+        # Once the loop is closed nobody waits for the report.
+        with contextlib.suppress(RuntimeError):
+            while (group := self._handed.get()) is not None:
+                outcome: _Outcome | BaseException
+                try:
+                    outcome = self._transact(group)
+                except BaseException as exc:  # noqa: BLE001 - raised on the loop
+                    outcome = exc
+                self._loop.call_soon_threadsafe(self._finish, outcome)
+            self._drop_connection()
+            self._loop.call_soon_threadsafe(self._has_dropped.set)
+
+    def _transact(self, group: WriteGroup) -> _Outcome:
         """Give each job its result or error."""
         try:
             if self._db is None:
@@ -292,7 +319,7 @@ class StoreWriter:
         has_stored = has_changed and not all(job.is_probe for job in claimed)
         return _Outcome(news=news, has_stored=has_stored)
 
-    def _begin(self, db: StoreConnection, group: _Group) -> bool:
+    def _begin(self, db: StoreConnection, group: WriteGroup) -> bool:
         """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""
         while any(not job.is_withdrawn for job in group):
             try:
@@ -305,26 +332,26 @@ class StoreWriter:
                 return True
         return False
 
-    def _claim(self, group: _Group) -> _Group:
+    def _claim(self, group: WriteGroup) -> WriteGroup:
         with self._claiming:
             claimed = [job for job in group if not job.is_withdrawn]
             for job in claimed:
                 job.is_claimed = True
         return claimed
 
-    def _run(self, db: StoreConnection, jobs: _Group) -> None:
+    def _run(self, db: StoreConnection, jobs: WriteGroup) -> None:
         db.news = CommitNews()
         try:
-            _run_together(db, jobs)
-        except _JOB_ERRORS:
+            run_together(db, jobs)
+        except JOB_ERRORS:
             # Rare, so a savepoint for each job is paid for only then.
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
             db.news = CommitNews()
             for job in jobs:
-                _run_alone(db, job)
+                run_alone(db, job)
 
-    def _fail(self, group: _Group, cause: sqlite3.Error) -> None:
+    def _fail(self, group: WriteGroup, cause: sqlite3.Error) -> None:
         for job in group:
             job.error = unavailable(cause)
             job.error.__cause__ = cause
@@ -348,37 +375,3 @@ class StoreWriter:
                 self._db.execute("ROLLBACK")
         self._db.close()
         self._db = None
-
-
-def _run_together(db: StoreConnection, jobs: _Group) -> None:
-    # Their callers all wait at the same time, so no order between different works was promised.
-    by_work: defaultdict[Work[Any, Any], _Group] = defaultdict(list)
-    for job in jobs:
-        by_work[job.work].append(job)
-    for work, jobs_of_work in by_work.items():
-        results = work(db, [job.given for job in jobs_of_work])
-        for job, result in zip(jobs_of_work, results, strict=True):
-            job.result = result
-
-
-def _run_alone(db: StoreConnection, job: _Job[Any]) -> None:
-    before = db.news.copy()
-    db.execute("SAVEPOINT job")
-    try:
-        (job.result,) = job.work(db, [job.given])
-    except _JOB_ERRORS as exc:
-        db.execute("ROLLBACK TO job")
-        db.news = before
-        job.error = exc if isinstance(exc, BusError) else unavailable(exc)
-        if job.error is not exc:
-            job.error.__cause__ = exc
-    db.execute("RELEASE job")
-
-
-def _answer(job: _Job[Any]) -> None:
-    if job.answer.done():
-        return
-    if job.error is not None:
-        job.answer.set_exception(job.error)
-    else:
-        job.answer.set_result(job.result)

@@ -3,10 +3,10 @@
 It was written for the versions in `WRITTEN_FOR`. On any other version a test fails until somebody
 has compared this file with the new sources and has set the version here.
 
-Why private members: aiomqtt reports a message that the broker denied as published, hides the
-reason for which a connection ended, registers sockets with the loop after they may have been
-closed, drops a cancellation before Python 3.12, and cannot hang up without a DISCONNECT. paho
-packs the properties of each message anew.
+Why private members: aiomqtt hides the reason for which a connection ended, registers sockets with
+the loop after they may have been closed, drops a cancellation before Python 3.12, and cannot hang
+up without a DISCONNECT. paho wakes the loop for each packet that it writes, reads each packet with
+four system calls, and builds tables for each PUBLISH and PUBACK; here both pass it by, as bytes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from aiomqtt.types import PahoSocket
 from msgspec import Struct
 from paho.mqtt import subscribeoptions
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY as _NOT_VERSION_5
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTMessageInfo
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import MessageType
 from paho.mqtt.exception import MQTTException
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from monitor.outputs.mqtt.packets import KIND_MASK, PUBACK, read_puback
 from monitor.outputs.settings import MqttSettings
 
 T = TypeVar("T")
@@ -53,6 +55,7 @@ LIBRARY_ERRORS: tuple[type[Exception], ...] = (
 _SILENT = logging.Logger("paho", logging.CRITICAL + 1)  # noqa: LOG001 - not to be found by name
 _SESSION_TAKEN_OVER = 0x8E
 _UNSPECIFIED = 0x80  # what paho reports where the socket was closed
+_RECEIVE_BYTES = 65_536  # at once
 
 
 class LinkEndKind(Enum):
@@ -85,11 +88,11 @@ class BrokerClient(aiomqtt.Client):
         will: aiomqtt.Will | None,
         tls: ssl.SSLContext | None,
         on_accepted: Callable[[Properties | None], None],
-        on_answer: Callable[[int, ReasonCode], None],
+        on_answer: Callable[[int, int], None],
         on_end: Callable[[LinkEnd], None],
         on_message: Callable[[str], None],
     ) -> None:
-        """Call ``on_answer`` with id and reason code of each PUBACK.
+        """Call ``on_answer`` with message id and reason code of each PUBACK.
 
         ``on_message`` gets the topic of what was subscribed to, ``on_accepted`` the properties
         with which the broker accepts the connection.
@@ -114,14 +117,16 @@ class BrokerClient(aiomqtt.Client):
             # Small messages leave at once, instead of waiting for the answer to the one before.
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
-        # The link keeps the window; paho's own costs a walk through all messages per answer.
-        self._client.max_inflight_messages_set(0)
+        self._client._sock_recv = self._receive  # type: ignore[method-assign]  # noqa: SLF001 - so that paho reads what we have received
         self._client.connect_timeout = settings.connect_timeout_seconds
         self._on_accepted = on_accepted
         self._on_answer = on_answer
         self._on_end = on_end
         self._on_foreign_message = on_message
         self._is_abandoned = False
+        self._unsent: list[bytes] = []  # packets of this turn of the loop
+        self._received = b""  # and taken by nobody so far
+        self._has_ended = False  # nothing more will be received
 
     @property
     def has_socket(self) -> bool:
@@ -147,15 +152,21 @@ class BrokerClient(aiomqtt.Client):
         self._is_abandoned = True
         self._client._sock_close()  # noqa: SLF001 - paho has no other way to hang up
 
-    def publish_nowait(
-        self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None
-    ) -> MQTTMessageInfo:
-        """Send with QoS 1; ``on_answer`` gets the id of the returned info.
+    def new_message_id(self) -> int:
+        """Return an id that no packet of this connection had for a long time."""
+        return self._client._mid_generate()  # noqa: SLF001 - SUBSCRIBE takes its ids there too
 
-        Raises:
-            ValueError: the topic or the payload cannot be sent.
+    def send_packet(self, packet: bytes) -> bool:
+        """Send a PUBLISH packet with all others of this turn of the loop; False without a socket.
+
+        ``on_answer`` gets its message id.
         """
-        return self._client.publish(topic, payload, 1, retain, properties)
+        if self._client.socket() is None:
+            return False
+        if not self._unsent:
+            self._loop.call_soon(self._send_packets)
+        self._unsent.append(packet)
+        return True
 
     async def watch(self, filters: Iterable[str]) -> bool:
         """Subscribe to what others publish there from now on; False where that is refused.
@@ -215,12 +226,50 @@ class BrokerClient(aiomqtt.Client):
 
     def _read(self, sock: PahoSocket) -> None:
         try:
-            self._client.loop_read()
-            # Decrypted bytes that paho has not taken yet do not make the socket readable again.
+            self._read_once()
+            # Decrypted bytes that were not taken yet do not make the socket readable again.
             while isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending():
-                self._client.loop_read()
+                self._read_once()
         except LIBRARY_ERRORS as exc:
             self._break_off(exc)
+
+    def _read_once(self) -> None:
+        """Receive what has arrived, take the PUBACKs, and let paho read the other packets."""
+        try:
+            arrived = Client._sock_recv(self._client, _RECEIVE_BYTES)  # noqa: SLF001 - knows TLS
+        except BlockingIOError:
+            return
+        except OSError:
+            arrived = b""  # paho, too, takes it for the end
+        if not arrived:
+            self._received, self._has_ended = b"", True
+            self._client.loop_read()
+            return
+        self._received += arrived
+        while self._client.socket() is not None and self._take_pubacks():
+            self._client.loop_read()
+
+    def _take_pubacks(self) -> bool:
+        """Take the PUBACKs in front; True where what follows is for paho."""
+        if self._client._in_packet["command"]:  # noqa: SLF001 - it is in the middle of a packet
+            return bool(self._received)
+        received, start = self._received, 0
+        while start < len(received) and received[start] & KIND_MASK == PUBACK:
+            puback = read_puback(received, start)
+            if puback is None:
+                self._received = received[start:]
+                return False
+            start = puback.end
+            self._on_answer(puback.message_id, puback.code)
+        self._received = received[start:]
+        return bool(self._received)
+
+    def _receive(self, bufsize: int) -> bytes:
+        """Return what paho asks its socket for."""
+        taken, self._received = self._received[:bufsize], self._received[bufsize:]
+        if not taken and not self._has_ended:
+            raise BlockingIOError
+        return taken
 
     def _on_socket_register_write(
         self,
@@ -232,8 +281,26 @@ class BrokerClient(aiomqtt.Client):
 
     def _start_writing(self, sock: PahoSocket) -> None:
         present = self._client.socket()
-        if present is not None and present is sock:
+        # What was written meanwhile would leave a writer behind that nobody removes.
+        if present is not None and present is sock and self._client.want_write():
             self._loop.add_writer(present.fileno(), self._write)
+
+    def _send_packets(self) -> None:
+        packet = b"".join(self._unsent)
+        self._unsent.clear()
+        # One of paho's packets for all of ours: it knows how to go on where the socket is full.
+        self._client._out_packet.append(  # noqa: SLF001 - its own way in wakes the loop each time
+            {
+                "command": MessageType.PUBLISH,
+                "mid": 0,
+                "qos": 1,
+                "pos": 0,
+                "to_process": len(packet),
+                "packet": packet,
+                "info": None,
+            }
+        )
+        self._write()
 
     def _write(self) -> None:
         try:
@@ -260,16 +327,6 @@ class BrokerClient(aiomqtt.Client):
     ) -> None:
         self._on_accepted(properties)
         super()._on_connect(client, userdata, flags, reason_code, properties)
-
-    def _on_publish(
-        self,
-        client: Client,  # noqa: ARG002 - the signature is paho's
-        userdata: Any,  # noqa: ARG002 - the signature is paho's
-        mid: int,
-        reason_code: ReasonCode,
-        properties: Properties,  # noqa: ARG002 - the signature is paho's
-    ) -> None:
-        self._on_answer(mid, reason_code)
 
     def _on_message(
         self,
@@ -304,19 +361,6 @@ class BrokerClient(aiomqtt.Client):
     def _notice_disconnected(self, disconnected: Any) -> None:
         failure = None if disconnected.cancelled() else disconnected.exception()
         self._on_end(LinkEnd("closed" if failure is None else str(failure)))
-
-
-class PackedProperties(Properties):
-    """The properties of a message, packed beforehand. paho builds two tables for each message."""
-
-    def __init__(self, packed: bytes) -> None:
-        # Without the tables of the base class, and past its check of every attribute.
-        object.__setattr__(self, "packed", packed)
-
-    def pack(self) -> bytes:
-        """Return the bytes of the packet's property field, its length in front."""
-        packed: bytes = object.__getattribute__(self, "packed")
-        return packed
 
 
 def _end_of(flags: DisconnectFlags, reason_code: ReasonCode) -> LinkEnd:

@@ -16,7 +16,7 @@ import aiomqtt
 import structlog
 from aiomqtt.client import ProtocolVersion
 from msgspec import Struct
-from paho.mqtt.client import CONNACK_REFUSED_PROTOCOL_VERSION, MQTT_ERR_SUCCESS, error_string
+from paho.mqtt.client import CONNACK_REFUSED_PROTOCOL_VERSION
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -26,12 +26,8 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
-from monitor.outputs.mqtt.library_overrides import (
-    LIBRARY_ERRORS,
-    BrokerClient,
-    LinkEnd,
-    PackedProperties,
-)
+from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
+from monitor.outputs.mqtt.packets import publish_packet
 from monitor.outputs.mqtt.properties import pack
 from monitor.outputs.settings import MqttSettings
 
@@ -44,10 +40,15 @@ _FINAL_REASONS = {
     0x95: "packet too large",
     0x99: "payload format invalid",
 }
+_OTHER_REASONS = {
+    0x80: "unspecified error",
+    0x83: "implementation specific error",
+    0x91: "packet identifier in use",
+    0x97: "quota exceeded",
+}
 _FAILURE_FROM = 0x80  # lower reason codes mean success, such as "no matching subscribers"
 _UNSUPPORTED_VERSION = 0x84
 _INFLIGHT_DEFAULT = 65_535  # what the standard says where a broker states no limit
-_HEADER_BYTES = 16  # of a packet besides topic, properties and payload, at most
 
 
 class VersionRefusedError(OutputUnavailableError):
@@ -203,43 +204,43 @@ class MqttLink:
         return answer
 
     def _publish_now(self, message: OutgoingMessage, answer: asyncio.Future[None]) -> None:
-        properties = self._properties_of(message)
-        if (reason := self._too_large(message, properties)) is not None:
-            answer.set_exception(OutputRefusedError(reason))
-            return
+        message_id = self._client.new_message_id()
         try:
-            info = self._client.publish_nowait(
-                message.topic, message.payload, retain=message.retain, properties=properties
-            )
+            packet = self._packet_of(message, message_id)
         except ValueError as exc:
             answer.set_exception(OutputRefusedError(str(exc)))
             return
-        if info.rc != MQTT_ERR_SUCCESS:
-            answer.set_exception(OutputUnavailableError(error_string(info.rc)))
+        if not self._client.send_packet(packet):
+            answer.set_exception(OutputUnavailableError("not connected"))
             return
-        self._answers[info.mid] = (answer, self._clock.monotonic())
+        self._answers[message_id] = (answer, self._clock.monotonic())
 
-    def _properties_of(self, message: OutgoingMessage) -> PackedProperties | None:
-        if not self.is_version_5:
-            return None
-        return pack(
-            content_type=message.content_type,
-            is_text=message.is_text,
-            expiry_seconds=message.expiry_seconds,
-            user_properties=message.user_properties,
+    def _packet_of(self, message: OutgoingMessage, message_id: int) -> bytes:
+        """Return the packet of a message.
+
+        Raises:
+            ValueError: it cannot be sent to this broker.
+        """
+        properties = b""
+        if self.is_version_5:
+            properties = pack(
+                content_type=message.content_type,
+                is_text=message.is_text,
+                expiry_seconds=message.expiry_seconds,
+                user_properties=message.user_properties,
+            )
+        packet = publish_packet(
+            message.topic,
+            message.payload,
+            message_id=message_id,
+            retain=message.retain,
+            properties=properties,
         )
-
-    def _too_large(
-        self, message: OutgoingMessage, properties: PackedProperties | None
-    ) -> str | None:
-        if self._packet_bytes_limit is None:
-            return None
-        packed_bytes = 0 if properties is None else len(properties.pack())
-        size = _HEADER_BYTES + len(message.topic.encode()) + packed_bytes + len(message.payload)
-        if size <= self._packet_bytes_limit:
-            return None
-        # Sent all the same, it would cost the connection, again and again.
-        return f"{size} bytes are more than the {self._packet_bytes_limit} that the broker takes"
+        limit = self._packet_bytes_limit
+        if limit is not None and len(packet) > limit:
+            # Sent all the same, it would cost the connection, again and again.
+            raise ValueError(f"{len(packet)} bytes are more than the {limit} that the broker takes")
+        return packet
 
     # --- what the client reports ---
 
@@ -247,13 +248,12 @@ class MqttLink:
         self._inflight_limit = getattr(properties, "ReceiveMaximum", _INFLIGHT_DEFAULT)
         self._packet_bytes_limit = getattr(properties, "MaximumPacketSize", None)
 
-    def _answer(self, message_id: int, reason_code: ReasonCode) -> None:
+    def _answer(self, message_id: int, code: int) -> None:
         answer, _ = self._answers.pop(message_id, (None, 0.0))
         if answer is not None and not answer.done():
-            _end_answer(answer, reason_code)
+            _end_answer(answer, code)
         if self._queue_out:
-            # Not from inside paho's callback, which holds its locks.
-            self._loop.call_soon(self._publish_queued)
+            self._publish_queued()
 
     def _publish_queued(self) -> None:
         while self._queue_out and not self._is_lost and len(self._answers) < self._inflight_limit:
@@ -278,14 +278,14 @@ class MqttLink:
         self.lost.set_result(end)
 
 
-def _end_answer(answer: asyncio.Future[None], reason_code: ReasonCode) -> None:
-    code = reason_code.value
+def _end_answer(answer: asyncio.Future[None], code: int) -> None:
     if code < _FAILURE_FROM:
         answer.set_result(None)
     elif code in _FINAL_REASONS:
         answer.set_exception(OutputRefusedError(f"the broker says: {_FINAL_REASONS[code]}"))
     else:
-        answer.set_exception(OutputUnavailableError(f"the broker says: {reason_code}"))
+        reason = _OTHER_REASONS.get(code, f"reason code {code:#x}")
+        answer.set_exception(OutputUnavailableError(f"the broker says: {reason}"))
 
 
 def _connect_error(exc: aiomqtt.MqttCodeError) -> OutputUnavailableError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties, VariableByteIntegers, writeUTF
+from paho.mqtt.properties import Properties, VariableByteIntegers
 
-from monitor.outputs.mqtt.library_overrides import PackedProperties
+from monitor.outputs.mqtt.packets import length_field, text_field
 
 _USER_PROPERTY = b"\x26"
 _KINDS_KEPT = 64  # of messages: a few content types, each with its expiry
@@ -19,13 +19,22 @@ def pack(
     is_text: bool,
     expiry_seconds: int | None,
     user_properties: tuple[tuple[str, str], ...],
-) -> PackedProperties:
-    """Return the properties of a PUBLISH packet, as MQTT 5 has them."""
-    fields = _shared_fields(content_type, is_text, expiry_seconds) + b"".join(
-        _USER_PROPERTY + writeUTF(name) + writeUTF(value)  # type: ignore[no-untyped-call]  # paho
-        for name, value in user_properties
-    )
-    return PackedProperties(VariableByteIntegers.encode(len(fields)) + fields)  # type: ignore[no-untyped-call]  # paho
+) -> bytes:
+    """Return the properties of a PUBLISH packet as MQTT 5 has them, their length in front.
+
+    Raises:
+        ValueError: a user property cannot be sent.
+    """
+    fields = [_shared_fields(content_type, is_text, expiry_seconds)]
+    for name, value in user_properties:
+        fields += (_name_field(name), text_field(value))
+    packed = b"".join(fields)
+    return length_field(len(packed)) + packed
+
+
+@lru_cache(_KINDS_KEPT)
+def _name_field(name: str) -> bytes:
+    return _USER_PROPERTY + text_field(name)
 
 
 @lru_cache(_KINDS_KEPT)

@@ -80,6 +80,8 @@ class Topics:
 
 def level(text: str) -> str:
     """Return the text as one topic level; what is not allowed there is written as ``%XX``."""
+    if text.isalnum() and text.isascii() and len(text) <= _LEVEL_CHARACTERS:
+        return text  # as most ids are
     escaped = _ILLEGAL_IN_LEVEL.sub(lambda match: _percent(match[0]), text[:_LEVEL_CHARACTERS])
     return escaped or "%"
 

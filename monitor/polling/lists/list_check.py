@@ -109,6 +109,8 @@ class ListCheck:
     def clear(self, ids: Iterable[str]) -> None:
         """These need not be missed any more: the list shows them, or they are gone."""
         was_doubted = bool(self._lacking)
+        if not (was_doubted or self._hidden or self._asked):
+            return
         for id_ in ids:
             self._lacking.pop(id_, None)
             self._hidden.pop(id_, None)

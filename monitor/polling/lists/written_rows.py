@@ -8,27 +8,37 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from monitor.model.runs import RunKind
+from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.workspace.payloads import JobGroupRow, PlanRunRow
+from monitor.workspace.payloads import JobGroupRow, PlanRunRow, RowHead
 
-_REMEMBERED_ROWS = 4_096
+_REMEMBERED_ROWS = 20_000  # what an overlap of two minutes holds where 160 runs end a second
+_SLICE = 2_000  # remembered rows; one takes up to a microsecond
 _LOADED_ROWS = 1_000
 
+ShownRow = JobGroupRow | PlanRunRow | RowHead
 # Reads one run by its id and handles it as any other row.
 ReadRun = Callable[[str], Awaitable[object]]
 
 
 class _Write(Struct, frozen=True, gc=False):
-    """The last write of a row, and the last one under which the list has shown it."""
+    """The last write of a row, and the last one under which the list has shown it.
+
+    ``handled`` is its head when it was last handled; ``is_over``: it had nothing more to show.
+    """
 
     at: datetime
     listed: datetime | None
+    handled: RowHead | None = None
+    is_over: bool = False
 
 
 class WrittenRows:
     """The last writes of the rows of one kind of run, from whatever source they come.
+
+    Lists repeat rows, which are recognised as handled as long as they do not change.
 
     A list may show a write some time after it, so until it has shown this very write it is
     required only when it is older than the overlap.
@@ -51,7 +61,7 @@ class WrittenRows:
                 at = run.updated_at.replace(microsecond=0)
                 self._writes.put(run.key.id, _Write(at, listed=at))
 
-    def saw(self, rows: Iterable[JobGroupRow | PlanRunRow], *, is_listed: bool = False) -> None:
+    def saw(self, rows: Iterable[ShownRow], *, is_listed: bool = False) -> None:
         """Remember the last writes of rows; ``is_listed``: the list of changes shows them."""
         for row in rows:
             if row.updated_at is None:
@@ -60,7 +70,25 @@ class WrittenRows:
             at = row.updated_at.replace(microsecond=0)  # lists and reads differ in digits
             before = self._writes.get(row.id)
             listed = at if is_listed else before.listed if before is not None else None
-            self._writes.put(row.id, _Write(at, listed))
+            if before is None or (before.at, before.listed) != (at, listed):
+                handled, is_over = (before.handled, before.is_over) if before else (None, False)
+                self._writes.put(row.id, _Write(at, listed, handled, is_over))
+
+    def handled(self, row: ShownRow, *, is_over: bool) -> None:
+        """Remember that a row that was seen was handled; ``is_over``: it can show no more."""
+        before = self._writes.get(row.id)
+        if before is not None:
+            self._writes.put(row.id, _Write(before.at, before.listed, _head_of(row), is_over))
+
+    def is_handled(self, row: ShownRow) -> bool:
+        """True where this very row was handled before."""
+        write = self._writes.get(row.id)
+        return write is not None and _is_same(write.handled, row)
+
+    def is_over(self, row: ShownRow) -> bool:
+        """True where this very row was handled before and had nothing more to show."""
+        write = self._writes.get(row.id)
+        return write is not None and write.is_over and _is_same(write.handled, row)
 
     def is_required(self, run_id: str, updated_at: datetime | None) -> bool:
         """True where a list cannot be late any more with this last write of a run."""
@@ -69,8 +97,11 @@ class WrittenRows:
         write = self._writes.get(run_id)
         if write is not None and write.listed == updated_at.replace(microsecond=0):
             return True
-        overlap = timedelta(seconds=self._context.settings.overlap_seconds)
-        return updated_at < self._context.workspace_now() - overlap
+        return updated_at < self._late_before()
+
+    def _last_of(self, run_id: str) -> tuple[datetime, datetime | None] | None:
+        write = self._writes.get(run_id)
+        return None if write is None else (write.at, write.listed)
 
     def was_listed(self, run_id: str) -> bool:
         """True where the list of changes has shown the run before."""
@@ -81,15 +112,22 @@ class WrittenRows:
         """Return those that had been seen before."""
         return [id_ for id_ in ids if self._writes.get(id_) is not None]
 
-    def required(self, since: datetime) -> frozenset[str]:
+    async def required(self, since: datetime) -> frozenset[str]:
         """Return what a list of what was written ``since`` must show if it is requested now."""
         # A stamp cut to its second may stand for a later instant, never for an earlier one.
-        edge = since + timedelta(seconds=1)
+        edge, late = since + timedelta(seconds=1), self._late_before()
         return frozenset(
-            id_
-            for id_, write in list(self._writes.items())
-            if write.at >= edge and self.is_required(id_, write.at)
+            [
+                id_
+                async for id_, write in in_slices(list(self._writes.items()), size=_SLICE)
+                if write.at >= edge and (write.listed == write.at or write.at < late)
+            ]
         )
+
+    def _late_before(self) -> datetime:
+        """Return before when a write is shown by every list."""
+        overlap = timedelta(seconds=self._context.settings.overlap_seconds)
+        return self._context.workspace_now() - overlap
 
     async def compare(
         self,
@@ -110,12 +148,13 @@ class WrittenRows:
         known = tuple(known)
         self.check.showed(known)
         # In the order in which they were remembered, without what was forgotten meanwhile.
-        missing = [id_ for id_, _ in self._writes.items() if id_ in required - shown]
+        lacking = required - shown
+        missing = [id_ for id_, _ in self._writes.items() if id_ in lacking] if lacking else []
 
         async def must_be_listed(id_: str) -> bool:
-            before = self._writes.get(id_)
+            before = self._last_of(id_)
             await read(id_)
-            return before == self._writes.get(id_)  # else it was written since, and may come late
+            return before == self._last_of(id_)  # else it was written since, and may come late
 
         async def remove(id_: str, _is_gone: bool) -> bool:  # noqa: FBT001 - a callback's signature
             self._writes.forget(id_)
@@ -124,3 +163,17 @@ class WrittenRows:
         await self.check.verify(
             missing, shows_known=bool(known), must_be_listed=must_be_listed, remove=remove
         )
+
+
+def _head_of(row: ShownRow) -> RowHead:
+    if isinstance(row, RowHead):
+        return row
+    return RowHead(id=row.id, native_status=row.native_status, updated_at=row.updated_at)
+
+
+def _is_same(head: RowHead | None, row: ShownRow) -> bool:
+    return (
+        head is not None
+        and head.updated_at == row.updated_at
+        and head.native_status == row.native_status
+    )

@@ -41,6 +41,8 @@ class Poll:
     priority: Priority  # the class of the request budget that its own reads are spent from
     timing: Interval | WhenDue
     run: Callable[[], Awaitable[object]]
+    # Run instead of `run` when woken before its time, if `run` has succeeded last: a lesser poll.
+    run_woken: Callable[[], Awaitable[object]] | None = None
     needs: Capability | None = None  # not run while the workspace does not offer this
     is_on: bool = True  # False: switched off by the settings
     # Drops what the poll has shown, when it is switched off or no longer served.

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
-from monitor.polling.lists.written_rows import ReadRun, WrittenRows
+from monitor.polling.lists.written_rows import ReadRun, ShownRow, WrittenRows
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 
 RunRow = TypeVar("RunRow", JobGroupRow, PlanRunRow)
-# With the workspace's time when reading the rows began, None where it is not known.
-HandleRows = Callable[[Sequence[RunRow], Source, datetime | None], Awaitable[bool]]
+# False where some rows must come again.
+HandlePage = Callable[[Page[RunRow], Source], Awaitable[bool]]
 RequestChanges = Callable[[datetime], AsyncIterator[Page[RunRow]]]
 
 
+class _Read(Struct, frozen=True, kw_only=True):
+    """What a list has shown. ``is_complete`` False: some of its rows must come again."""
+
+    is_complete: bool
+    began_at: datetime | None
+    newest_at: datetime | None
+
+
 class ChangeList(Generic[RunRow]):
-    """Reads what was written since the watermark less the overlap."""
+    """Reads what was written since the watermark less the overlap, or since the newest change."""
 
     def __init__(
         self,
@@ -36,6 +46,7 @@ class ChangeList(Generic[RunRow]):
         self._written = written
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, name)
+        self._newest_at: datetime | None = None  # that a whole list has shown
 
     async def load(self) -> None:
         """Read the watermark and what the list must show behind it from the store."""
@@ -47,7 +58,7 @@ class ChangeList(Generic[RunRow]):
     async def read(
         self,
         request: RequestChanges[RunRow],
-        handle: HandleRows[RunRow],
+        handle: HandlePage[RunRow],
         read_run: ReadRun,
     ) -> bool:
         """Handle every page, then move the watermark; False, and it stays, if rows must come again.
@@ -56,31 +67,69 @@ class ChangeList(Generic[RunRow]):
             DoubtedListError: the list lacks what must be in it; what it shows is handled.
         """
         since = self.watermark.since()
+        read = await self._read_since(since, request, handle, read_run)
+        if read.is_complete:
+            # Without a ``Date`` header the newest stamp is all that is known of its time.
+            await self.watermark.move(read.began_at or read.newest_at)
+            self._newest_at = _earliest(read.newest_at or since, read.began_at)
+        return read.is_complete
+
+    async def read_newest(
+        self,
+        request: RequestChanges[RunRow],
+        handle: HandlePage[RunRow],
+        read_run: ReadRun,
+    ) -> bool:
+        """Handle what was written since the newest change that a whole list has shown.
+
+        Rows that appear behind that are for `read` to find, so the watermark stays; all else is
+        as there. Before the first whole list this is `read` itself.
+        """
+        if self._newest_at is None:
+            return await self.read(request, handle, read_run)
+        # Stamps may be cut to their second, and more may be written in it: it is requested again.
+        since = self._newest_at.replace(microsecond=0)
+        read = await self._read_since(since, request, handle, read_run)
+        if read.is_complete and read.newest_at is not None:
+            self._newest_at = max(since, _earliest(read.newest_at, read.began_at))
+        return read.is_complete
+
+    async def _read_since(
+        self,
+        since: datetime,
+        request: RequestChanges[RunRow],
+        handle: HandlePage[RunRow],
+        read_run: ReadRun,
+    ) -> _Read:
         # Before the request: what other lists show meanwhile may be newer than the answer.
-        required = self._written.required(since)
+        required = await self._written.required(since)
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete, shows_all_ids = True, True
         shown: set[str] = set()
         known: set[str] = set()
+        page: Page[RunRow]
         async for page in request(since):
             began_at = page.began_at if page.number == 1 else began_at
-            ids = {row.id for row in page.rows} | {bad.id for bad in page.bad_rows if bad.id}
+            rows: list[ShownRow] = [*page.rows, *page.known]
+            ids = {row.id for row in rows}
+            ids |= {bad.id for bad in page.bad_rows if bad.id}
             shows_all_ids = shows_all_ids and all(bad.id for bad in page.bad_rows)
             known.update(self._written.known(ids - shown))
             shown |= ids
             await self._refetch_queue.add_bad_rows(self._kind, page.bad_rows)
-            is_complete = await handle(page.rows, Source.POLL, page.began_at) and is_complete
-            self._written.saw(page.rows, is_listed=True)
-            newest_at = _latest(newest_at, *(row.updated_at for row in page.rows))
+            is_complete = await handle(page, Source.POLL) and is_complete
+            self._written.saw(rows, is_listed=True)
+            newest_at = _latest(newest_at, *(row.updated_at for row in rows))
         if shows_all_ids:  # a row without an id may be any that seems to be missing
             await self._written.compare(
                 frozenset(shown), required=required, known=known, read=read_run
             )
-        if is_complete:
-            # Without a ``Date`` header the newest stamp is all that is known of its time.
-            await self.watermark.move(began_at or newest_at)
-        return is_complete
+        return _Read(is_complete=is_complete, began_at=began_at, newest_at=newest_at)
+
+
+def _earliest(at: datetime, other: datetime | None) -> datetime:
+    return at if other is None else min(at, other)
 
 
 def _latest(*instants: datetime | None) -> datetime | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from datetime import datetime
 from functools import partial
 
 from monitor.catalogue.capabilities import Capability
@@ -15,7 +17,7 @@ from monitor.polling.runs.change_list import ChangeList
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.refetch_queue import RefetchQueue
-from monitor.workspace.payloads import JobGroupRow
+from monitor.workspace.payloads import JobGroupRow, Page
 from monitor.workspace.priority import Priority
 
 CHANGES = "changes"
@@ -49,6 +51,7 @@ class Changes:
                 priority=Priority.CHANGES,
                 timing=Interval(seconds=change_interval.seconds, wake=change_interval.job_groups),
                 run=self.poll,
+                run_woken=self.poll_newest,
                 needs=Capability.LIST_CHANGES,
                 forget=self._written.check.forget,
             ),
@@ -61,19 +64,28 @@ class Changes:
             TryLaterError: some rows could not be handled yet, or the list lacks some that must be
                 in it; all others are handled.
         """
-        client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        is_complete = await self.list.read(
-            lambda since: client.runs.job_library(updated_since=since, priority=Priority.CHANGES),
-            self._job_groups.handle,
-            self._read,
-        )
-        if not is_complete:
-            raise TryLaterError("some job groups could not be read by their ids yet")
+        _require(await self.list.read(self._request, self._job_groups.handle_page, self._read))
         confirm = partial(self._context.live_state.confirm, self._context.name)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
             confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)
+
+    async def poll_newest(self) -> None:
+        """Handle what was written since the newest change known: the news of a callback.
+
+        It shows nothing of what may appear behind that, so nothing counts as confirmed by it.
+
+        Raises:
+            TryLaterError: as `poll`.
+        """
+        _require(
+            await self.list.read_newest(self._request, self._job_groups.handle_page, self._read)
+        )
+
+    def _request(self, since: datetime) -> AsyncIterator[Page[JobGroupRow]]:
+        read, is_known = self._context.client.runs.job_library, self._job_groups.is_known
+        return read(updated_since=since, is_known=is_known, priority=Priority.CHANGES)
 
     async def _read(self, job_group_id: str) -> None:
         """Read one job group that the list lacks, and observe it."""
@@ -82,3 +94,8 @@ class Changes:
             job_group_id, with_flow=True, priority=Priority.CHANGES
         )
         await self._job_groups.handle_read(row, Source.POLL, requested_at)
+
+
+def _require(is_complete: bool) -> None:  # noqa: FBT001 - what a list of changes returns
+    if not is_complete:
+        raise TryLaterError("some job groups could not be read by their ids yet")

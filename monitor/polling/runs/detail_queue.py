@@ -44,12 +44,18 @@ class DetailQueue:
         self._bound = bound
         self._requests: dict[RunKey, DetailRequest] = {}
         self._ready: list[tuple[int, int, DetailRequest]] = []
+        self._ready_failures = 0
         self._delayed: list[tuple[float, int, DetailRequest]] = []
         self._number = itertools.count()
         self._grown = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    @property
+    def failures(self) -> int:
+        """Return how many failures are ready to be read."""
+        return self._ready_failures
 
     def get(self, key: RunKey) -> DetailRequest | None:
         """Return the request for this job group, None where it waits for none."""
@@ -87,7 +93,9 @@ class DetailQueue:
         while True:
             self._move_due()
             if self._ready:
-                return heapq.heappop(self._ready)[2]
+                request = heapq.heappop(self._ready)[2]
+                self._ready_failures -= request.priority is Priority.FAILED_DETAILS
+                return request
             self._grown.clear()
             await happens_within(
                 self._grown.wait(),
@@ -98,6 +106,7 @@ class DetailQueue:
 
     def _push(self, request: DetailRequest) -> None:
         heapq.heappush(self._ready, (int(request.priority), next(self._number), request))
+        self._ready_failures += request.priority is Priority.FAILED_DETAILS
         self._grown.set()
 
     def _move_due(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -18,7 +18,12 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
-from monitor.polling.runs.run_observations import has_ended, job_summary, with_jobs
+from monitor.polling.runs.run_observations import (
+    has_ended,
+    is_news_of_a_failure,
+    job_summary,
+    with_jobs,
+)
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -35,8 +40,9 @@ _PICKED_UP_SECONDS = 86_400.0
 class Details:
     """Reads job records after an end: failures first, and within the budget.
 
-    An end waits for its records at most ``detail_wait_seconds``. Records that come later are
-    observed by themselves, with `Source.DETAIL`.
+    A failure waits for its records at most ``detail_wait_seconds``, and only where the budget lets
+    them be read by then; no other end waits. Records that come later are observed by themselves,
+    with `Source.DETAIL`.
     """
 
     def __init__(self, context: PollContext) -> None:
@@ -72,24 +78,54 @@ class Details:
         *,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Observation]:
-        """Return the observations, in their order, ends enriched by the records that came in time.
+        """Return the observations, in their order, failures enriched by what came in time.
 
         Returns after at most ``detail_wait_seconds``. The others, and those of a cancelled call,
         are read later and observed by the readers. ``meanwhile`` is waited for within the same
         time, and then cancelled.
         """
-        lacking = await self._lacking(observations)
+        lacking, known = await self._lacking(observations)
         if self._context.is_unproven() or not (lacking or meanwhile):
             return list(observations)
         can_read = self._context.can(Capability.READ_JOBS)
+        in_time: list[RunKey] = []
+        for key, end in lacking.items():
+            if self.must_wait(end, known.get(key), behind=len(in_time)):
+                in_time.append(key)
         requests = self._request(lacking.values()) if can_read else {}
-        await self._wait_for(list(requests.values()), meanwhile)
+        for request in requests.values():
+            request.is_late = True  # until somebody waits for it
+        awaited = [requests[key] for key in in_time if key in requests]
+        await self._wait_for(awaited, meanwhile)
         if not can_read:
             return [
                 _final(observation) if observation.key in lacking else observation
                 for observation in observations
             ]
         return [_joined(observation, requests.get(observation.key)) for observation in observations]
+
+    def without_waiting(
+        self, observations: Sequence[Observation], known: Mapping[RunKey, RunState]
+    ) -> list[Observation]:
+        """Return the observations, in their order, ends final where no record is ever served."""
+        if self._context.is_unproven() or self._context.can(Capability.READ_JOBS):
+            return list(observations)
+        return [
+            _final(run) if self._is_lacking(run, known.get(run.key)) else run
+            for run in observations
+        ]
+
+    def must_wait(self, end: Observation, known: RunState | None, *, behind: int = 0) -> bool:
+        """True where the records of this failure can come in time for its event.
+
+        ``behind``: so many other failures are to be read before it and are not queued yet.
+        """
+        if not is_news_of_a_failure(end, known) or not self._is_lacking(end, known):
+            return False
+        can_read = self._context.can(Capability.READ_JOBS) and not self._context.is_unproven()
+        return can_read and self._context.can_read_in_time(
+            Priority.FAILED_DETAILS, behind=behind + self._queue.failures
+        )
 
     async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:
         """Return the observation of an end with its job records, however long reading them takes.
@@ -112,10 +148,35 @@ class Details:
             observation, job_summary(rows, read_at=client.workspace_now()), is_final=True
         )
 
-    def request(self, observations: Iterable[Observation]) -> None:
-        """Queue ends whose records nobody waits for."""
-        for request in self._request(observations).values():
-            request.is_late = True
+    def complete_later(self, observations: Iterable[Observation]) -> None:
+        """Queue the ends among these whose records nobody waits for, as far as memory knows them.
+
+        Hand in those whose observation has changed something: others cost a read again.
+        """
+        if self._context.is_unproven() or not self._context.can(Capability.READ_JOBS):
+            return
+        active = self._context.live_state.active
+        self._request_late(
+            observation
+            for observation in observations
+            if _is_open_end(observation)
+            and observation.key in active
+            and not active[observation.key].run.detailed
+        )
+
+    def request(
+        self, observations: Iterable[Observation], known: Mapping[RunKey, RunState]
+    ) -> None:
+        """Queue the ends among these whose records nobody waits for.
+
+        ``known`` is what was known of the ended runs before these were observed.
+        """
+        if not self._context.is_unproven() and self._context.can(Capability.READ_JOBS):
+            self._request_late(
+                observation
+                for observation in observations
+                if self._is_lacking(observation, known.get(observation.key))
+            )
 
     async def pick_up(self) -> bool:
         """Queue again the newest ends whose records were never read, as after a restart.
@@ -128,22 +189,28 @@ class Details:
             workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
         )
         oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
-        self.request(_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest)
+        self._request_late(
+            _again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest
+        )
         return False
 
-    async def _lacking(self, observations: Sequence[Observation]) -> dict[RunKey, Observation]:
-        """Return the observed ends whose records are still to be read."""
+    async def _lacking(
+        self, observations: Sequence[Observation]
+    ) -> tuple[dict[RunKey, Observation], dict[RunKey, RunState]]:
+        """Return the observed ends whose records are still to be read, and what is known."""
         ends = {
             observation.key: observation
             for observation in observations
-            if observation.key.kind is RunKind.JOB_GROUP
-            and has_ended(observation.native_status)
-            and not observation.is_detail_final
+            if _is_open_end(observation)
         }
         known = await self._context.observer.known(list(ends)) if ends else {}
-        return {key: end for key, end in ends.items() if self._needs_records(end, known.get(key))}
+        lacking = {key: end for key, end in ends.items() if self._is_lacking(end, known.get(key))}
+        return lacking, known
 
-    def _needs_records(self, observation: Observation, state: RunState | None) -> bool:
+    def _is_lacking(self, observation: Observation, state: RunState | None) -> bool:
+        """True for an end whose job records are still to be read."""
+        if not _is_open_end(observation):
+            return False
         is_claim = observation.source is Source.CALLBACK
         if state is not None:
             # Callbacks that repeat an end, which may be forged, cost no more reads.
@@ -153,6 +220,10 @@ class Details:
             return False  # the workspace has not confirmed the run yet
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
+
+    def _request_late(self, observations: Iterable[Observation]) -> None:
+        for request in self._request(observations).values():
+            request.is_late = True
 
     def _request(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
         requests = {}
@@ -188,6 +259,8 @@ class Details:
                 await meanwhile()
             await _all_done(requests)
 
+        for request in requests:
+            request.is_late = False
         try:
             if seconds > 0 and (requests or meanwhile is not None):
                 await happens_within(
@@ -199,7 +272,7 @@ class Details:
         finally:
             # Also when the caller is cancelled: then only the reader can observe what it reads.
             for request in requests:
-                request.is_late = request.is_late or not request.done.is_set()
+                request.is_late = not request.done.is_set()
 
     async def _read_on(self) -> None:
         while True:
@@ -273,6 +346,14 @@ def _joined(observation: Observation, request: DetailRequest | None) -> Observat
 
 def _final(observation: Observation) -> Observation:
     return msgspec.structs.replace(observation, is_detail_final=True)
+
+
+def _is_open_end(observation: Observation) -> bool:
+    return (
+        observation.key.kind is RunKind.JOB_GROUP
+        and has_ended(observation.native_status)
+        and not observation.is_detail_final
+    )
 
 
 def _is_lacking(run: RunState) -> bool:

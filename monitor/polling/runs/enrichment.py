@@ -86,7 +86,9 @@ class Enrichment:
     async def _incomplete(self, rows: Sequence[JobGroupRow]) -> list[JobGroupRow]:
         if not self._context.can(Capability.FOLLOW_BY_ID):
             return []
-        lacking = [row for row in rows if self._read_rows.get(row.id) is None and self._lacks(row)]
+        lacking = [
+            row for row in rows if self._read_rows.get(row.id) is None and self.is_lacking(row)
+        ]
         keys = [self._context.key(RunKind.JOB_GROUP, row.id) for row in lacking]
         known = await self._context.observer.known(keys) if keys else {}
         return self._worth_reading(lacking, known)
@@ -121,7 +123,8 @@ class Enrichment:
             and written_at < since
         )
 
-    def _lacks(self, row: JobGroupRow) -> bool:
+    def is_lacking(self, row: JobGroupRow) -> bool:
+        """True where a read by its id may show more of the row."""
         lacks_flow_run = row.flow_run_id is None and not row.shows_flow_run
         return (
             self._recipes.flow_of(row) is None

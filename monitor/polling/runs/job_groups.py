@@ -9,10 +9,9 @@ import structlog
 
 from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Source, Status, status_of
+from monitor.model.runs import Pipeline, RunKind, RunState, Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.lists.written_rows import WrittenRows
-from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
@@ -21,15 +20,19 @@ from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.refetch_queue import RefetchQueue
-from monitor.polling.runs.run_observations import has_ended, job_group_observation
-from monitor.workspace.payloads import JobGroupRow
+from monitor.polling.runs.run_observations import (
+    has_ended,
+    is_news_of_a_failure,
+    job_group_observation,
+)
+from monitor.workspace.payloads import JobGroupRow, Page, RowHead
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_REMEMBERED_ROWS = 8_192
+_KIND = RunKind.JOB_GROUP
 _READS_AT_ONCE = 4
-Written = tuple[str | None, datetime | None]  # status and last write of a row
+_PIECE = 50  # observations; each takes about 50 microseconds, and callbacks wait for the commit
 
 
 class JobGroups:
@@ -57,12 +60,33 @@ class JobGroups:
         self._links = links
         self._written = written
         self._refetch_queue = refetch_queue
-        # Rows that were handled and have nothing more to show; the overlap repeats them.
-        self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
 
     def is_followed(self, row: JobGroupRow) -> bool:
         """False for what is no pipeline's run, such as a sample; None counts as a recipe's run."""
         return row.ran_for is None or row.ran_for in self._context.settings.ranfor
+
+    def is_known(self, head: RowHead) -> bool:
+        """True where a row of the list of changes shows what it had shown when it was handled.
+
+        That of an active run still shows that it goes on: see `handle_page`.
+        """
+        if self._written.check.is_doubted or not self._written.is_handled(head):
+            return False
+        return self._written.is_over(head) or self._active(head) is not None
+
+    def _active(self, head: RowHead) -> RunState | None:
+        active = self._context.live_state.active.get(self._context.key(_KIND, head.id))
+        if active is None or active.run.native_status != head.native_status:
+            return None
+        return active.run
+
+    async def handle_page(self, page: Page[JobGroupRow], source: Source) -> bool:
+        """Handle the rows of a page as `handle` does; its known ones confirm active runs."""
+        confirmed = [(head, run) for head in page.known if (run := self._active(head)) is not None]
+        await self._observe(
+            [self._still_active(head, run, source, page.began_at) for head, run in confirmed]
+        )
+        return await self.handle(page.rows, source, page.began_at)
 
     async def handle(
         self,
@@ -78,31 +102,67 @@ class JobGroups:
         handled again.
         """
         self._written.saw(rows)
-        fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
+        fresh = [row for row in rows if not self._written.is_over(row)]
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
-        observations = [self._observation(row, source, requested_at) for row in followed]
-        await self._observe(await self.complete(observations))
+        await self._observe_all([self._observation(row, source, requested_at) for row in followed])
         for row in followed:
-            if has_ended(row.native_status):
-                self._processed.put(row.id, _written(row))
+            is_over = has_ended(row.native_status)
+            if is_over or not self._enrichment.is_lacking(row):
+                self._written.handled(row, is_over=is_over)
         return not completed.unread
+
+    async def _observe_all(self, observations: Sequence[Observation]) -> None:
+        """Observe at once what need not wait, and failures with what came in time."""
+        ended = [run.key for run in observations if has_ended(run.native_status)]
+        known = await self._context.observer.known(ended) if ended else {}
+        prompt: list[Observation] = []
+        waiting: list[Observation] = []
+        for run in self._links.apply(observations):
+            must_wait = self.must_wait(run, known.get(run.key), behind=len(waiting))
+            (waiting if must_wait else prompt).append(run)
+        await self._observe(self._details.without_waiting(prompt, known))
+        try:
+            if waiting:
+                await self._observe(await self.complete(waiting))
+        finally:
+            # Behind the failures. What the refetch queue holds is read there with its records.
+            later = [run for run in prompt if run.key not in self._refetch_queue]
+            self._details.request(later, known)
+
+    def must_wait(
+        self, observation: Observation, known: RunState | None, *, behind: int = 0
+    ) -> bool:
+        """True where `complete` can add to the event of this failure in time; no other end waits.
+
+        ``behind``: so many other failures wait and are not queued yet.
+        """
+        if not is_news_of_a_failure(observation, known):
+            return False
+        (linked,) = self._links.apply((observation,))
+        return self._details.must_wait(
+            linked, known, behind=behind
+        ) or self._plan_children.must_wait(linked, known)
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, with what is known of their plan runs.
 
-        Ends carry the job records, and failures the plan runs, that came in time: within
+        Failures carry the job records and the plan runs that came in time: within
         ``detail_wait_seconds``. What comes later is observed by itself.
         """
+        failed = [run for run in observations if status_of(run.native_status) is Status.FAILED]
+        known = await self._context.observer.known([run.key for run in failed]) if failed else {}
+        linkable = [
+            run
+            for run in self._links.apply(failed)
+            if is_news_of_a_failure(run, known.get(run.key))
+            and self._plan_children.must_wait(run, known.get(run.key))
+        ]
 
         async def link() -> None:
-            await self._plan_children.link_failed(observations)
+            await self._plan_children.link_failed(linkable)
 
-        is_needed = any(
-            status_of(run.native_status) is Status.FAILED and self._plan_children.may_link(run)
-            for run in observations
-        )
-        meanwhile = link if is_needed else None
+        meanwhile = link if linkable else None
         return self._links.apply(await self._details.complete(observations, meanwhile=meanwhile))
 
     async def handle_read(
@@ -152,6 +212,11 @@ class JobGroups:
         await self._observe(self._links.apply((observation,)))
 
     async def _observe(self, observations: Sequence[Observation]) -> None:
+        """Observe in pieces: between two of them, callbacks that wait have their turn."""
+        for start in range(0, max(1, len(observations)), _PIECE):
+            await self._observe_piece(observations[start : start + _PIECE])
+
+    async def _observe_piece(self, observations: Sequence[Observation]) -> None:
         state_entries = self._recipes.unwritten()
         if not observations and not state_entries:
             return
@@ -173,8 +238,28 @@ class JobGroups:
         for row in rows:
             if not self.is_followed(row):
                 self._context.observer.ignore(source)
-                self._processed.put(row.id, _written(row))
+                self._written.handled(row, is_over=True)
         return followed
+
+    def _still_active(
+        self, head: RowHead, run: RunState, source: Source, requested_at: datetime | None
+    ) -> Observation:
+        """Return what the head of a known row shows, with what is known of its run."""
+        flow = run.pipeline
+        return Observation(
+            key=run.key,
+            source=source,
+            observed_at=self._context.clock.now(),
+            requested_at=requested_at,
+            native_status=head.native_status,
+            created_at=run.created_at,
+            updated_at=head.updated_at,
+            # Without its name: another one may be known by now.
+            pipeline=None if flow is None else Pipeline(kind=flow.kind, id=flow.id, name=None),
+            parents=run.parents,
+            trigger=run.trigger,
+            ran_for=run.ran_for,
+        )
 
     def _observation(
         self, row: JobGroupRow, source: Source, requested_at: datetime | None = None
@@ -189,7 +274,3 @@ class JobGroups:
             page_url=context.page_url,
             flow=self._recipes.flow_of(row),
         )
-
-
-def _written(row: JobGroupRow) -> Written:
-    return row.native_status, row.updated_at

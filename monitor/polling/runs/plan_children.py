@@ -106,10 +106,13 @@ class PlanChildren:
                 return
         await self._follow(row, is_over=is_over)
 
-    def may_link(self, observation: Observation) -> bool:
-        """True where a plan run that is known, or was, may have started the run."""
-        part = part_of(observation, ended_at=None)
-        return bool(self._followed) or (part is not None and part.is_of_a_plan)
+    def must_wait(self, failure: Observation, known: RunState | None) -> bool:
+        """True where `link_failed` can name the run's plan run in time for its event."""
+        parts = _unlinked_parts(failure, known)
+        if not any(self._followed.around(part) or self._is_late(part) for part in parts):
+            return False
+        is_paced = self._paced_until - self._context.clock.monotonic() >= _BURST_SECONDS
+        return not is_paced and self._context.can_read_in_time(Priority.LINKS)
 
     def is_followed(self, plan_run_id: str) -> bool:
         """True while children of this plan run may still be linked."""
@@ -136,12 +139,7 @@ class PlanChildren:
             and observation.parents.plan_run is None
         ]
         known = await self._context.observer.known([run.key for run in failed]) if failed else {}
-        parts: list[UnlinkedPart] = []
-        for observation in failed:
-            state = known.get(observation.key)
-            if state is None or (state.parents.plan_run is None and not state.historical):
-                shown = (part_of(run, ended_at=None) for run in (observation, state) if run)
-                parts += [part for part in shown if part is not None]
+        parts = [part for run in failed for part in _unlinked_parts(run, known.get(run.key))]
         await self._follow_again([part for part in parts if self._is_late(part)])
         await self._read_now({plan_id for part in parts for plan_id in self._followed.around(part)})
 
@@ -321,6 +319,14 @@ class PlanChildren:
         if child.job_group_id is not None:
             return self._context.key(RunKind.JOB_GROUP, child.job_group_id)
         return self._context.key(RunKind.FLOW_RUN, child.flow_run_id or "")
+
+
+def _unlinked_parts(run: Observation, known: RunState | None) -> list[UnlinkedPart]:
+    """Return what both show of a run that may be a part of a plan run not known yet."""
+    if known is not None and (known.parents.plan_run is not None or known.historical):
+        return []
+    shown = (part_of(state, ended_at=None) for state in (run, known) if state is not None)
+    return [part for part in shown if part is not None]
 
 
 def _unchanged(run: RunState) -> Observation:

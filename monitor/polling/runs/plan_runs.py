@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
 import structlog
@@ -14,7 +14,7 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKind, Source
+from monitor.model.runs import RunKind, Source, Status, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -29,7 +29,7 @@ from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, plan_run_observation
 from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
-from monitor.workspace.payloads import PlanRunRow
+from monitor.workspace.payloads import Page, PlanRunRow, RowHead
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 PLAN_RUNS = "plan_runs"
 
 _REMEMBERED_ROWS = 4_096
-Written = tuple[str | None, datetime | None]
+_PIECE = 50  # observations; callbacks wait for the commit of one piece
 
 
 class PlanRuns:
@@ -66,7 +66,6 @@ class PlanRuns:
             context, PLAN_RUNS, RunKind.PLAN_RUN, written=written, refetch_queue=refetch_queue
         )
         self.watermark = self.list.watermark
-        self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
@@ -76,6 +75,7 @@ class PlanRuns:
                 priority=Priority.CHANGES,
                 timing=Interval(seconds=change_interval.seconds, wake=change_interval.plan_runs),
                 run=self.poll,
+                run_woken=self.poll_newest,
                 needs=Capability.LIST_PLAN_RUNS,
                 forget=self._written.check.forget,
             ),
@@ -88,24 +88,37 @@ class PlanRuns:
             TryLaterError: some rows could not be handled yet, or the list lacks some that must be
                 in it; all others are handled.
         """
-        client = self._context.client
         asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        is_complete = await self.list.read(
-            lambda since: client.runs.plan_runs(updated_since=since, priority=Priority.CHANGES),
-            self.handle,
-            self._read,
-        )
-        if not is_complete:
-            raise TryLaterError("the plans of some plan runs could not be read yet")
+        _require(await self.list.read(self._request, self.handle_page, self._read))
         self._context.live_state.confirm(
             self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
         )
+
+    async def poll_newest(self) -> None:
+        """Handle what was written since the newest change known; see `Changes.poll_newest`.
+
+        Raises:
+            TryLaterError: as `poll`.
+        """
+        _require(await self.list.read_newest(self._request, self.handle_page, self._read))
+
+    def _request(self, since: datetime) -> AsyncIterator[Page[PlanRunRow]]:
+        read = self._context.client.runs.plan_runs
+        return read(updated_since=since, is_known=self.is_known, priority=Priority.CHANGES)
 
     async def _read(self, plan_run_id: str) -> None:
         """Read one plan run that the list lacks, and observe it."""
         requested_at = self._context.workspace_now()
         row = await self._context.client.runs.plan_run(plan_run_id, priority=Priority.CHANGES)
         await self.handle((row,), Source.POLL, requested_at)
+
+    def is_known(self, head: RowHead) -> bool:
+        """True where a row of the list of changes shows an end that was handled."""
+        return not self._written.check.is_doubted and self._written.is_over(head)
+
+    async def handle_page(self, page: Page[PlanRunRow], source: Source) -> bool:
+        """Handle the rows of a page as `handle` does."""
+        return await self.handle(page.rows, source, page.began_at)
 
     async def handle(
         self,
@@ -118,23 +131,32 @@ class PlanRuns:
         ``requested_at`` is the workspace's time when reading them began.
         """
         self._written.saw(rows)
-        observations: list[Observation] = []
-        handled: list[PlanRunRow] = []
-        fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
+        # Failures wait for their reasons, and nothing waits for them.
+        prompt: list[tuple[PlanRunRow, Observation]] = []
+        failed: list[tuple[PlanRunRow, Observation]] = []
+        fresh = [row for row in rows if not self._written.is_over(row)]
         for row in fresh:
             observation = await self._try_to_read(row, source, requested_at)
             if observation is not None:
-                observations.append(observation)
-                handled.append(row)
-        if observations:
-            observations = await self._reasons.complete(
-                observations, handled, read_job_groups=self._job_groups.read_ended
-            )
-            outcomes = await self._context.observer.observe(observations)
-            for row, run, outcome in zip(handled, observations, outcomes, strict=True):
-                await self._after(row, run, outcome)
-            self._reasons.observed(observations, outcomes)
-        return len(handled) == len(fresh)
+                has_failed = status_of(row.native_status) is Status.FAILED
+                (failed if has_failed else prompt).append((row, observation))
+        for part in (prompt, failed):
+            for start in range(0, len(part), _PIECE):
+                await self._observe(part[start : start + _PIECE])
+        return len(prompt) + len(failed) == len(fresh)
+
+    async def _observe(self, rows: Sequence[tuple[PlanRunRow, Observation]]) -> None:
+        if not rows:
+            return
+        observations = await self._reasons.complete(
+            [observation for _, observation in rows],
+            [row for row, _ in rows],
+            read_job_groups=self._job_groups.read_ended,
+        )
+        outcomes = await self._context.observer.observe(observations)
+        for (row, _), run, outcome in zip(rows, observations, outcomes, strict=True):
+            await self._after(row, run, outcome)
+        self._reasons.observed(observations, outcomes)
 
     async def _after(self, row: PlanRunRow, run: Observation, outcome: ObservationOutcome) -> None:
         if outcome is not ObservationOutcome.HISTORICAL:
@@ -143,8 +165,7 @@ class PlanRuns:
                 await self._unlabelled.add(row)
             else:
                 self._unlabelled.retry(row.plan_id)
-        if has_ended(row.native_status):
-            self._processed.put(row.id, _written(row))
+        self._written.handled(row, is_over=has_ended(row.native_status))
 
     async def _try_to_read(
         self, row: PlanRunRow, source: Source, requested_at: datetime | None
@@ -185,5 +206,6 @@ class PlanRuns:
             return row
 
 
-def _written(row: PlanRunRow) -> Written:
-    return row.native_status, row.updated_at
+def _require(is_complete: bool) -> None:  # noqa: FBT001 - what a list of changes returns
+    if not is_complete:
+        raise TryLaterError("the plans of some plan runs could not be read yet")

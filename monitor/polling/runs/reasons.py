@@ -1,7 +1,8 @@
 """Why flow runs and plan runs failed, and when flow runs ended: as their parts show it.
 
-An end waits for its parts' job records and links at most ``detail_wait_seconds``. What becomes
-known later is observed by itself, with `Source.DETAIL`, until nothing more can come.
+A failure waits for its parts' job records and links at most ``detail_wait_seconds``, and only where
+the budget lets them be read by then; no other end waits. What becomes known later is observed by
+itself, with `Source.DETAIL`, until nothing more can come.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Reasons:
         *,
         read_job_groups: ReadJobGroups | None = None,
     ) -> list[Observation]:
-        """Return the observations, in their order, ends with what the parts show in time.
+        """Return the observations, in their order, ends with what the parts show by then.
 
         ``rows`` are those of observed plan runs, ``read_job_groups`` reads parts that may have
         ended before them. Returns after at most ``detail_wait_seconds``.
@@ -113,13 +114,15 @@ class Reasons:
             and not self._is_old(run)
         ]
         failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
-        seconds = self._context.settings.detail_wait_seconds
-        if failed and seconds > 0 and not self._context.is_unproven():
+        can_read = not self._context.is_unproven() and self._context.can_read_in_time(
+            Priority.FAILED_DETAILS
+        )
+        if failed and can_read:
             keys = {run.key.id for run in failed if run.key.kind is RunKind.PLAN_RUN}
             await happens_within(
                 self._know_parts(failed, [row for row in rows if row.id in keys], read_job_groups),
                 clock=self._context.clock,
-                seconds=seconds,
+                seconds=self._context.settings.detail_wait_seconds,
                 name="waiting for the reasons of failures",
             )
         fresh_keys = {run.key for run in fresh}

@@ -18,7 +18,7 @@ from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.by_id import ById
-from monitor.polling.runs.change_list import HandleRows, RunRow
+from monitor.polling.runs.change_list import HandlePage, RunRow
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
 from monitor.polling.runs.refetch_queue import RefetchQueue
@@ -200,23 +200,23 @@ class Reconciliation:
 
     async def _handle_job_groups(self, *, status: bool) -> set[str]:
         pages = self._job_group_pages(status=status)
-        return await self._handle(pages, RunKind.JOB_GROUP, self._job_groups.handle)
+        return await self._handle(pages, RunKind.JOB_GROUP, self._job_groups.handle_page)
 
     async def _handle_plan_runs(self, *, status: bool) -> set[str]:
         pages = self._plan_run_pages(status=status)
-        return await self._handle(pages, RunKind.PLAN_RUN, self._plan_runs.handle)
+        return await self._handle(pages, RunKind.PLAN_RUN, self._plan_runs.handle_page)
 
     async def _handle(
         self,
         pages: AsyncIterator[Page[RunRow]],
         kind: RunKind,
-        handle: HandleRows[RunRow],
+        handle: HandlePage[RunRow],
     ) -> set[str]:
         listed: set[str] = set()
         async for page in pages:
             await self._refetch_queue.add_bad_rows(kind, page.bad_rows)
             self._written[kind].check.showed(self._written[kind].known(row.id for row in page.rows))
-            await handle(page.rows, Source.RECONCILIATION, page.began_at)
+            await handle(page, Source.RECONCILIATION)
             self._written[kind].saw(page.rows, is_listed=True)
             listed.update(row.id for row in page.rows)
         return listed

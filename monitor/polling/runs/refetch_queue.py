@@ -54,6 +54,9 @@ class RefetchQueue:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: RunKey) -> bool:
+        return key in self._entries
+
     def declared(self, read: ReadQueued) -> tuple[Poll, ...]:
         return (
             Poll(

@@ -20,6 +20,7 @@ from monitor.model.runs import (
     Recipe,
     RunKey,
     RunKind,
+    RunState,
     Source,
     Status,
     Trigger,
@@ -50,6 +51,15 @@ def has_ended(native_status: str | None) -> bool:
     """True where the word is known and names an end."""
     status = status_of(native_status)
     return status is not None and status.is_terminal
+
+
+def is_news_of_a_failure(observation: Observation, known: RunState | None) -> bool:
+    """True where the event of a failure goes out with this observation, for all that is known."""
+    if status_of(observation.native_status) is not Status.FAILED:
+        return False
+    if known is None or known.status.is_terminal:
+        return known is None
+    return known.unconfirmed_end is not Status.FAILED
 
 
 def trigger_of(row: JobGroupRow) -> Trigger:

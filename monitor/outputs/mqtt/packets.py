@@ -1,0 +1,99 @@
+"""Packets as bytes: a PUBLISH with QoS 1, and the PUBACK that answers it. No I/O.
+
+paho makes a dozen objects for each of the two; at some hundred events a second that costs more
+than all else that the broker's connection does.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+PUBACK = 0x40  # the upper half of a packet's first byte
+KIND_MASK = 0xF0
+_PUBLISH = b"\x32"  # QoS 1
+_PUBLISH_RETAINED = b"\x33"
+_TEXT_BYTES_LIMIT = 65_535
+_PACKET_BYTES_LIMIT = 268_435_455
+_PUBACK_BYTES_LIMIT = 4 * _TEXT_BYTES_LIMIT  # a reason and some properties, which nobody reads
+_ID_BYTES = 2
+_LENGTH_BYTES = 4  # at most
+_SEVEN_BITS = 0x7F
+
+
+class Puback(Struct, frozen=True, gc=False):
+    """An acknowledgement. ``end`` is where the next packet begins."""
+
+    message_id: int
+    code: int
+    end: int
+
+
+def publish_packet(
+    topic: str, payload: bytes, *, message_id: int, retain: bool, properties: bytes
+) -> bytes:
+    """Return the packet; ``properties`` has its length in front, and is empty in MQTT 3.1.1.
+
+    Raises:
+        ValueError: the topic or the payload cannot be sent.
+    """
+    if "+" in topic or "#" in topic:
+        raise ValueError("a topic to publish on has no wildcards")
+    packed_topic = text_field(topic)
+    rest_bytes = len(packed_topic) + _ID_BYTES + len(properties) + len(payload)
+    if not topic or rest_bytes > _PACKET_BYTES_LIMIT:
+        raise ValueError("no topic, or more bytes than a packet can have")
+    return b"".join(
+        (
+            _PUBLISH_RETAINED if retain else _PUBLISH,
+            length_field(rest_bytes),
+            packed_topic,
+            message_id.to_bytes(_ID_BYTES, "big"),
+            properties,
+            payload,
+        )
+    )
+
+
+def text_field(text: str) -> bytes:
+    """Return the text with its length in front.
+
+    Raises:
+        ValueError: it is too long, or no valid Unicode.
+    """
+    encoded = text.encode()
+    if len(encoded) > _TEXT_BYTES_LIMIT:
+        raise ValueError(f"{len(encoded)} bytes are more than a text of MQTT may have")
+    return len(encoded).to_bytes(2, "big") + encoded
+
+
+def length_field(value: int) -> bytes:
+    """Return the number in seven bits a byte, the lowest first."""
+    packed = bytearray()
+    while value > _SEVEN_BITS:
+        packed.append(value & _SEVEN_BITS | 0x80)
+        value >>= 7
+    packed.append(value)
+    return bytes(packed)
+
+
+def read_puback(received: bytes, start: int) -> Puback | None:
+    """Return the PUBACK that begins at ``start``; None while bytes of it are missing.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    at, rest_bytes = start + 1, 0
+    for shift in range(0, 7 * _LENGTH_BYTES, 7):
+        if at >= len(received):
+            return None
+        rest_bytes |= (received[at] & _SEVEN_BITS) << shift
+        at += 1
+        if received[at - 1] <= _SEVEN_BITS:
+            break
+    if not _ID_BYTES <= rest_bytes <= _PUBACK_BYTES_LIMIT:
+        raise ValueError(f"a PUBACK of {rest_bytes} bytes")
+    end = at + rest_bytes
+    if len(received) < end:
+        return None
+    code = received[at + _ID_BYTES] if rest_bytes > _ID_BYTES else 0
+    return Puback(received[at] << 8 | received[at + 1], code, end)

@@ -1,0 +1,317 @@
+"""Callbacks of known runs are observed as they arrive, all of a batch by one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Change, Received, StoredCallback
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.direct_way import DirectWay
+from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.settings import CallbackSettings
+from monitor.model.errors import BusUnavailableError
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from tests.callbacks.conftest import job_group, polled
+from tests.clocks import ManualClock
+
+
+class HeldBus(SqliteBus):
+    """A store whose next commits wait, and fail, as the test says."""
+
+    may_commit: asyncio.Event
+    is_full: bool
+
+    @classmethod
+    def around(cls, bus: SqliteBus) -> HeldBus:
+        held = cls.__new__(cls)
+        held.__dict__.update(bus.__dict__)
+        held.may_commit = asyncio.Event()
+        held.may_commit.set()
+        held.is_full = False
+        return held
+
+    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+        await self.may_commit.wait()
+        if self.is_full:
+            raise BusUnavailableError("the disk is full")
+        return await super().commit(change, timeout_seconds=timeout_seconds)
+
+
+@dataclass
+class Follower:
+    """A follower that waits for failures only, and counts what it is asked for."""
+
+    later: list[str] = field(default_factory=list)
+    woken: int = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def must_wait(self, observation: Observation, known: RunState) -> bool:  # noqa: ARG002
+        return observation.native_status == "Failed"
+
+    def complete_later(self, observations: Sequence[Observation]) -> None:
+        self.later += [observation.key.id for observation in observations]
+
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        return list(observations)
+
+    async def confirm(self, key: RunKey) -> bool | None:  # noqa: ARG002
+        return None
+
+
+class Scene:
+    """One workspace with its direct way and its inbox, over a store that the test holds."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> None:
+        self.bus = HeldBus.around(bus)
+        self.clock = clock
+        self.registry = registry
+        self.live_state = LiveState(["acme"])
+        self.follower = Follower()
+        self.observer = Observer(
+            bus=self.bus,
+            live_state=self.live_state,
+            clock=clock,
+            registry=registry,
+            settings=TrackingSettings(),
+        )
+        self.way = DirectWay(
+            bus=self.bus,
+            observer=self.observer,
+            view=self.live_state.view,
+            follower=self.follower,
+        )
+        self.reader = InboxReader(
+            "acme",
+            settings=CallbackSettings(),
+            bus=self.bus,
+            observer=self.observer,
+            clock=clock,
+            follower=self.follower,
+        )
+
+    async def poll(self, *numbers: int, word: str = "InProgress") -> None:
+        await self.observer.observe([polled(number, word, self.clock) for number in numbers])
+
+    def callback(self, number: int, word: str = "Complete") -> StoredCallback:
+        return StoredCallback(
+            workspace="acme",
+            kind=RunKind.JOB_GROUP,
+            run_id=str(number),
+            native_status=word,
+            flow_id="11",
+            received_at=self.clock.now(),
+            fingerprint=f"job_group:{number}:{word.lower()}",
+        )
+
+    async def send(self, number: int, word: str = "Complete") -> Received | None:
+        return await self.way.take(self.callback(number, word))
+
+    async def send_as_the_listener(self, number: int, word: str) -> None:
+        callback = self.callback(number, word)
+        if await self.way.take(callback) is None:
+            await self.bus.receive(callback, inbox_bound=100, timeout_seconds=5)
+
+    async def emitted(self) -> list[str]:
+        return [event.event.id for event in await self.bus.events(after=0, limit=1_000)]
+
+    @property
+    def commits(self) -> float:
+        name = "dataprep_monitor_commit_duration_seconds_count"
+        return self.registry.get_sample_value(name) or 0.0
+
+
+@pytest.fixture
+def scene(bus: SqliteBus, clock: ManualClock, registry: CollectorRegistry) -> Scene:
+    return Scene(bus, clock, registry)
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_known_run_takes_one_commit(scene: Scene) -> None:
+    """Arrival, end and event are one commit, the inbox stays empty, records are read later."""
+    await scene.poll(9)
+    before = scene.commits
+
+    assert await scene.send(9) is Received.STORED
+    assert scene.commits == before + 1
+    assert (await scene.emitted())[-1] == "acme:job_group:9:succeeded"
+    assert await scene.bus.inbox("acme", limit=10) == []
+    assert scene.follower.later == ["9"]
+    assert scene.follower.woken == 1
+
+
+async def test_a_repetition_is_a_duplicate(scene: Scene) -> None:
+    """The same report is stored once, and asks for no record again."""
+    await scene.poll(9)
+    answers = [await scene.send(9), await scene.send(9)]
+
+    assert answers == [Received.STORED, Received.DUPLICATE]
+    assert scene.follower.later == ["9"]
+    assert await scene.bus.receive(scene.callback(9), inbox_bound=9, timeout_seconds=5) is (
+        Received.DUPLICATE
+    )
+
+
+async def test_what_arrives_during_a_commit_is_one_batch(scene: Scene) -> None:
+    """Thirty callbacks that arrive while one is stored take one more commit together."""
+    await scene.poll(*range(40))
+    before = scene.commits
+    scene.bus.may_commit.clear()
+    sending = [asyncio.create_task(scene.send(0))]
+    await turns()
+    sending += [asyncio.create_task(scene.send(number)) for number in range(1, 31)]
+    await turns()
+    scene.bus.may_commit.set()
+
+    assert await asyncio.gather(*sending) == [Received.STORED] * 31
+    assert scene.commits == before + 2
+
+
+@pytest.mark.parametrize(
+    ("number", "word"),
+    [(666, "Complete"), (1, "Failed"), (2, "Complete"), (3, "Complete")],
+    ids=["unknown run", "waits for its reason", "waits in the inbox", "has ended"],
+)
+async def test_the_inbox_takes_what_cannot_go_directly(
+    scene: Scene, number: int, word: str
+) -> None:
+    """Nothing is stored of a callback that may not go directly."""
+    await scene.poll(1, 2, 3)
+    await scene.poll(3, word="Complete")
+    await scene.bus.receive(scene.callback(2, "Running"), inbox_bound=9, timeout_seconds=5)
+    before, events = scene.commits, await scene.emitted()
+
+    assert await scene.send(number, word) is None
+    assert (scene.commits, await scene.emitted()) == (before, events)
+
+
+async def test_a_workspace_that_is_not_free_is_not_waited_for(scene: Scene) -> None:
+    """While a poll's commit takes long, the inbox takes callbacks."""
+    await scene.poll(1)
+    scene.bus.may_commit.clear()
+    polling = asyncio.create_task(scene.poll(2))
+    await turns()
+
+    assert await scene.send(1) is None
+    scene.bus.may_commit.set()
+    await polling
+    assert await scene.send(1) is Received.STORED
+
+
+async def test_a_run_that_has_ended_meanwhile_is_answered(scene: Scene) -> None:
+    """A poll that ends the run first makes the callback tell nothing new; it is stored."""
+    await scene.poll(1)
+    polling = asyncio.create_task(scene.poll(1, word="Complete"))
+    await asyncio.sleep(0)
+    answer = await scene.send(1)
+    await polling
+
+    assert answer in (Received.STORED, None)
+    assert (await scene.emitted()).count("acme:job_group:1:succeeded") == 1
+
+
+async def test_a_store_that_refuses_reaches_every_sender(scene: Scene) -> None:
+    """A failed commit raises in each request of the batch and changes nothing."""
+    await scene.poll(1, 2)
+    events = await scene.emitted()
+    scene.bus.is_full = True
+    answers = await asyncio.gather(scene.send(1), scene.send(2), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [BusUnavailableError] * 2
+    assert await scene.emitted() == events
+    assert job_group(1) in scene.live_state.active
+
+    scene.bus.is_full = False
+    assert await scene.send(1) is Received.STORED
+
+
+async def test_a_sender_that_hangs_up_spoils_nothing(scene: Scene) -> None:
+    """A callback whose request is cancelled is stored with the others of its batch."""
+    await scene.poll(1, 2)
+    scene.bus.may_commit.clear()
+    sending = [asyncio.create_task(scene.send(number)) for number in (1, 2)]
+    await turns()
+    sending[0].cancel()
+    scene.bus.may_commit.set()
+
+    answers = await asyncio.gather(*sending, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert answers[1] is Received.STORED
+    assert "acme:job_group:1:succeeded" in await scene.emitted()
+
+
+async def test_closing_finishes_what_has_arrived(scene: Scene) -> None:
+    """A workspace that is left stores what it has taken, and takes no more."""
+    await scene.poll(1, 2)
+    scene.bus.may_commit.clear()
+    sending = asyncio.create_task(scene.send(1))
+    await turns()
+    closing = asyncio.create_task(scene.way.close())
+    await turns()
+    assert await scene.send(2) is None
+    assert not closing.done()
+    scene.bus.may_commit.set()
+    await closing
+
+    assert await sending is Received.STORED
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["poll", "send", "read"]),
+        st.integers(1, 3),
+        st.sampled_from(["InProgress", "Complete", "Failed"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+async def test_both_ways_emit_each_transition_once(
+    steps: list[tuple[str, int, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever mixture of polls, direct callbacks and the inbox: no id twice, no run goes back."""
+    clock, registry = ManualClock(), CollectorRegistry()
+    path: Path = tmp_path_factory.mktemp("direct") / "state.db"
+    bus = await SqliteBus.open(path, clock=clock, registry=registry)
+    scene = Scene(bus, clock, registry)
+    work = []
+    for what, number, word in steps:
+        if what == "poll":
+            work.append(asyncio.create_task(scene.poll(number, word=word)))
+        elif what == "send":
+            work.append(asyncio.create_task(scene.send_as_the_listener(number, word)))
+        else:
+            await scene.reader.take_all()
+        await asyncio.sleep(0)
+    await asyncio.gather(*work)
+    await scene.reader.take_all()
+    emitted = await scene.emitted()
+    await scene.way.close()
+    await bus.close()
+
+    assert len(emitted) == len(set(emitted))
+    for number in (1, 2, 3):
+        told = [id_.rpartition(":")[2] for id_ in emitted if f":{number}:" in id_]
+        assert told[:2] == ["queued", "started"][: len(told)]
+        ends = [what for what in told if what in ("succeeded", "failed")]
+        # A second one only where the workspace corrects what a callback claimed.
+        assert len(ends) <= 1 + told.count("corrected")

@@ -37,7 +37,8 @@ OUTCOMES = (
     "bad_payload",
     "overloaded",
 )
-_READABLE = ("application/json", "text/plain", "application/x-www-form-urlencoded")
+_JSON = "application/json"
+_READABLE = (_JSON, "text/plain", "application/x-www-form-urlencoded")
 # The secret stands in a header or, for tasks made by hand, behind the workspace.
 _PATH = re.compile(r"/hooks/([^/]+)(?:/([^/]+))?", re.DOTALL)
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -138,6 +139,7 @@ class CallbackListener:
     def replace_workspaces(self, workspaces: Mapping[str, CallbackSettings]) -> None:
         """Use other settings from the next callback on."""
         self._entrances = {name: _Entrance.of(workspace) for name, workspace in workspaces.items()}
+        self._names = {f"/hooks/{name}": name for name in workspaces}
 
     async def start(self) -> int:
         """Listen, and return the port (of use where the settings say 0).
@@ -176,7 +178,7 @@ class CallbackListener:
         return web.Response(status=status, headers=headers)
 
     async def _take(self, request: web.BaseRequest) -> str:
-        name, secret = _address(request)
+        name, secret = self._address(request)
         entrance = self._admit(name, secret, request)
         if self._in_flight > self._settings.in_flight_limit:
             raise _Refusal("overloaded", 503, retry_after_seconds=1)
@@ -191,6 +193,12 @@ class CallbackListener:
             raise _Refusal("bad_payload", 400) from exc
         return await self._store(name, entrance.settings, statement)
 
+    def _address(self, request: web.BaseRequest) -> tuple[str, str]:
+        """Return the workspace and the secret that a sender names, empty where it names none."""
+        # Nearly all know the path as it is; to take an address apart costs more.
+        name = self._names.get(request.raw_path)
+        return (name, _secret(request)) if name is not None else _address(request)
+
     def _admit(self, name: str, given: str, request: web.BaseRequest) -> _Entrance:
         entrance = self._entrances.get(name)
         secret = entrance.settings.secret if entrance is not None else None
@@ -201,7 +209,8 @@ class CallbackListener:
         return entrance
 
     async def _body(self, request: web.BaseRequest) -> bytes:
-        if "Content-Type" in request.headers and not _is_readable(request.content_type):
+        stated = request.headers.get(hdrs.CONTENT_TYPE, _JSON)
+        if stated != _JSON and not _is_readable(request.content_type):
             raise _Refusal("bad_payload", 415)
         limit = self._settings.body_limit_bytes
         try:
@@ -279,7 +288,11 @@ def _address(request: web.BaseRequest) -> tuple[str, str]:
     """Return the workspace and the secret that a sender names, empty where it names none."""
     match = _PATH.fullmatch(request.rel_url.path_safe)
     name, secret = match.groups("") if match is not None else ("", "")
-    return _whole(name), _whole(secret) or request.headers.get(SECRET_HEADER, "")
+    return _whole(name), _whole(secret) or _secret(request)
+
+
+def _secret(request: web.BaseRequest) -> str:
+    return request.headers.get(SECRET_HEADER, "")
 
 
 def _whole(part: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -31,8 +32,8 @@ class WriteJob(Generic[T]):
     """One write whose caller waits."""
 
     __slots__ = (
-        *("answer", "error", "given", "is_claimed", "is_patient", "is_probe"),
-        *("is_withdrawn", "result", "work"),
+        *("answer", "error", "expires_at", "given", "is_claimed", "is_patient", "is_probe"),
+        *("is_withdrawn", "result", "timeout_seconds", "work"),
     )
 
     def __init__(
@@ -49,6 +50,8 @@ class WriteJob(Generic[T]):
         self.is_patient = is_patient  # it causes no transaction, and goes with the next one
         self.given = given
         self.answer = answer
+        self.expires_at = math.inf  # by the loop's clock
+        self.timeout_seconds = math.inf
         self.is_claimed = False
         self.is_withdrawn = False
         self.result: Any = None  # a T, once the work has run

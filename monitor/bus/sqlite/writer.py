@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
@@ -88,6 +89,7 @@ class StoreWriter:
         self._queue: WriteGroup = []
         self._group: WriteGroup = []  # what the thread has now
         self._is_scheduled = False
+        self._expiry: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_closed = False
@@ -118,23 +120,24 @@ class StoreWriter:
         """
         self._refuse_if_unable()
         is_patient = patience_seconds > 0
-        answer = self._loop.create_future()
+        answer: asyncio.Future[T] = self._loop.create_future()
         job: WriteJob[T] = WriteJob(work, given, answer, is_probe=is_probe, is_patient=is_patient)
+        job.timeout_seconds = timeout_seconds
+        job.expires_at = self._loop.time() + patience_seconds + timeout_seconds
         self._queue.append(job)
         self._schedule()
-        limits = [
-            self._loop.call_later(
-                patience_seconds + timeout_seconds, self._expire, job, timeout_seconds
-            )
-        ]
+        self._expire_from(job.expires_at)
+        patience = None
         if is_patient:
-            limits.append(self._loop.call_later(patience_seconds, self._end_patience, (job,)))
+            patience = self._loop.call_later(patience_seconds, self._end_patience, (job,))
         try:
-            return await job.answer
-        finally:
-            for limit in limits:
-                limit.cancel()
+            return await answer
+        except asyncio.CancelledError:
             self._withdraw(job)
+            raise
+        finally:
+            if patience is not None:
+                patience.cancel()
 
     async def watch(self) -> None:
         """Return when the writer was closed.
@@ -156,6 +159,8 @@ class StoreWriter:
         except TimeoutError:
             self.die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._handed.put(None)
         if not isinstance(self._death, TimeoutError):
             await self._has_dropped.wait()
@@ -170,11 +175,27 @@ class StoreWriter:
             self._failures.refused(full)
             raise BusUnavailableError(full)
 
-    def _expire(self, job: WriteJob[Any], timeout_seconds: float) -> None:
-        if job.answer.done():
-            return
+    def _expire_from(self, at: float) -> None:
+        # One timer for all: nearly every write has its answer long before.
+        if self._expiry is None or at < self._expiry.when():
+            if self._expiry is not None:
+                self._expiry.cancel()
+            self._expiry = self._loop.call_at(at, self._expire_due)
+
+    def _expire_due(self) -> None:
+        self._expiry = None
+        waiting = [job for job in (*self._group, *self._queue) if not job.answer.done()]
+        for job in waiting:
+            if job.expires_at <= self._loop.time():
+                job.expires_at = math.inf
+                self._expire(job)
+        next_at = min((job.expires_at for job in waiting), default=math.inf)
+        if next_at < math.inf:
+            self._expire_from(next_at)
+
+    def _expire(self, job: WriteJob[Any]) -> None:
         if self._withdraw(job):
-            late = f"the store was not free within {timeout_seconds:g} s"
+            late = f"the store was not free within {job.timeout_seconds:g} s"
             if not job.is_probe:
                 self._failures.refused(late)
             job.answer.set_exception(BusUnavailableError(late))

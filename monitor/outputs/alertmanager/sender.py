@@ -20,6 +20,7 @@ from msgspec import Struct
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.model.slices import in_slices
 from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.answers import give_answer
 from monitor.outputs.http import HttpReceiver
@@ -29,6 +30,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _AT_ONCE = 64  # alerts in one request
+_IN_A_SLICE = 500  # alerts looked at in one step
 _RESOLVED_KEPT_SECONDS = 900.0  # for so long a resolved alert is repeated, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
 JSON = {"Content-Type": "application/json"}
@@ -60,6 +62,8 @@ class Sender:
         self._alerting = alerting
         self._queue: deque[tuple[Alert, asyncio.Future[None]]] = deque()
         self._due: deque[str] = deque()  # fingerprints to be repeated
+        self._snapshot: AlertingSnapshot | None = None  # that `_firing` is of
+        self._firing: dict[str, Alert] = {}
         self._ended: dict[str, _Ended] = {}
         self._refused: set[tuple[str, datetime]] = set()  # repeating those would be noise
         self._has_work = asyncio.Event()
@@ -87,7 +91,7 @@ class Sender:
     async def _resend(self) -> None:
         while True:
             await self._receiver.ready()
-            self._due = deque(self._repeatable())
+            self._due = deque(await self._repeatable())
             self._has_work.set()
             await self._clock.sleep(self._resend_seconds / (1 if self.reason is None else _SOONER))
 
@@ -123,9 +127,9 @@ class Sender:
 
     async def _repeat(self) -> None:
         """Post what stands, as far as its turn has come."""
-        firing = self._firing()
+        firing = await self._gather_firing()
         alerts = [
-            one for key in _taken(self._due) if (one := self._present(key, firing)) is not None
+            alert for key in _taken(self._due) if (alert := self._present(key, firing)) is not None
         ]
         if not alerts:
             return
@@ -143,21 +147,29 @@ class Sender:
                     reason=str(failure),
                 )
 
-    def _repeatable(self) -> list[str]:
+    async def _repeatable(self) -> list[str]:
         """Return what is to be repeated, and forget what is repeated no more."""
         since = self._clock.monotonic() - _RESOLVED_KEPT_SECONDS
         self._ended = {key: ended for key, ended in self._ended.items() if ended.at >= since}
-        firing = self._firing()
-        starts = {(key, alert.starts_at) for key, alert in firing.items()}
-        self._refused &= starts
+        firing = await self._gather_firing()
+        self._refused = {
+            (key, starts_at)
+            for key, starts_at in self._refused
+            if key in firing and firing[key].starts_at == starts_at
+        }
         return [*firing, *(key for key in self._ended if key not in firing)]
 
-    def _firing(self) -> dict[str, Alert]:
-        return {
-            alert.fingerprint: alert
-            for alert in self._alerting().alerts
-            if alert.is_notified and alert.state is AlertState.FIRING
-        }
+    async def _gather_firing(self) -> dict[str, Alert]:
+        """Return what fires, by fingerprint; gathered once from each snapshot."""
+        snapshot = self._alerting()
+        if snapshot is self._snapshot:
+            return self._firing
+        firing: dict[str, Alert] = {}
+        async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE):
+            if alert.is_notified and alert.state is AlertState.FIRING:
+                firing[alert.fingerprint] = alert
+        self._snapshot, self._firing = snapshot, firing
+        return firing
 
     def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:
         """Return what is to be repeated of one fingerprint now."""

@@ -7,7 +7,8 @@ What only has gauges takes the places that are left, and pipelines that never ra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Mapping
+from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -19,7 +20,11 @@ from monitor.outputs.metrics.families import (
     SERIES_OF_IDLE_PIPELINE,
     SERIES_OF_PIPELINE,
 )
-from monitor.outputs.metrics.inventory import InventoryLayout, lay_out_inventory
+from monitor.outputs.metrics.inventory import (
+    InventoryLayout,
+    SeriesByMetric,
+    lay_out_inventory,
+)
 from monitor.outputs.metrics.labels import (
     OTHER_LABEL,
     UNKNOWN_LABEL,
@@ -34,8 +39,11 @@ from monitor.outputs.metrics.labels import (
 from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, RunExemplar
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
-_COST = sum(SERIES_OF_PIPELINE.values())
-_IDLE_COST = sum(SERIES_OF_IDLE_PIPELINE.values())
+_PIPELINE = {shape.name: count for shape, count in SERIES_OF_PIPELINE.items()}
+_IDLE_PIPELINE = {shape.name: count for shape, count in SERIES_OF_IDLE_PIPELINE.items()}
+_SCHEDULE = {SCHEDULE_ENABLED.name: 1}
+_COST = sum(_PIPELINE.values())
+_IDLE_COST = sum(_IDLE_PIPELINE.values())
 
 
 class SeriesGroup(Struct, kw_only=True):
@@ -51,14 +59,14 @@ class SeriesGroup(Struct, kw_only=True):
 
 
 class SeriesLayout(Struct, frozen=True, kw_only=True):
-    """What the page shows. ``dropped`` counts the series it leaves out, by metric and owner."""
+    """What the page shows. ``dropped`` are the series that it leaves out, by their owner."""
 
     groups: tuple[SeriesGroup, ...]
     pipelines: tuple[tuple[NamedPipeline, str], ...]  # with the label that its series carry
     own: Mapping[Identity, str]  # those with series of their own, and the labels of these
     schedules: tuple[tuple[str, ScheduleKnown], ...]  # with its workspace
     inventory: InventoryLayout
-    dropped: Mapping[tuple[str, str], int]
+    dropped: Mapping[Hashable, SeriesByMetric]
 
 
 def limits_of(*, series_budget: int, forget_seconds: float, workspaces: int) -> CountingLimits:
@@ -81,12 +89,12 @@ def lay_out(snapshot: MetricsSnapshot, *, limits: CountingLimits) -> SeriesLayou
         if isinstance(row, RunCounts) and row.needs_place
     }
     running = running_of(snapshot.active)
-    gauged = _in_order(_gauged(snapshot, running, configured) - owners)
+    gauged = _gauged(snapshot, running, configured) - owners
     free = max(0, limits.places - len(owners))
-    admitted, folded = gauged[:free], gauged[free:]
-    idle = _in_order(_inventory(snapshot, configured) - owners - set(gauged))
+    admitted = _first(free, gauged)
+    idle = _inventory(snapshot, configured) - owners - gauged
     left = (free - len(admitted)) * _COST
-    shown_idle, hidden_idle = idle[: left // _IDLE_COST], idle[left // _IDLE_COST :]
+    shown_idle = _first(left // _IDLE_COST, idle)
     schedules = [
         (workspace.workspace, schedule)
         for workspace in snapshot.workspaces
@@ -109,12 +117,9 @@ def lay_out(snapshot: MetricsSnapshot, *, limits: CountingLimits) -> SeriesLayou
         inventory=inventory,
         dropped={
             **inventory.dropped,
-            **_series(folded, {shape.name: n for shape, n in SERIES_OF_PIPELINE.items()}),
-            **_series(hidden_idle, {shape.name: n for shape, n in SERIES_OF_IDLE_PIPELINE.items()}),
-            **{
-                (SCHEDULE_ENABLED.name, f"{name}/{schedule.id}"): 1
-                for name, schedule in schedules[left:]
-            },
+            **dict.fromkeys(gauged - admitted, _PIPELINE),
+            **dict.fromkeys(idle - shown_idle, _IDLE_PIPELINE),
+            **{(name, schedule.id): _SCHEDULE for name, schedule in schedules[left:]},
         },
     )
 
@@ -172,11 +177,16 @@ def _identity(health: PipelineHealth) -> Identity:
     return Identity(health.workspace, health.run_kind, health.pipeline.id)
 
 
-def _in_order(identities: Iterable[Identity]) -> list[Identity]:
-    return sorted(
+def _first(count: int, identities: set[Identity]) -> set[Identity]:
+    """Return the first so many of them, by workspace, id and kind."""
+    if count <= 0 or len(identities) <= count:
+        return identities if count > 0 else set()
+    first = nsmallest(
+        count,
         identities,
         key=lambda identity: (identity.workspace, by_number(identity.pipeline), identity.kind),
     )
+    return set(first)
 
 
 def _shown_pipelines(
@@ -188,11 +198,3 @@ def _shown_pipelines(
         for pipeline in snapshot.pipelines
         if (pipeline.workspace, pipeline.kind, pipeline.id) in shown
     )
-
-
-def _series(
-    identities: Iterable[Identity], series: Mapping[str, int]
-) -> dict[tuple[str, str], int]:
-    return {
-        (metric, identity.key): count for identity in identities for metric, count in series.items()
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import lay_out
@@ -10,6 +10,7 @@ from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.daemon import daemon_families
 from monitor.outputs.metrics.exposition_cache import Encoder, ExpositionCache
 from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.inventory import SeriesByMetric
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 from monitor.outputs.metrics.watched import watched_families
 
@@ -35,7 +36,7 @@ class SnapshotCollector:
         self._exposition_cache = ExpositionCache()
         self._snapshot: MetricsSnapshot | None = None
         self._series = 0
-        self._left_out: Mapping[tuple[str, str], int] = {}
+        self._left_out: Mapping[Hashable, SeriesByMetric] = {}
         self._dropped: dict[str, int] = {}
 
     def draw(
@@ -71,10 +72,14 @@ class SnapshotCollector:
                 yield family
         yield from self._budget()
 
-    def _count_dropped(self, left_out: Mapping[tuple[str, str], int]) -> None:
-        for (metric, owner), count in left_out.items():
-            if (metric, owner) not in self._left_out:
-                self._dropped[metric] = self._dropped.get(metric, 0) + count
+    def _count_dropped(self, left_out: Mapping[Hashable, SeriesByMetric]) -> None:
+        for owner, series in left_out.items():
+            before = self._left_out.get(owner, {})
+            if series is before:  # as of most owners, on most pages
+                continue
+            for metric, count in series.items():
+                if metric not in before:
+                    self._dropped[metric] = self._dropped.get(metric, 0) + count
         # Only the present is kept, so that this cannot grow with pipelines that are gone.
         self._left_out = left_out
 

@@ -6,17 +6,18 @@ shown changes only when that step is durable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from monitor.bus.contract import Batch, EventBus, Recorded, Start, Step
+from monitor.bus.contract import Batch, EventBus, Start, Step
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
-from monitor.model.events import EventType, RunEvent
+from monitor.model.events import Event, EventType, RunEvent
 from monitor.model.runs import Source
+from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 
 CONSUMER = "metrics"
 
-_IN_ONE_GO = 50  # events counted without yielding to other tasks
+_COUNTED_IN_A_SLICE = 50  # events
 _LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
 
 
@@ -52,23 +53,21 @@ class MetricsConsumer:
         self._clock = clock
         self._settings = settings
         self._limits = limits
-        self._events = Counter(
+        events = Counter(
             "dataprep_monitor_events",
             "Events that this process has taken from the log, by type.",
             ["type"],
             registry=registry,
         )
-        self._lag = Histogram(
+        lag = Histogram(
             "dataprep_monitor_event_lag_seconds",
             "Seconds from what happened in the workspace until its event was made.",
             ["source"],
             buckets=_LAG_BOUNDS,
             registry=registry,
         )
-        for event_type in EventType:
-            self._events.labels(event_type)
-        for source in Source:
-            self._lag.labels(source)
+        self._events = {event_type: events.labels(event_type) for event_type in EventType}
+        self._lag = {source: lag.labels(source) for source in Source}
 
     async def run(self) -> None:
         """Count events until cancelled. May be started again: it goes on from the store."""
@@ -113,7 +112,8 @@ class MetricsConsumer:
         if pending.changed:
             await self._step(None, pending)
             log.info("counters merged to fit the budget", rows=len(pending.changed))
-        self.rows, self.position = _applied(rows, pending.changed), position
+        _apply(pending.changed, rows)
+        self.rows, self.position = rows, position
 
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.
@@ -128,22 +128,20 @@ class MetricsConsumer:
         if batch.gap is not None:
             log.warning("events lost before counting", lost=batch.gap.lost)
         pending = PendingCounts(self.rows, limits=self._limits)
-        for number, recorded in enumerate(batch.events, 1):
+        async for recorded in in_slices(batch.events, size=_COUNTED_IN_A_SLICE):
             pending.take(recorded.event)
-            if number % _IN_ONE_GO == 0:
-                await self._clock.sleep(0)  # a long batch must not hold up a callback
         await self._step(position, pending)
         moved, self.position = position - self.position, position
-        self.rows = _applied(self.rows, pending.changed)
+        _apply(pending.changed, self.rows)
         self._remember(pending)
-        self._count_events(batch.events)
+        async for recorded in in_slices(batch.events):
+            self._count(recorded.event)
         return moved
 
     async def _step(self, position: int | None, pending: PendingCounts) -> None:
-        state = {
-            key: msgspec.json.encode(row) if row is not None else None
-            for key, row in pending.changed.items()
-        }
+        state: dict[str, bytes | None] = {}
+        async for key, row in in_slices(pending.changed.items()):
+            state[key] = msgspec.json.encode(row) if row is not None else None
         await self._bus.advance(
             Step(consumer=CONSUMER, position=position, state=state),
             timeout_seconds=self._settings.commit_timeout_seconds,
@@ -156,16 +154,14 @@ class MetricsConsumer:
         for key, seen in pending.seen.items():
             self.seen[key] = {**self.seen.get(key, {}), **seen}
 
-    def _count_events(self, events: Iterable[Recorded]) -> None:
-        for recorded in events:
-            event = recorded.event
-            self._events.labels(event.type).inc()
-            if isinstance(event, RunEvent) and event.occurred_at is not None:
-                status = self._live_state.workspace(event.workspace)
-                skew = status.clock_skew_seconds if status is not None else None
-                # The two instants are of two clocks; the skew is what the workspace is ahead.
-                lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
-                self._lag.labels(event.observed_by).observe(max(0.0, lag))
+    def _count(self, event: Event) -> None:
+        self._events[event.type].inc()
+        if isinstance(event, RunEvent) and event.occurred_at is not None:
+            status = self._live_state.workspace(event.workspace)
+            skew = status.clock_skew_seconds if status is not None else None
+            # The two instants are of two clocks; the skew is what the workspace is ahead.
+            lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
+            self._lag[event.observed_by].observe(max(0.0, lag))
 
 
 def _end_of(batch: Batch, after: int) -> int:
@@ -190,8 +186,9 @@ def _decode(state: Mapping[str, bytes]) -> dict[str, CounterRow]:
     return rows
 
 
-def _applied(
-    rows: Mapping[str, CounterRow], changed: Mapping[str, CounterRow | None]
-) -> dict[str, CounterRow]:
-    merged = {**rows, **changed}
-    return {key: row for key, row in merged.items() if row is not None}
+def _apply(changed: Mapping[str, CounterRow | None], rows: dict[str, CounterRow]) -> None:
+    for key, row in changed.items():
+        if row is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = row

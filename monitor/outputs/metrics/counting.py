@@ -64,6 +64,7 @@ class PendingCounts:
         self._rows = rows
         self._limits = limits
         self._owners: dict[str, datetime] | None = None  # rows with a place -> last event
+        self._idlest: str | None = None  # of the owners, as far as known
 
     def take(self, event: Event) -> None:
         """Count one event. Each event of the log is taken once; the order is the log's."""
@@ -200,7 +201,9 @@ class PendingCounts:
         owners = self._find_owners()
         if len(owners) < self._limits.places:
             return True
-        idlest = min(owners, key=lambda owner: owners[owner], default=None)
+        if self._idlest is None:
+            self._idlest = min(owners, key=lambda owner: owners[owner], default=None)
+        idlest = self._idlest
         forgotten_before = now - timedelta(seconds=self._limits.forget_seconds)
         if idlest is None or owners[idlest] >= forgotten_before:
             return False
@@ -240,12 +243,15 @@ class PendingCounts:
         self.changed[row.key] = row
         if self._owners is not None and isinstance(row, RunCounts) and row.needs_place:
             self._owners[row.key] = row.touched_at
+            if row.key == self._idlest:
+                self._idlest = None
 
     def _drop(self, key: str) -> None:
         self.changed[key] = None
         self.seen.pop(key, None)
         if self._owners is not None:
             self._owners.pop(key, None)
+            self._idlest = None
 
     def _remember_exemplar(self, key: str, series: str, event: RunEvent, value: float) -> None:
         run_id = event.run.key.id

@@ -9,6 +9,8 @@ writes; the library still writes the HELP and TYPE lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import copysign
 
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
@@ -22,7 +24,10 @@ Encoder = Callable[[Collector], bytes]
 LabelValues = tuple[str, ...]
 Ending = tuple[str, dict[str, str]]  # behind the family's name, and beside the row's labels
 
-_written: Callable[[float], str] = floatToGoString  # the library has no types here
+_VALUES_KEPT = 4_096  # most values on a page are 0, 1 or another small count
+
+# The library has no types here.
+_written_once: Callable[[float], str] = lru_cache(_VALUES_KEPT)(floatToGoString)
 
 _END = b"# EOF\n"
 _NOTHING_SEEN: Mapping[str, RunExemplar] = {}
@@ -174,6 +179,13 @@ def _starts(
         )
         starts.append(f"{name}{behind}{{{shown}}} " if shown else f"{name}{behind} ")
     return tuple(starts)
+
+
+def _written(value: float) -> str:
+    if value:
+        return _written_once(value)
+    # The two zeros are equal, so a cache would take one for the other.
+    return "-0.0" if copysign(1.0, value) < 0 else "0.0"
 
 
 def _exemplar(seen: RunExemplar) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -25,13 +25,14 @@ QUALITIES = ("valid", "mismatched", "missing")
 _OUTPUTS = 500  # of one workspace; the others are shown together
 
 InventoryRow = tuple[LabelValues, tuple[float, ...]]
+SeriesByMetric = Mapping[str, int]
 
 
 class InventoryLayout(Struct, frozen=True, kw_only=True):
-    """The rows of each family, and the series that are left out: by metric and owner, how many."""
+    """The rows of each family, and the series that are left out, by their owner."""
 
     rows: Mapping[str, Sequence[InventoryRow]]
-    dropped: Mapping[tuple[str, str], int]
+    dropped: Mapping[Hashable, SeriesByMetric]
 
 
 class _Room:
@@ -40,11 +41,11 @@ class _Room:
     def __init__(self, left: int) -> None:
         self.left = left
         self.rows: dict[str, list[InventoryRow]] = {shape.name: [] for shape in INVENTORY}
-        self.dropped: dict[tuple[str, str], int] = {}
+        self.dropped: dict[Hashable, SeriesByMetric] = {}
 
     def add(self, shape: FamilyShape, labels: LabelValues, *values: float) -> None:
         if len(values) > self.left:
-            self.dropped[shape.name, "/".join(labels)] = len(values)
+            self.dropped[shape.name, labels] = {shape.name: len(values)}
             return
         self.left -= len(values)
         self.rows[shape.name].append((labels, values))

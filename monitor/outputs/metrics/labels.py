@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from monitor.model.live_state import ActiveRun, ScheduleKnown
@@ -56,11 +57,11 @@ def labels_of(snapshot: MetricsSnapshot, running: ActiveRunsByIdentity) -> dict[
         if pipeline not in present
     }
     labels: dict[PipelineId, str] = {}
-    taken: dict[tuple[str, PipelineKind], set[str]] = {}
+    taken: defaultdict[tuple[str, PipelineKind], set[str]] = defaultdict(_reserved)
     for names in (present, past):
-        for identity in sorted(names, key=lambda name: (*name[:2], *by_number(name[2]))):
-            others = taken.setdefault(identity[:2], {UNKNOWN_LABEL, OTHER_LABEL})
-            labels[identity] = _free(names[identity], identity[2], others)
+        # Where all keep their names the order does not matter, and sorting takes longest.
+        for identity in names if _are_free(names, taken) else sorted(names, key=_by_number):
+            labels[identity] = _free(names[identity], identity[2], taken[identity[:2]])
     return labels
 
 
@@ -79,6 +80,26 @@ def labels_by_id(named: Iterable[tuple[str, str | None]]) -> dict[str, str]:
 def by_number(identity: str) -> tuple[int, str]:
     """Order ids as numbers where they are: "10" comes behind "9"."""
     return (int(identity) if identity.isdecimal() else 0, identity)
+
+
+def _reserved() -> set[str]:
+    return {UNKNOWN_LABEL, OTHER_LABEL}
+
+
+def _are_free(
+    names: Mapping[PipelineId, str | None],
+    taken: defaultdict[tuple[str, PipelineKind], set[str]],
+) -> bool:
+    """True where each has a name, and none is taken or the name of another one."""
+    own = {(workspace, kind, name) for (workspace, kind, _), name in names.items()}
+    return len(own) == len(names) and all(
+        name is not None and name not in taken[identity[:2]] for identity, name in names.items()
+    )
+
+
+def _by_number(pipeline: PipelineId) -> tuple[str, str, int, str]:
+    workspace, kind, pipeline_id = pipeline
+    return (workspace, kind, *by_number(pipeline_id))
 
 
 def _free(name: str | None, identity: str, taken: set[str]) -> str:

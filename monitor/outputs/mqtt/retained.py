@@ -7,7 +7,7 @@ published and is no longer needed can be found and deleted after any crash. Noth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 
@@ -18,6 +18,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import AlertEvent, Event, RunEvent
+from monitor.model.slices import in_slices, pieces_of
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
@@ -32,15 +33,20 @@ from monitor.outputs.mqtt.states import (
 )
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
-from monitor.tracking.live_state import LiveStateView
+from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 
 log = structlog.get_logger()
+
 
 _KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
 _AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
 _STORE_SECONDS = 10.0
 _WATCH_ATTEMPTS = 3
+# By what the dearest item costs, these many take less than the 2 ms that a step may take.
+_STATES_IN_A_SLICE = 25
+_GROUPED_IN_A_SLICE = 500
+_TOPICS_IN_A_SLICE = 200
 
 
 class RetainedStates:
@@ -79,12 +85,15 @@ class RetainedStates:
         self._published: dict[
             str, tuple[int, float]
         ] = {}  # topic -> essence, and when; on this link
+        # Idle pipelines whose topic holds what follows from this, on this link.
+        self._bases: dict[PipelineIdentity, tuple[object, ...]] = {}
         self._touched: set[PipelineIdentity] = set()
         self._has_touched_workspaces = False
         # As published on this link: alerts by fingerprint, without pending ones, and why some of
         # them cannot be judged.
         self._snapshot: AlertingSnapshot | None = None
         self._alerts: dict[str, Alert] = {}
+        self._unwatched: dict[tuple[str, str], str] = {}
         self._unjudged: dict[str, str] = {}
 
     async def open(self) -> None:
@@ -112,6 +121,7 @@ class RetainedStates:
         while True:
             link = await self._connection.ready()
             self._published.clear()
+            self._bases.clear()
             self._snapshot, self._alerts, self._unjudged = None, {}, {}
             try:
                 await self._follow(link)
@@ -170,12 +180,23 @@ class RetainedStates:
         if overwritten.intersection(self._bridge_topics):
             await self._connection.greet_again()
         if overwritten:
+            self._bases.clear()
             self._snapshot, self._alerts = None, {}
         return bool(overwritten)
 
     async def _compare(self, link: MqttLink, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
         self._has_touched_workspaces = False
+        present = await self._gather(only)
+        await self._publish(link, self._news(present.workspaces()))
+        before = self._bases
+        if only is None:
+            self._bases = {}  # filled again, without the pipelines that are gone
+        await self._publish_some_by_some(link, self._changed(present, before))
+        if only is None:
+            await self._delete(link, await self._leftovers(present))
+
+    async def _gather(self, only: Collection[PipelineIdentity] | None) -> StateSnapshot:
         stale = timedelta(seconds=self._settings.state_stale_seconds)
         now = self._clock.now()
         present = StateSnapshot(
@@ -185,51 +206,82 @@ class RetainedStates:
             known_since=now - stale,
             seen_since=now - UNSEEN_FACTOR * stale,
             overdue_since=self._clock.monotonic() - self._settings.state_stale_seconds,
+            only=only,
         )
-        await self._publish(link, self._news(present.workspaces()))
-        identities = iter(present.identities() if only is None else only)
-        while some := list(islice(identities, _AT_ONCE)):
-            states = [one for identity in some if (one := present.pipeline(identity)) is not None]
-            await self._publish(link, self._news(states))
-            await self._clock.sleep(0)  # thousands of pipelines must not hold up a callback
-        if only is None:
-            await self._delete(link, self._leftovers(present))
+        health = pieces_of(self._view.pipeline_health(), size=_GROUPED_IN_A_SLICE)
+        async for some_health in in_slices(health, size=1):
+            present.add_health(some_health)
+        active = pieces_of(self._view.active_runs(), size=_GROUPED_IN_A_SLICE)
+        async for some_active in in_slices(active, size=1):
+            present.add_active(some_active)
+        return present
+
+    def _changed(
+        self, present: StateSnapshot, before: dict[PipelineIdentity, tuple[object, ...]]
+    ) -> Iterator[AnyRetained | None]:
+        """Yield the state of each pipeline; None for one that follows from the same as before."""
+        for identity in present.identities():
+            basis = present.basis(identity)
+            if basis is None or before.get(identity) != basis:
+                yield present.pipeline(identity)
+            else:
+                yield None
+            # Taken again after the yield, so its state was published or is about to be.
+            if basis is not None:
+                self._bases[identity] = basis
+            else:
+                self._bases.pop(identity, None)
+
+    async def _publish_some_by_some(
+        self, link: MqttLink, states: Iterable[AnyRetained | None]
+    ) -> None:
+        """Publish those that are news, few at a time."""
+        some: list[AnyRetained] = []
+        async for state in in_slices(states, size=_STATES_IN_A_SLICE):
+            if state is not None:
+                some.append(state)
+            if len(some) == _AT_ONCE:
+                await self._publish(link, self._news(some))
+                some = []
+        await self._publish(link, self._news(some))
 
     async def _publish_alerts(self, link: MqttLink) -> None:
         """Publish the alerts that changed, or that can be judged no longer, or again."""
         snapshot = self._alerting()
-        unjudged = {
-            alert.fingerprint: why
-            for alert in snapshot.alerts
-            if (why := self._view.why_unjudged(alert)) is not None
+        unwatched = {
+            (status.workspace, what): why
+            for status in self._view.workspaces()
+            for what in WATCHED_BY
+            if (why := self._view.why_unwatched(status.workspace, what)) is not None
         }
-        if snapshot is self._snapshot and unjudged == self._unjudged:
+        if snapshot is self._snapshot and unwatched == self._unwatched:
             return
-        alerts = {
-            alert.fingerprint: alert
-            for alert in snapshot.alerts
-            if alert.state is not AlertState.PENDING
-        }
-        # An alert that did not change is the same object in each snapshot.
-        changed = iter(
-            [
-                alert
-                for key, alert in alerts.items()
-                if self._alerts.get(key) is not alert
-                or self._unjudged.get(key) != unjudged.get(key)
-            ]
+        alerts: dict[str, Alert] = {}
+        unjudged: dict[str, str] = {}
+        changed: list[Alert] = []
+        async for alert in in_slices(snapshot.alerts, size=_TOPICS_IN_A_SLICE):
+            if alert.state is AlertState.PENDING:
+                continue
+            key = alert.fingerprint
+            alerts[key] = alert
+            # Nobody is asked about each alert while all that alerts rest on is watched.
+            why = self._view.why_unjudged(alert) if unwatched else None
+            if why is not None:
+                unjudged[key] = why
+            # An alert that did not change is the same object in each snapshot.
+            if self._alerts.get(key) is not alert or self._unjudged.get(key) != why:
+                changed.append(alert)
+        states = (
+            Retained(
+                self._topics.alert_state(alert),
+                status_of(alert, unjudged=unjudged.get(alert.fingerprint)),
+                is_alive=False,
+            )
+            for alert in changed
         )
-        while some := list(islice(changed, _AT_ONCE)):
-            states = [
-                Retained(
-                    self._topics.alert_state(alert),
-                    status_of(alert, unjudged=unjudged.get(alert.fingerprint)),
-                    is_alive=False,
-                )
-                for alert in some
-            ]
-            await self._publish(link, self._news(states))
-        self._snapshot, self._alerts, self._unjudged = snapshot, alerts, unjudged
+        await self._publish_some_by_some(link, states)
+        self._snapshot, self._unwatched = snapshot, unwatched
+        self._alerts, self._unjudged = alerts, unjudged
 
     def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
         now = self._clock.monotonic()
@@ -257,14 +309,15 @@ class RetainedStates:
         if len(taken) < len(news):
             log.warning("retained states refused", count=len(news) - len(taken))
 
-    def _leftovers(self, present: StateSnapshot) -> list[str]:
-        needed = {self._topics.bridge_state, self._topics.bridge_info}
-        needed.update(self._topics.pipeline_state(*identity) for identity in present.identities())
-        needed.update(self._topics.alert_state(alert) for alert in self._alerts.values())
+    async def _leftovers(self, present: StateSnapshot) -> list[str]:
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
-        needed.update(configured.values())
+        unneeded = self._listed.difference(self._bridge_topics, configured.values())
+        async for identity in in_slices(present.identities(), size=_TOPICS_IN_A_SLICE):
+            unneeded.discard(self._topics.pipeline_state(*identity))
+        async for alert in in_slices(self._alerts.values(), size=_TOPICS_IN_A_SLICE):
+            unneeded.discard(self._topics.alert_state(alert))
         leftovers: list[str] = []
-        for topic in self._listed - needed:
+        async for topic in in_slices(unneeded, size=_TOPICS_IN_A_SLICE):
             workspace = self._topics.workspace_of(topic)
             # Until a workspace has answered, what is not known of it may still be there; alerts
             # are known from the start.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
@@ -145,7 +144,7 @@ AnyRetained = Retained[WorkspaceState] | Retained[PipelineState] | Retained[Aler
 
 
 class StateSnapshot:
-    """The live state at one time, grouped by pipeline."""
+    """The live state at one time, grouped by pipeline as it is added."""
 
     def __init__(
         self,
@@ -156,45 +155,79 @@ class StateSnapshot:
         known_since: datetime,
         seen_since: datetime,
         overdue_since: float,
+        only: Collection[PipelineIdentity] | None = None,
     ) -> None:
-        """``overdue_since`` is ``known_since`` by our monotonic clock, as polls are due."""
+        """``overdue_since`` is ``known_since`` by our monotonic clock, as polls are due.
+
+        ``only`` names the pipelines that matter; None means all of them.
+        """
         self._topics = topics
         self._known_since = known_since
         self._seen_since = seen_since
         self._overdue_since = overdue_since
+        self._only = only
+        self._only_ids = None if only is None else {pipeline_id for _, _, pipeline_id in only}
         self._next_start = next_start
+        self._name_of = view.name_of
         self._confirmed = view.confirmed()
-        self._names = {
-            (pipeline.workspace, pipeline.kind, pipeline.id): pipeline.name
-            for pipeline in view.pipelines()
-        }
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been polled again
-        self._pipeline_health: defaultdict[PipelineIdentity, list[PipelineHealth]] = defaultdict(
-            list
-        )
-        for health in view.pipeline_health():
-            identity = (health.workspace, health.run_kind, health.pipeline.id)
-            self._pipeline_health[identity].append(health)
-        self._active: defaultdict[PipelineIdentity, list[ActiveRun]] = defaultdict(list)
-        for active in view.active_runs():
-            if (pipeline := active.run.pipeline) is not None:
+        self._pipeline_health: dict[PipelineIdentity, list[PipelineHealth]] = {}
+        self._active: dict[PipelineIdentity, list[ActiveRun]] = {}
+        self._is_idle_known: dict[tuple[str, RunKind], bool] = {}
+
+    def add_health(self, pipeline_health: Iterable[PipelineHealth]) -> None:
+        """Add what the last runs of pipelines were like."""
+        ids = self._only_ids
+        for health in pipeline_health:
+            if ids is None or health.pipeline.id in ids:
+                identity = (health.workspace, health.run_kind, health.pipeline.id)
+                self._pipeline_health.setdefault(identity, []).append(health)
+
+    def add_active(self, active_runs: Iterable[ActiveRun]) -> None:
+        """Add runs that have not ended."""
+        ids = self._only_ids
+        for active in active_runs:
+            pipeline = active.run.pipeline
+            if pipeline is not None and (ids is None or pipeline.id in ids):
                 key = active.run.key
-                self._active[key.workspace, key.kind, pipeline.id].append(active)
+                identity = (key.workspace, key.kind, pipeline.id)
+                self._active.setdefault(identity, []).append(active)
 
     def workspaces(self) -> Iterator[Retained[WorkspaceState]]:
         for health in self._workspaces.values():
             yield self._workspace(health)
 
-    def identities(self) -> set[PipelineIdentity]:
-        """Return every pipeline of a configured workspace that has run or is running."""
-        known = {*self._pipeline_health, *self._active}
-        return {health for health in known if health[0] in self._workspaces}
+    def identities(self) -> Iterator[PipelineIdentity]:
+        """Yield every pipeline of a configured workspace that has run or is running."""
+        for known in (self._pipeline_health, self._active):
+            for identity in known:
+                is_second = known is self._active and identity in self._pipeline_health
+                is_needed = self._only is None or identity in self._only
+                if identity[0] in self._workspaces and is_needed and not is_second:
+                    yield identity
 
     def is_confirmed(self, workspace: str) -> bool:
         """True once the workspace has answered, so that what is not known is not there."""
         health = self._workspaces.get(workspace)
         return health is not None and health.known_at is not None
+
+    def basis(self, identity: PipelineIdentity) -> tuple[object, ...] | None:
+        """Return what the state of an idle pipeline follows from; None while a run is active.
+
+        Equal ones make equal states but for their age, and are compared much sooner.
+        """
+        if identity in self._active:
+            return None
+        workspace, kind, _ = identity
+        health = self._pipeline_health[identity]
+        pipeline = health[0].pipeline
+        return (
+            *health,
+            self._knows_what_runs(workspace, kind, active=()),
+            self._name_of(workspace, pipeline),
+            self._next_start(workspace, pipeline),
+        )
 
     def pipeline(self, identity: PipelineIdentity) -> Retained[PipelineState] | None:
         """Return one pipeline's snapshot, None where nothing is known of it."""
@@ -204,18 +237,11 @@ class StateSnapshot:
         pipeline = _pipeline_of(pipeline_health, active)
         if pipeline is None or workspace not in self._workspaces:
             return None
-        name = self._names.get((workspace, pipeline.kind, pipeline_id)) or pipeline.name
+        name = self._name_of(workspace, pipeline) or pipeline.name
         worst = max(pipeline_health, key=_badness, default=None)
         oldest = min(active, key=lambda active_run: active_run.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
-        is_known = knows_what_runs(
-            self._workspaces[workspace],
-            kind,
-            active=active,
-            listed_at=listed_at,
-            known_since=self._known_since,
-            seen_since=self._seen_since,
-        )
+        is_known = self._knows_what_runs(workspace, kind, active=active)
         state = PipelineState(
             workspace=workspace,
             kind=kind,
@@ -234,6 +260,23 @@ class StateSnapshot:
         )
         topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
         return Retained(topic, state, is_alive=bool(active))
+
+    def _knows_what_runs(
+        self, workspace: str, kind: RunKind, *, active: Sequence[ActiveRun]
+    ) -> bool:
+        known = None if active else self._is_idle_known.get((workspace, kind))
+        if known is None:
+            known = knows_what_runs(
+                self._workspaces[workspace],
+                kind,
+                active=active,
+                listed_at=self._confirmed.get((workspace, kind)),
+                known_since=self._known_since,
+                seen_since=self._seen_since,
+            )
+        if not active:
+            self._is_idle_known[workspace, kind] = known
+        return known
 
     def _workspace(self, health: WorkspaceStatus) -> Retained[WorkspaceState]:
         # A workspace that is read seldom is not unknown between two reads.

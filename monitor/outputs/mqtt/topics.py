@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from monitor.model.alerts import BRIDGE, Alert
 from monitor.model.events import INTERNAL_EVENTS, AlertEvent, Event, RunEvent
@@ -12,7 +11,6 @@ from monitor.outputs.cloudevents import pipeline_id_of
 
 # Wildcards, the level separator, and what MQTT forbids or frowns upon; also the escape itself.
 _ILLEGAL_IN_LEVEL = re.compile(r"[+#/%\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-_LEVELS_KEPT = 4_096  # escaped ids of pipelines, as in `cloudevents`
 _LEVEL_CHARACTERS = 200  # an id longer than this is not one that a workspace hands out
 
 
@@ -80,9 +78,10 @@ class Topics:
         return rest.partition("/")[0]
 
 
-@lru_cache(_LEVELS_KEPT)
 def level(text: str) -> str:
     """Return the text as one topic level; what is not allowed there is written as ``%XX``."""
+    if text.isalnum() and text.isascii() and len(text) <= _LEVEL_CHARACTERS:
+        return text  # as most ids are
     escaped = _ILLEGAL_IN_LEVEL.sub(lambda match: _percent(match[0]), text[:_LEVEL_CHARACTERS])
     return escaped or "%"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import pytest
 
 from monitor.catalogue.operations import Edition
+from monitor.model.errors import MonitorError
 from monitor.model.runs import Status
 from monitor.polling.settings import PollSettings
 from monitor.workspace.priority import Priority
+from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
 from tests.polling.test_polling_details import readers
@@ -173,6 +176,23 @@ async def test_an_overloaded_list_is_asked_again_soon(
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (2, 1)
 
 
+async def test_a_list_that_stays_overloaded_is_left_for_reads_by_id(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Whatever fails at the list alone does not keep records from being read for long."""
+    put_ended(workspace, range(1, 9))
+    workspace.faults[_LIST] = OVERLOADED
+    async with readers(scene):
+        await scene.polls.changes.poll()
+        for _ in range(300):
+            await clock.advance(1)
+            await pause(0.001)
+            if not scene.polls.details.waiting:
+                break
+
+    assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (3, 8)
+
+
 async def test_ends_are_gathered_while_many_come(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
@@ -199,11 +219,28 @@ async def test_progress_of_many_runs_is_read_by_few_requests(
         workspace.put_job_group(number, "InProgress")
         workspace.put_job(number, "InProgress", percentComplete=40)
     await scene.polls.changes.poll()
-    for _ in range(5):
-        await scene.poll("progress")
+    for number in range(5):
+        assert await scene.poll("progress") is (number == 0)
         await clock.advance(5)
 
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (1, 1)
     active = scene.live_state.active
     assert {active[scene.key(number)].percent_complete for number in range(1, 61)} == {40.0}
     assert all(run.run.status is Status.RUNNING for run in active.values())
+
+
+async def test_a_list_that_cannot_be_proven_keeps_no_progress_from_being_read(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """While the read by id that would prove it fails, runs are read by their ids."""
+    for number in range(1, 14):
+        workspace.put_job_group(number, "InProgress")
+        workspace.put_job(number, "InProgress", percentComplete=40)
+    workspace.faults = {f"jobGroups/{number}/jobs": OVERLOADED for number in range(1, 13)}
+    await scene.polls.changes.poll()
+    for _ in range(3):
+        with suppress(MonitorError):
+            await scene.poll("progress")
+        await clock.advance(5)
+
+    assert scene.live_state.active[scene.key(13)].percent_complete == 40

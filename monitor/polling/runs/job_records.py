@@ -21,6 +21,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.payloads import JobRow, JobsPage
 from monitor.workspace.priority import Priority
 
@@ -28,7 +29,7 @@ log = structlog.get_logger()
 
 FEW = 4  # so many are read by their ids: a page that must be looked for may take some requests
 _MISSES = 3  # pages in a row that show nothing wanted
-_MISMATCHES = 3
+_FAILURES = 3  # in a row: the list does not serve
 _MARGIN = 5  # rows before the place where the first wanted id should stand
 _REFUSED_SECONDS = 3_600.0  # until a list that did not serve is tried again
 
@@ -57,8 +58,8 @@ class JobRecords:
     def __init__(self, context: PollContext) -> None:
         self._context = context
         self._place: _Place | None = None
-        self._is_proven = False
-        self._mismatches = 0
+        self.is_proven = False
+        self._failures = 0
         self._refused_at: float | None = None  # monotonic
 
     def can_list(self, count: int) -> bool:
@@ -134,7 +135,9 @@ class JobRecords:
         read = self._context.client.runs.jobs_of_many
         try:
             page = await read(ids, offset=offset, newest_first=place is None, priority=priority)
-        except (TryLaterError, UnauthorizedError):
+        except (TryLaterError, UnauthorizedError) as error:
+            if is_about_the_object(error):
+                self._count_failure(str(error))
             raise
         except WorkspaceError as error:
             self._refuse(str(error))
@@ -167,28 +170,32 @@ class JobRecords:
 
     async def _prove(self, records: dict[str, ReadRecords], priority: Priority) -> bool:
         """True where the list shows records, and those that a read by id shows."""
-        if records and not self._is_proven:
-            self._is_proven = await self._is_confirmed(records, priority)
-        if records and self._is_proven:
-            self._mismatches = 0
+        if records and not self.is_proven:
+            self.is_proven = await self._is_confirmed(records, priority)
+        if records and self.is_proven:
+            self._failures = 0
             return True
-        self._mismatches += 1  # once, a job may have begun between the two reads
-        if self._mismatches >= _MISMATCHES:
-            self._refuse("it does not show the job records that a read by id shows")
+        # It may be chance once: a job may have begun between the two reads.
+        self._count_failure("it does not show the job records that a read by id shows")
         return False
 
     async def _is_confirmed(self, records: dict[str, ReadRecords], priority: Priority) -> bool:
         id_, listed = max(records.items(), key=lambda record: len(record[1].jobs))
         try:
             read = await self._context.client.runs.jobs(id_, priority=priority)
-        except (TryLaterError, UnauthorizedError):
-            raise
         except WorkspaceError as error:
+            if not is_about_the_object(error):
+                raise
             log.info("job records not readable", job_group=id_, reason=str(error))
             return False
         return {job.id for job in read} == {job.id for job in listed.jobs}
 
+    def _count_failure(self, reason: str) -> None:
+        self._failures += 1
+        if self._failures >= _FAILURES:
+            self._refuse(reason)
+
     def _refuse(self, reason: str) -> None:
         log.info("list of job records not used", workspace=self._context.name, reason=reason)
         self._refused_at = self._context.clock.monotonic()
-        self._place, self._is_proven, self._mismatches = None, False, 0
+        self._place, self.is_proven, self._failures = None, False, 0

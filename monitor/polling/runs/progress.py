@@ -61,15 +61,16 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        due = self._due()
+        due, has_listed = self._due(), False
         if self._records.can_list(len(due)):
             now = self._context.clock.monotonic()
-            if now < self._list_again_at:
+            if now >= self._list_again_at:
+                # A page shows more than what is due, so all is read, and less often.
+                self._list_again_at = now + self._context.settings.progress_seconds / 2
+                await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
+                due, has_listed = self._due(), True
+            elif self._records.is_proven:
                 return False
-            # A page shows more than what is due, so all is read, and less often.
-            self._list_again_at = now + self._context.settings.progress_seconds / 2
-            await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
-            due = self._due()
         chosen = due[:_READS_PER_ROUND]
         failure: MonitorError | None = None
         for number, key in enumerate(chosen):
@@ -77,7 +78,7 @@ class Progress:
                 await self._read(key)
             except BudgetExhaustedError:
                 # No failure: the budget had nothing left for this.
-                return number > 0
+                return has_listed or number > 0
             except MonitorError as error:
                 if not is_about_the_object(error):
                     raise
@@ -85,7 +86,7 @@ class Progress:
             self._tried_at[key] = self._context.workspace_now()
         if failure is not None:
             raise failure
-        return bool(chosen)
+        return has_listed or bool(chosen)
 
     def _due(self) -> list[RunKey]:
         oldest = self._context.workspace_now() - timedelta(

@@ -73,6 +73,10 @@ class LiveStateView:
         """Return every pipeline of the inventory and every one that a run has named."""
         return self._live_state.named_pipelines()
 
+    def pipeline_ids(self) -> tuple[PipelineId, ...]:
+        """Return the identities of `pipelines`, without a label for each."""
+        return tuple(self._live_state.named_ids())
+
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         """Return the name that the pipeline's series carry; ``unknown`` where none is known."""
         return self._live_state.label(workspace, pipeline)
@@ -273,6 +277,9 @@ class LiveState:
         identity = (workspace, pipeline.kind, pipeline.id)
         known = self._labels.get(identity)
         return known if known is not None else pipeline.name or f"#{pipeline.id}"
+
+    def named_ids(self) -> Iterable[PipelineId]:
+        return self._names.keys()
 
     def named_pipelines(self) -> tuple[NamedPipeline, ...]:
         if self._named is None:

@@ -89,7 +89,6 @@ class Workspace:
             self.live_state.active[run.key] = ActiveRun(
                 run=run, confirmed_at=_NOON, confirmed_by=Source.POLL
             )
-        self.live_state.view.pipelines()  # all labels are made once
         self.engine = self.another_engine()
 
     def another_engine(self) -> Engine:

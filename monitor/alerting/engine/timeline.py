@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
@@ -191,14 +190,13 @@ class Timeline:
                 if (health.workspace, health.run_kind) in new:
                     yield of_run(RunKey(health.workspace, health.run_kind, ""), health.pipeline)
         if new or self._is_slow_cycle:
-            for identity in self._view.pipeline_ids():
-                workspace, kind, pipeline_id = identity
-                is_known = (workspace, RUN_KINDS[kind][-1]) in self._known
+            for named in self._view.pipelines():
+                identity = (named.workspace, named.kind, named.id)
+                is_known = (named.workspace, RUN_KINDS[named.kind][-1]) in self._known
                 if identity not in self._pipelines and is_known:
                     self._pipelines.add(identity)
-                    pipeline = Pipeline(kind=kind, id=pipeline_id)
-                    name = self._view.name_of(workspace, pipeline)
-                    yield of_pipeline(workspace, replace(pipeline, name=name))
+                    pipeline = Pipeline(kind=named.kind, id=named.id, name=named.name)
+                    yield of_pipeline(named.workspace, pipeline)
         for status in self._view.workspaces():
             yield from self._of_slow_reads(status)
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 from tests.bench.figures import percentile
 
 _RUN = re.compile(rb'(?:job_group:|"job_id":")(\d+)')
-_QUIET_SECONDS = 8.0  # what has not arrived so long after the last that did is missing
+_QUIET_SECONDS = 30.0  # what has not arrived so long after the last that did is missing
 _TICK_SECONDS = 0.0005
 
 

@@ -14,6 +14,8 @@ import sys
 import aiomqtt
 from aiohttp import web
 
+_CONNECTIONS = 64  # of the sender: so many messages may be on their way at once
+
 
 async def _read_only(request: web.Request) -> web.Response:
     await request.read()
@@ -44,6 +46,7 @@ async def main(what: str, *broker: str) -> None:
         return
     no_delay = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
     async with aiomqtt.Client("127.0.0.1", int(broker[0]), socket_options=no_delay) as client:
+        client.pending_calls_threshold = _CONNECTIONS  # aiomqtt warns above it, of what is meant
         await _serve(client)
 
 

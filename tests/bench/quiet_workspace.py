@@ -1,8 +1,9 @@
 """A workspace in which job groups run and nothing changes, as a process.
 
-``python -m tests.bench.quiet_workspace FIRST COUNT FLOWS`` shows so many running job groups of
-so many flows, written an hour ago: the daemon finds them in its initial poll and no poll shows them
-again, so that what is measured is the way of the callbacks. Job records are there for each.
+``python -m tests.bench.quiet_workspace FIRST RUNNING FLOWS ENDED ENDED_FLOWS`` shows so many
+running job groups of so many flows, and behind them so many that have ended, all written an hour
+ago: the daemon finds them in its initial poll and no poll shows them again, so that what is
+measured is the way of the callbacks. Job records are there for each that runs.
 """
 
 from __future__ import annotations
@@ -16,24 +17,29 @@ from monitor.model.clock import SystemClock
 from tests.polling.tiny_workspace import TinyWorkspace, stamp
 
 
-async def main(first: str, count: str, flows: str) -> None:
+async def main(first: str, running: str, flows: str, ended: str, ended_flows: str) -> None:
     """Serve until cancelled."""
     workspace = TinyWorkspace(SystemClock())
-    written_at = stamp(workspace.now() - timedelta(hours=1))
-    for number in range(int(first), int(first) + int(count)):
-        flow = number % int(flows) + 1
-        fields: dict[str, Any] = {
-            "createdAt": written_at,
-            "updatedAt": written_at,
-            "wrangledDataset": {"id": flow, "flow": {"id": flow, "name": f"flow {flow}"}},
-        }
-        row = workspace.put_job_group(number, **fields)
-        row.update(fields)
+    end_of_running = int(first) + int(running)
+    for number in range(int(first), end_of_running):
+        _put(workspace, number, "InProgress", flow=number % int(flows) + 1)
         workspace.put_job(number)
+    for number in range(end_of_running, end_of_running + int(ended)):
+        _put(workspace, number, "Complete", flow=number % int(ended_flows) + 1)
     await workspace.start()
     sys.stdout.write(f"{workspace.url.rpartition(':')[2]}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
+
+
+def _put(workspace: TinyWorkspace, number: int, status: str, *, flow: int) -> None:
+    written_at = stamp(workspace.now() - timedelta(hours=1))
+    fields: dict[str, Any] = {
+        "createdAt": written_at,
+        "updatedAt": written_at,
+        "wrangledDataset": {"id": flow, "flow": {"id": flow, "name": f"flow {flow}"}},
+    }
+    workspace.put_job_group(number, status, **fields)
 
 
 if __name__ == "__main__":

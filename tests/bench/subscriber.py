@@ -1,125 +1,173 @@
-"""From callback to MQTT subscriber at 1,000 a second, beside a bridge without storage.
+"""From callback to MQTT subscriber, beside a bridge without storage and beside Node-RED.
 
-Both accept the same callbacks at the same rate over 64 kept connections and publish to one
-mosquitto at QoS 1; one subscriber, in the process that sends, times each run from when its callback
-was due. Ours is the whole daemon as it is installed: secret checked, callback stored, transition
-derived, state and event stored, event delivered, counted in the metrics. Its runs are known already
-and an end waits for no job records. The bridge is an aiohttp handler that publishes the body with
-aiomqtt: nothing is checked, stored or sent again. All are measured in turns within one run. Beside
-them the daemon with its default setting, in which an end waits up to a second for its job records.
+All accept the same callbacks over 64 kept connections and publish to one mosquitto at QoS 1; one
+subscriber, in the process that sends, times each run from when its callback was due. Ours is the
+whole daemon as it is installed: secret checked, callback stored, transition derived, state and
+event stored, event delivered, counted in the metrics, judged by the rules. Its runs are known
+already and an end waits for no job records. The bridge is an aiohttp handler that publishes the
+body with aiomqtt: nothing is checked, stored or sent again. Node-RED is as `node_red_process`
+describes it.
+
+At each rate the sides take turns. Processor time is user and system, of all threads of the server's
+process, from before the first callback to a moment after the last message; ours contains what the
+daemon does beside callbacks, so the runs of a rate have a daemon of their own that knows no others.
+Commits are those that the daemon counts, also with all that goes on beside.
+
+Saturated is a fixed number of callbacks, each sent as soon as one is answered, over the time until
+the last of them has reached the subscriber. Searching for the highest rate with a bearable p99
+would take ten times as long and hang on one unlucky second; and counted is what arrived, because
+ours and Node-RED answer before the broker has the message. The sender and the subscriber share the
+machine with the sides, which sets a limit to each.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from tests.bench.daemons import SECRET, TOPICS, knowing
-from tests.bench.figures import Figure, ratios, table
-from tests.bench.load import Order, Report
-from tests.bench.processes import send_callbacks, serving
+from tests.bench.daemons import REQUESTS_PER_MINUTE, SECRET, TOPICS, RunningDaemon, knowing
+from tests.bench.figures import Figure, table
+from tests.bench.load import Order
+from tests.bench.node_red_process import TOPIC, node_red_program, serving_node_red
+from tests.bench.processes import (
+    Served,
+    busy_core,
+    processor_seconds,
+    send_callbacks,
+    serving,
+)
+from tests.bench.slowed import held_to
+from tests.bench.subscriber_figures import (
+    BRIDGE,
+    NODE_RED,
+    OURS,
+    Pace,
+    Round,
+    Rounds,
+    figures_of,
+)
 from tests.servers import Mosquitto
 
 TITLE = "Callback to MQTT subscriber"
 _FIRST_ID = 1_000_000
-_BRIDGE, _OURS, _DEFAULT = "bridge without storage", "ours", "ours, waiting for job records"
+_REST_SECONDS = 0.3  # what is left to do behind the last message belongs to the callbacks
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
     """Sizes of the measurement."""
 
     repetitions: int = 5
-    seconds: float = 3.0
-    per_second: float = 1_000.0
+    requests_per_minute: float = REQUESTS_PER_MINUTE
+    paces: tuple[Pace, ...] = (
+        Pace(per_second=100.0, seconds=2.0, is_beside_node_red=False),
+        Pace(per_second=200.0, seconds=2.5),
+        Pace(per_second=500.0, seconds=1.5, is_beside_node_red=False),
+        Pace(per_second=1_000.0, seconds=1.5),
+        Pace(per_second=1_000.0, seconds=1.5, is_core_busy=True),
+        Pace(per_second=0.0, seconds=0.0, saturating=2_000),
+    )
+    with_node_red: bool = True
+    share: float = 1.0  # of all cores, that each server may use
+
+
+class _Side(Struct, frozen=True, kw_only=True):
+    name: str
+    server: Served
+    topics: tuple[str, ...]
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
-    """Return both percentiles of each, and the ratios of ours to the bridge's."""
+    """Return percentiles, processor time and commits at each rate, and ours over the others'."""
     sizes = sizes or Sizes()
-    reports: dict[str, list[Report]] = {_BRIDGE: [], _OURS: [], _DEFAULT: []}
-    each = int(sizes.seconds * sizes.per_second)
-    runs = (sizes.repetitions + 1) * each
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         broker = await stack.enter_async_context(
             Mosquitto(folder, options=("max_queued_messages 0",))
         )
-        ours = await stack.enter_async_context(
-            knowing(
-                folder / "ours",
+        others = await _others(sizes, stack, folder, broker.port)
+        rounds: Rounds = {}
+        for number, pace in enumerate(sizes.paces):
+            async with knowing(
+                folder / f"ours-{number}",
                 first_id=_FIRST_ID,
-                runs=runs,
+                runs=pace.warm_up().callbacks + sizes.repetitions * pace.callbacks,
+                requests_per_minute=sizes.requests_per_minute,
                 broker_port=broker.port,
                 detail_wait_seconds=0.0,
-            )
-        )
-        bridge = await stack.enter_async_context(
-            serving("minimal_servers", "bridge", str(broker.port))
-        )
-        for number in range(-1, sizes.repetitions):
-            first_id = _FIRST_ID + (number + 1) * each
-            for name, port, topics in (
-                (_BRIDGE, bridge, ("minimal/#",)),
-                (_OURS, ours.callbacks_port, TOPICS),
-            ):
-                report = await send_callbacks(_order(sizes, port, broker.port, topics, first_id))
-                _check(name, report)
-                if number >= 0:  # the first repetition only warms both up
-                    reports[name].append(report)
-    reports[_DEFAULT].append(await _with_default(sizes))
-    return _figures(reports)
+            ) as daemon:
+                rounds[pace] = await _at_pace(sizes, pace, daemon, others, broker.port)
+        return figures_of(rounds)
 
 
-async def _with_default(sizes: Sizes) -> Report:
-    each = int(sizes.seconds * sizes.per_second)
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        broker = await stack.enter_async_context(
-            Mosquitto(folder, options=("max_queued_messages 0",))
+async def _others(
+    sizes: Sizes, stack: AsyncExitStack, folder: Path, broker_port: int
+) -> list[_Side]:
+    server = await stack.enter_async_context(serving("minimal_servers", "bridge", str(broker_port)))
+    sides = [_Side(name=BRIDGE, server=server, topics=("minimal/#",))]
+    if sizes.with_node_red and (program := node_red_program()) is not None:
+        server = await stack.enter_async_context(
+            serving_node_red(program, folder / "node-red", broker_port)
         )
-        daemon = await stack.enter_async_context(
-            knowing(folder / "ours", first_id=_FIRST_ID, runs=each, broker_port=broker.port)
-        )
-        order = _order(sizes, daemon.callbacks_port, broker.port, TOPICS, _FIRST_ID)
-        report = await send_callbacks(order)
-        _check(_DEFAULT, report)
-        return report
+        sides.append(_Side(name=NODE_RED, server=server, topics=(TOPIC,)))
+    for side in sides:
+        stack.enter_context(held_to(sizes.share, side.server.process_id))
+    return sides
 
 
-def _order(
-    sizes: Sizes, port: int, broker_port: int, topics: tuple[str, ...], first_id: int
-) -> Order:
+async def _at_pace(
+    sizes: Sizes, pace: Pace, daemon: RunningDaemon, others: Sequence[_Side], broker_port: int
+) -> dict[str, list[Round]]:
+    server = Served(port=daemon.callbacks_port, process_id=daemon.process_id)
+    ours = _Side(name=OURS, server=server, topics=TOPICS)
+    is_here = {OURS, BRIDGE, NODE_RED if pace.is_beside_node_red else ""}
+    sides = [side for side in (ours, *others) if side.name in is_here]
+    rounds: dict[str, list[Round]] = {side.name: [] for side in sides}
+    first_id = _FIRST_ID
+    with held_to(sizes.share, daemon.process_id):
+        for played in (pace.warm_up(), *[pace] * sizes.repetitions):
+            for side in sides:
+                await daemon.settle()  # so that nothing of ours is left to do beside the others
+                before = await daemon.commits()
+                measured = await _round(played, side, _order(played, side, first_id, broker_port))
+                if side is ours:
+                    await daemon.settle()
+                    commits = await daemon.commits() - before
+                    measured = measured.with_commits(commits / played.callbacks)
+                if played is pace:
+                    rounds[side.name].append(measured)
+            first_id += played.callbacks
+    return rounds
+
+
+def _order(pace: Pace, side: _Side, first_id: int, broker_port: int) -> Order:
     return Order(
-        port=port,
+        port=side.server.port,
         first_id=first_id,
-        seconds=sizes.seconds,
-        per_second=sizes.per_second,
+        seconds=pace.seconds,
+        per_second=pace.per_second,
+        count=pace.saturating,
         secret=SECRET,
         broker_port=broker_port,
-        topics=topics,
+        topics=side.topics,
     )
 
 
-def _check(name: str, report: Report) -> None:
-    if report.arrived != report.answered:
-        raise RuntimeError(f"{name}: {report.arrived} of {report.answered} arrived")
-
-
-def _figures(reports: dict[str, list[Report]]) -> list[Figure]:
-    made: list[Figure] = []
-    for name, side_reports in reports.items():
-        p50 = tuple(report.arrival_p50 for report in side_reports)
-        p99 = tuple(report.arrival_p99 for report in side_reports)
-        made.append(Figure(name=f"{name}: p50", values=p50, unit="ms"))
-        made.append(Figure(name=f"{name}: p99", values=p99, unit="ms"))
-    by_name = {figure.name: figure for figure in made}
-    ours, minimal = by_name[f"{_OURS}: p99"], by_name[f"{_BRIDGE}: p99"]
-    return [*made, ratios("p99, ours over the bridge's", ours, minimal, target=3.0)]
+async def _round(pace: Pace, side: _Side, order: Order) -> Round:
+    async with busy_core() if pace.is_core_busy else contextlib.nullcontext():
+        before = processor_seconds(side.server.process_id)
+        report = await send_callbacks(order)
+        await asyncio.sleep(_REST_SECONDS)
+        used = processor_seconds(side.server.process_id) - before
+    if report.arrived != pace.callbacks:
+        raise RuntimeError(f"{side.name}: {report.arrived} of {pace.callbacks} arrived")
+    return Round(report=report, processor_ms=1e3 * used / pace.callbacks)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from tests.bench import (
     alert_engine,
@@ -11,18 +15,31 @@ from tests.bench import (
     backtest,
     ingest,
     job_library,
-    node_red,
+    outage,
+    pipelines,
     requests,
     run_memory,
-    scrapes,
     subscriber,
 )
 from tests.bench.figures import Figure, percentile, ratios, table
+from tests.bench.load import Report
+from tests.bench.results import Measured, comparison, load, results, save, target_rows
+from tests.bench.slowed import held_to
+from tests.bench.subscriber_figures import BRIDGE, NODE_RED, OURS, Pace, Round, figures_of
+
+MANY = 6_000.0  # requests a minute, so that a daemon is ready soon
+NO_REPORT = Report(
+    answered=0, refused=0, per_second=0, answer_p50=0, answer_p99=0, busy_share=0, arrival_p50=1
+)
 
 
 def assert_measured(figures: list[Figure]) -> None:
     """Every line has numbers above zero, and at least one has a target."""
     assert any(figure.target is not None for figure in figures)
+    assert_positive(figures)
+
+
+def assert_positive(figures: list[Figure]) -> None:
     values = [value for figure in figures for value in figure.values]
     assert values
     assert all(math.isfinite(value) and value > 0 for value in values), figures
@@ -35,36 +52,73 @@ async def test_ingest_is_measured() -> None:
 
 async def test_the_way_to_the_subscriber_is_measured() -> None:
     """Every sent run arrives, from the bridge and from the daemon."""
-    sizes = subscriber.Sizes(repetitions=1, seconds=0.2, per_second=50)
-    assert_measured(await subscriber.measure(sizes))
+    pace = Pace(per_second=0.0, seconds=0.0, saturating=20, is_core_busy=True)
+    sizes = subscriber.Sizes(
+        repetitions=1, requests_per_minute=MANY, paces=(pace,), with_node_red=False
+    )
+    assert_positive(await subscriber.measure(sizes))
 
 
-async def test_our_side_beside_node_red_is_measured() -> None:
-    """Without Node-RED ours is measured alone, and the losses of a short outage are counted."""
-    sizes = node_red.Sizes(
-        repetitions=1,
-        seconds=0.2,
-        paces=(50.0,),
-        saturating=20,
+def test_rounds_yield_ratios_with_targets() -> None:
+    """Ours is held to the bridge's processor time and p50, and to Node-RED's p99 and rate."""
+    ours, theirs = (
+        Round(
+            report=replace(NO_REPORT, arrival_p50=p50, arrival_p99=p99, arrived_per_second=rate),
+            processor_ms=processor_ms,
+            commits=1.5,
+        )
+        for p50, p99, rate, processor_ms in ((2.0, 2.0, 3_000.0, 3.0), (1.0, 4.0, 1_000.0, 1.0))
+    )
+    sides = {OURS: [ours], BRIDGE: [theirs], NODE_RED: [theirs]}
+    paces = (Pace(per_second=rate, seconds=1.0) for rate in (100.0, 200.0))
+    saturated = Pace(per_second=0.0, seconds=0.0, saturating=10)
+    figures = figures_of(dict.fromkeys((*paces, saturated), sides))
+
+    judged = {it.name: (it.median, it.target) for it in figures if it.target is not None}
+    assert judged == {
+        "100/s: processor time, ours over the bridge's": (3.0, 2.0),
+        "100/s: p50, ours over the bridge's": (2.0, 3.0),
+        "100/s: commits for a callback": (1.5, 1.1),
+        "200/s: processor time, ours over the bridge's": (3.0, 2.0),
+        "200/s: p50, ours over the bridge's": (2.0, 3.0),
+        "200/s: p99, ours over Node-RED's": (0.5, 1.0),
+        "saturated: ours over Node-RED's": (3.0, 1.3),
+    }
+
+
+def test_nothing_is_judged_with_a_core_busy() -> None:
+    """What is measured beside other work is shown without targets."""
+    measured = Round(report=replace(NO_REPORT, arrival_p99=1), processor_ms=1, commits=9)
+    sides = {OURS: [measured], BRIDGE: [measured], NODE_RED: [measured]}
+    figures = figures_of({Pace(per_second=200.0, seconds=1.0, is_core_busy=True): sides})
+
+    assert len(figures) == 13
+    assert all(figure.target is None for figure in figures)
+
+
+async def test_the_losses_of_an_outage_are_counted() -> None:
+    """Without Node-RED ours is measured alone, and nothing of it is lost."""
+    sizes = outage.Sizes(
+        requests_per_minute=MANY,
         before_seconds=0.2,
         down_seconds=0.2,
         after_seconds=1.0,
-        outage_rate=50.0,
+        per_second=50.0,
         with_node_red=False,
     )
-    figures = {figure.name: figure for figure in await node_red.measure(sizes)}
+    figures = {figure.name: figure for figure in await outage.measure(sizes)}
 
     assert all(name.startswith("ours") for name in figures)
-    assert figures["ours: saturated, at the subscriber"].median > 0
-    assert figures["ours: p99 at 50 a second"].median > 0
-    assert figures["ours: answered 2xx around the outage"].median == sizes.outage_callbacks
+    assert figures["ours: answered 2xx around the outage"].median == sizes.callbacks
     assert figures["ours: lost of these"].median == 0
 
 
-async def test_scrapes_are_measured() -> None:
-    """Repetitions with and without scrapes yield a ratio."""
-    sizes = scrapes.Sizes(repetitions=1, seconds=0.3, per_second=50, series=500)
-    assert_measured(await scrapes.measure(sizes))
+async def test_callbacks_beside_many_pipelines_are_measured() -> None:
+    """Few pipelines, and many that are scraped, yield a ratio."""
+    sizes = pipelines.Sizes(
+        repetitions=1, requests_per_minute=MANY, seconds=0.3, per_second=50, few=5, many=100
+    )
+    assert_measured(await pipelines.measure(sizes))
 
 
 async def test_requests_are_measured() -> None:
@@ -95,9 +149,30 @@ def test_a_table_marks_what_missed_its_target() -> None:
     assert percentile([5.0, 1.0, 3.0], 0.99) == 5.0
 
 
+def test_saved_results_are_read_compared_and_shown(tmp_path: Path) -> None:
+    """A file keeps all figures; two files are compared by medians; targets become rows."""
+    for name, ours in (("old", 2.0), ("new", 1.0)):
+        mine = Figure(name="ours", values=(ours,), unit="ms")
+        ratio = ratios("ratio", mine, Figure(name="theirs", values=(4.0,)), target=0.4)
+        figures = Measured(title="Title", figures=(mine, ratio), seconds=1)
+        save(tmp_path / name, results({"title": figures}, share=1.0))
+    old, new = load(tmp_path / "old"), load(tmp_path / "new")
+
+    assert "| title: ours  | 2 ms      | 1 ms       | 0.5       |" in comparison(old, new)
+    rows = target_rows(new)
+    assert "| Title: ratio | 1 ms | 4 ms      | 0.25 times (0.25 - 0.25) | <= 0.4 | met |" in rows
+    assert len(rows.splitlines()) == 3
+
+
+def test_a_whole_share_slows_nobody() -> None:
+    """Where nothing is cut, no control group is needed."""
+    with held_to(1.0, os.getpid()):
+        assert Path("/proc/self/cgroup").exists()
+
+
 async def test_the_way_to_an_alert_is_measured() -> None:
     """Every failure arrives twice, as the run's event and as its alert."""
-    sizes = alerts.Sizes(repetitions=1, failures=10, with_default=False)
+    sizes = alerts.Sizes(repetitions=1, requests_per_minute=MANY, failures=10, with_default=False)
     assert_measured(await alerts.measure(sizes))
 
 

@@ -33,7 +33,8 @@ async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None
         assert len(polls) >= 3
         # Their pace is 30 s; a busy machine lets the clock run on a little between two steps.
         assert max(later - first for first, later in itertools.pairwise(polls)) <= 40
-        assert FAILED < len(detailed) < FAILED + OTHERS
+        # One list request may bring the records of all the others.
+        assert FAILED < len(detailed) <= FAILED + OTHERS
         assert detailed[:FAILED] == ["failed"] * FAILED
         assert "failed" not in detailed[FAILED:]
 

@@ -211,6 +211,25 @@ async def test_ends_are_gathered_while_many_come(
     assert (workspace.count(_LIST), workspace.count(_BY_ID)) == (1, 2)
 
 
+@pytest.mark.parametrize("settings", [PollSettings(detail_wait_seconds=0.0)])
+async def test_a_failure_is_not_gathered_for(scene: Scene, workspace: TinyWorkspace) -> None:
+    """One that nobody waits for is read at once, before the successes that came before it."""
+    async with readers(scene):
+        put_ended(workspace, range(1, 9))
+        await scene.polls.changes.poll()
+        await until(lambda: scene.polls.details.waiting == 0)
+        put_ended(workspace, range(9, 17))
+        await scene.polls.changes.poll()
+        assert scene.polls.details.waiting == 8
+        put_ended(workspace, (17,), "Failed")
+        await scene.polls.changes.poll()
+        await until(lambda: scene.polls.details.waiting == 0)
+
+    detailed = [event for event in await scene.run_events() if event.endswith("detailed")]
+    assert detailed[8] == "17:detailed"
+    assert workspace.count(_LIST) == 2
+
+
 async def test_progress_of_many_runs_is_read_by_few_requests(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

@@ -56,6 +56,7 @@ class DetailQueue:
         self._number = itertools.count()
         self._grown = asyncio.Event()
         self._has_gathered = asyncio.Event()
+        self._has_failure = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -126,7 +127,7 @@ class DetailQueue:
             )
 
     async def take_gathered(self, limit: int) -> list[DetailRequest]:
-        """Return those that nobody waits for, oldest first, waiting for at least one of them.
+        """Return those that nobody waits for, failures first, waiting for at least one of them.
 
         A cancelled call leaves every request in the queue.
         """
@@ -138,13 +139,24 @@ class DetailQueue:
                 seconds=_LONGEST_SLEEP_SECONDS,
                 name="waiting for ends that nobody waits for",
             )
-        keys = list(self._gathered)[:limit]
-        return [self._gathered.pop(key) for key in keys]
+        self._has_failure.clear()
+        requests = sorted(self._gathered.values(), key=lambda request: request.priority)[:limit]
+        for request in requests:
+            del self._gathered[request.observation.key]
+        return requests
+
+    async def gather(self, seconds: float) -> None:
+        """Let requests that nobody waits for add up for so long; a failure ends it."""
+        await happens_within(
+            self._has_failure.wait(), clock=self._clock, seconds=seconds, name="gathering ends"
+        )
 
     def _push(self, request: DetailRequest) -> None:
         if request.is_gathered:
             self._gathered[request.observation.key] = request
             self._has_gathered.set()
+            if request.priority is Priority.FAILED_DETAILS:
+                self._has_failure.set()
             return
         heapq.heappush(self._ready, (int(request.priority), next(self._number), request))
         self._ready_failures += request.priority is Priority.FAILED_DETAILS

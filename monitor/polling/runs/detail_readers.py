@@ -110,7 +110,7 @@ class DetailReaders:
                 for request in requests:
                     self._put_back(request, str(error))
             seconds = min(_LONGEST_GATHER_SECONDS, _GATHER_SECONDS * len(requests))
-            await self._context.clock.sleep(seconds)
+            await self._queue.gather(seconds)
 
     async def _read_gathered(self, requests: Sequence[DetailRequest]) -> None:
         """Read by few requests what a list shows; the rest goes to the other readers."""

@@ -74,6 +74,6 @@ class ConfiguredFlows:
     def _flows(self) -> list[NamedPipeline]:
         return [
             pipeline
-            for pipeline in self._live_state.named_pipelines()
+            for pipeline in self._live_state.names.all()
             if pipeline.workspace == self._workspace and pipeline.kind is PipelineKind.FLOW
         ]

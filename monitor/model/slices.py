@@ -6,8 +6,9 @@ A callback that arrives meanwhile waits for the present slice only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -25,3 +26,19 @@ async def in_slices(items: Iterable[T], *, size: int = SLICE) -> AsyncIterator[T
         yield item
         if number % size == 0:
             await asyncio.sleep(0)
+
+
+def pieces_of(items: Sequence[T], *, size: int = SLICE) -> Iterator[Sequence[T]]:
+    """Yield the items, so many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+async def sorted_in_slices(
+    items: Sequence[T], *, key: Callable[[T], Any], size: int = SLICE
+) -> list[T]:
+    """Return the items in order; equal ones keep theirs."""
+    pieces = [
+        sorted(piece, key=key) async for piece in in_slices(pieces_of(items, size=size), size=1)
+    ]
+    return [item async for item in in_slices(merge(*pieces, key=key), size=size)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import datetime
 from typing import Any
@@ -19,8 +18,8 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
+from monitor.tracking.pipeline_directory import PipelineDirectory
 
-PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
 _SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
 # The poll by which new runs of a kind, and changes of schedules, are seen.
 WATCHED_BY: Mapping[str, str] = {
@@ -34,8 +33,6 @@ FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
 )
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
-
-_NOWHERE: tuple[str | None, str | None] = (None, None)
 
 
 class LiveStateView:
@@ -71,15 +68,15 @@ class LiveStateView:
 
     def pipelines(self) -> tuple[NamedPipeline, ...]:
         """Return every pipeline of the inventory and every one that a run has named."""
-        return self._live_state.named_pipelines()
+        return self._live_state.names.all()
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
         """Return the name that the pipeline's series carry; ``unknown`` where none is known."""
-        return self._live_state.label(workspace, pipeline)
+        return self._live_state.names.label(workspace, pipeline)
 
     def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
         """Return the present name of a pipeline, None where it is not known."""
-        return self._live_state.name_of(workspace, pipeline.kind, pipeline.id)
+        return self._live_state.names.name_of((workspace, pipeline.kind, pipeline.id))
 
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
@@ -104,11 +101,11 @@ class LiveStateView:
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         """True where the pipeline was listed, or named by a run, and not found to be gone."""
-        return self._live_state.knows(workspace, pipeline)
+        return self._live_state.names.knows((workspace, pipeline.kind, pipeline.id))
 
     def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
         """Return the folder and the owner of a pipeline, None where they are not known."""
-        return self._live_state.place_of(workspace, pipeline)
+        return self._live_state.names.place_of((workspace, pipeline.kind, pipeline.id))
 
     def polls(self) -> tuple[PollStatus, ...]:
         """Return how each poll of each workspace is doing."""
@@ -136,10 +133,7 @@ class LiveState:
         self.polls: dict[tuple[str, str], PollStatus] = {}
         self.confirmed: dict[tuple[str, RunKind], datetime] = {}
         self.complete: dict[tuple[str, RunKind], datetime] = {}
-        self._names: dict[PipelineId, str | None] = {}
-        self._labels: dict[PipelineId, str] = {}
-        self._locations: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
-        self._named: tuple[NamedPipeline, ...] | None = None  # until a name or a location changes
+        self.names = PipelineDirectory()
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:
@@ -149,9 +143,7 @@ class LiveState:
     def remove_workspace(self, name: str) -> None:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
-        self._names = {key: value for key, value in self._names.items() if key[0] != name}
-        _drop_workspace(self._locations, name)
-        self._forget_labels()
+        self.names.forget_workspace(name)
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
         for known in (self.pipeline_health, self.polls, self.confirmed, self.complete):
@@ -195,36 +187,11 @@ class LiveState:
         self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None
     ) -> None:
         """Remember a pipeline and its present name; None keeps a name that is known."""
-        identity = (workspace, kind, pipeline_id)
-        if identity in self._names and (name is None or self._names[identity] == name):
-            return
-        self._names[identity] = name
-        self._forget_labels()
-
-    def place_pipeline(
-        self,
-        workspace: str,
-        kind: PipelineKind,
-        pipeline_id: str,
-        *,
-        folder: str | None,
-        owner: str | None,
-    ) -> None:
-        """Remember the folder and the owner of a pipeline that is named."""
-        identity = (workspace, kind, pipeline_id)
-        if self._locations.get(identity) != (folder, owner):
-            self._locations[identity] = folder, owner
-            self._named = None
-
-    def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
-        """Return folder and owner, None where they are not known."""
-        return self._locations.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
+        self.names.name((workspace, kind, pipeline_id), name)
 
     def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has."""
-        self._names.pop((workspace, kind, pipeline_id), None)
-        self._locations.pop((workspace, kind, pipeline_id), None)
-        self._forget_labels()
+        self.names.forget((workspace, kind, pipeline_id))
         for identity in [
             identity
             for identity, status in self.pipeline_health.items()
@@ -242,78 +209,6 @@ class LiveState:
             if key.workspace == workspace and active.run.pipeline is not None
         }
 
-    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
-        return (workspace, pipeline.kind, pipeline.id) in self._names
-
-    def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
-        return self._names.get((workspace, kind, pipeline_id))
-
-    def shared_names(self, workspace: str) -> tuple[tuple[PipelineKind, str, str], ...]:
-        """Return kind, id and name of the pipelines that share their name with another."""
-        named = [
-            (kind, pipeline_id, name)
-            for (named_in, kind, pipeline_id), name in self._names.items()
-            if named_in == workspace and name is not None
-        ]
-        counts = Counter((kind, name) for kind, _, name in named)
-        return tuple(
-            sorted(
-                (kind, pipeline_id, name)
-                for kind, pipeline_id, name in named
-                if counts[kind, name] > 1
-            )
-        )
-
-    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
-        """Return a name that is unique among the workspace's pipelines of that kind."""
-        if pipeline is None:
-            return "unknown"
-        if not self._labels:
-            self._relabel()
-        identity = (workspace, pipeline.kind, pipeline.id)
-        known = self._labels.get(identity)
-        return known if known is not None else pipeline.name or f"#{pipeline.id}"
-
-    def named_pipelines(self) -> tuple[NamedPipeline, ...]:
-        if self._named is None:
-            self._named = self._name_all()
-        return self._named
-
-    def _name_all(self) -> tuple[NamedPipeline, ...]:
-        if not self._labels:
-            self._relabel()
-        return tuple(
-            NamedPipeline(
-                workspace=workspace,
-                kind=kind,
-                id=pipeline_id,
-                name=name,
-                label=self._labels[workspace, kind, pipeline_id],
-                folder=folder,
-                owner=owner,
-            )
-            for (workspace, kind, pipeline_id), name in self._names.items()
-            for folder, owner in (self._locations.get((workspace, kind, pipeline_id), _NOWHERE),)
-        )
-
-    def _forget_labels(self) -> None:
-        self._labels.clear()
-        self._named = None
-
-    def _relabel(self) -> None:
-        taken: set[tuple[str, PipelineKind, str]] = set()
-        for identity in sorted(self._names, key=_by_number):
-            workspace, kind, pipeline_id = identity
-            name = self._names[identity]
-            if name is None:
-                label = f"#{pipeline_id}"
-            elif (workspace, kind, name) in taken:
-                label = f"{name}#{pipeline_id}"
-            else:
-                label = name
-                taken.add((workspace, kind, name))
-            self._labels[identity] = label
-
 
 def active_of(run: RunState) -> ActiveRun:
     """Return what is shown of a run that has not ended."""
@@ -330,10 +225,3 @@ def active_of(run: RunState) -> ActiveRun:
 def _drop_workspace(known: MutableMapping[Any, Any], name: str) -> None:
     for key in [key for key in known if key[0] == name]:
         del known[key]
-
-
-def _by_number(identity: PipelineId) -> tuple[str, str, int, str]:
-    # The lower id keeps the plain name; ids are text, and "10" is not below "9".
-    workspace, kind, pipeline_id = identity
-    number = int(pipeline_id) if pipeline_id.isdecimal() else 0
-    return workspace, kind, number, pipeline_id

@@ -387,7 +387,7 @@ class Observer:
         """True where an ended run is observed again and its pipeline was forgotten since."""
         if observation.pipeline is None or not is_known_end(before, run):
             return False
-        return not self._live_state.knows(observation.key.workspace, observation.pipeline)
+        return not self._live_state.view.knows(observation.key.workspace, observation.pipeline)
 
     def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
         if pipeline is not None:

@@ -23,6 +23,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveState
 
 log = structlog.get_logger()
@@ -113,7 +114,7 @@ class StatusMemory:
         status = self._live_state.workspaces.get(self._workspace)
         if status is None or status.is_remembered or status.known_at is None:
             return
-        last = self._last(status, status.known_at)
+        last = await self._last(status, status.known_at)
         if last == self._stored:
             return
         entry = StateEntry(
@@ -126,9 +127,9 @@ class StatusMemory:
         else:
             self._stored = last
 
-    def _last(self, status: WorkspaceStatus, known_at: datetime) -> _LastStatus:
+    async def _last(self, status: WorkspaceStatus, known_at: datetime) -> _LastStatus:
         active: dict[RunKind, datetime] = {}
-        for key, active_run in self._live_state.active.items():
+        async for key, active_run in in_slices(list(self._live_state.active.items())):
             if key.workspace == self._workspace:
                 at = active_run.confirmed_at
                 active[key.kind] = min(at, active.get(key.kind, at))
@@ -145,5 +146,5 @@ class StatusMemory:
                 if workspace == self._workspace
             },
             active=active,
-            names=self._live_state.shared_names(self._workspace),
+            names=self._live_state.names.shared(self._workspace),
         )

@@ -14,10 +14,12 @@ from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Si
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import PipelineKind, RunKey
+from monitor.model.slices import in_slices
 from monitor.web.overview import Overview, worst_first
 from monitor.web.problems import ProblemDetails
 from monitor.web.request_parsing import (
     answer_json,
+    answer_rows,
     choice,
     one_line,
     read_body,
@@ -26,6 +28,7 @@ from monitor.web.request_parsing import (
 )
 from monitor.web.view_models import AlertView, SilenceView, alert_view, silence_view
 
+_IN_A_SLICE = 500  # alerts that are only compared
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 
 
@@ -94,14 +97,14 @@ class AlertsApi:
             raise ProblemDetails(400, f"rule: {unknown(rule, names)}")
         shown = [
             alert
-            for alert in worst_first(snapshot.alerts)
+            async for alert in in_slices(await worst_first(snapshot.alerts), size=_IN_A_SLICE)
             if state in (None, alert.state)
             and rule in (None, alert.name)
             and workspace in (None, alert.workspace)
         ]
         if not shown:
             refuse_unknown(workspace, [*self._overview.workspace_names(), BRIDGE])
-        return answer_json({"data": [self._view(alert) for alert in shown]})
+        return await answer_rows(self._view(alert) for alert in shown)
 
     async def _alert(self, request: web.Request) -> web.Response:
         fingerprint = request.match_info["fingerprint"]

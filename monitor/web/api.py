@@ -14,7 +14,7 @@ from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.web.overview import Overview
 from monitor.web.problems import ProblemDetails, number
-from monitor.web.request_parsing import answer_json, choice, read_body, refuse_unknown
+from monitor.web.request_parsing import answer_json, answer_rows, choice, read_body, refuse_unknown
 from monitor.web.stream import FARTHEST, EventStreams
 
 _DEFAULT_LIMIT = 100
@@ -76,11 +76,11 @@ class Api:
 
     async def _pipelines(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")
-        return self._answer_of(workspace, self._overview.pipelines(workspace))
+        return await self._answer_of(workspace, await self._overview.pipelines(workspace))
 
     async def _schedules(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")
-        return self._answer_of(workspace, self._overview.schedules(workspace))
+        return await self._answer_of(workspace, self._overview.schedules(workspace))
 
     async def _runs(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")
@@ -90,12 +90,12 @@ class Api:
             status=choice(request, "status", Status),
             limit=_number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST),
         )
-        return self._answer_of(workspace, runs)
+        return await self._answer_of(workspace, runs)
 
-    def _answer_of(self, workspace: str | None, rows: Sequence[Struct]) -> web.Response:
+    async def _answer_of(self, workspace: str | None, rows: Sequence[Struct]) -> web.Response:
         if not rows:
             refuse_unknown(workspace, self._overview.workspace_names())
-        return answer_json({"data": rows})
+        return await answer_rows(rows)
 
     async def _run(self, request: web.Request) -> web.Response:
         path = request.match_info
@@ -120,7 +120,7 @@ class Api:
         limit = _number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST)
         recorded = await self._bus.events(after=after, limit=limit)
         cursor = recorded[-1].position if recorded else after
-        return answer_json({"data": recorded, "next": cursor})
+        return await answer_rows(recorded, next=cursor)
 
     async def _track(self, request: web.Request) -> web.Response:
         body = await read_body(request, TrackRequest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from monitor.bus.contract import EventBus
@@ -11,6 +11,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 from monitor.web.view_models import (
     PipelineView,
@@ -79,7 +80,7 @@ class Overview:
             if workspace in (None, status.workspace)
         ]
 
-    def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
+    async def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
         """Return each pipeline's last runs by kind; for job groups the worst of its recipes.
 
         The failures in a row are the most of any recipe, as metrics and retained states have them.
@@ -91,7 +92,7 @@ class Overview:
         )
         worst: dict[tuple[str, RunKind, str], PipelineHealth] = {}
         failures: Counter[tuple[str, RunKind, str]] = Counter()
-        for health in self._view.pipeline_health():
+        async for health in in_slices(self._view.pipeline_health()):
             identity = (health.workspace, health.run_kind, health.pipeline.id)
             failures[identity] = max(failures[identity], health.consecutive_failures)
             other = worst.get(identity)
@@ -114,15 +115,17 @@ class Overview:
                 expected_start_at=alerting.expected_start(identity, now=now[health.workspace]),
                 missed_starts=alerting.missed.get(identity, 0),
             )
-            for identity, health in worst.items()
+            async for identity, health in in_slices(worst.items())
             if workspace in (None, health.workspace) and health.workspace in now
         ]
-        return sorted(views, key=lambda view: (view.workspace, view.pipeline, view.run_kind))
+        return await sorted_in_slices(
+            views, key=lambda view: (view.workspace, view.pipeline, view.run_kind)
+        )
 
-    def active_runs(self) -> list[RunView]:
+    async def active_runs(self) -> list[RunView]:
         """Return the active runs, oldest first."""
-        views = [self._run_view(run.run) for run in self._view.active_runs()]
-        return sorted(views, key=lambda view: view.created_at or view.confirmed_at)
+        views = await self._run_views(run.run for run in self._view.active_runs())
+        return await sorted_in_slices(views, key=lambda view: view.created_at or view.confirmed_at)
 
     async def runs(
         self,
@@ -136,7 +139,7 @@ class Overview:
         stored = await self._bus.recent_runs(
             workspace=workspace, kind=kind, status=status, limit=limit
         )
-        return [self._run_view(run) for run in stored]
+        return await self._run_views(stored)
 
     async def run(self, key: RunKey) -> tuple[RunView, list[RunView]] | None:
         """Return a run and its children; None where it is unknown or forgotten."""
@@ -144,7 +147,10 @@ class Overview:
         if stored is None:
             return None
         children = await self._bus.children(key)
-        return self._run_view(stored), [self._run_view(child) for child in children]
+        return self._run_view(stored), await self._run_views(children)
+
+    async def _run_views(self, runs: Iterable[RunState]) -> list[RunView]:
+        return [self._run_view(run) async for run in in_slices(runs)]
 
     def _run_view(self, run: RunState) -> RunView:
         active = self._view.active_run(run.key)
@@ -165,11 +171,15 @@ class Overview:
         return self._view.why_unjudged(alert)
 
 
-def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
+async def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return firing alerts before others, then by severity, then the newest first."""
-    newest_first = sorted(alerts, key=lambda alert: alert.starts_at, reverse=True)
-    return sorted(
-        newest_first, key=lambda alert: (_STATES[alert.state], _SEVERITIES[alert.severity])
+    return await sorted_in_slices(
+        alerts,
+        key=lambda alert: (
+            _STATES[alert.state],
+            _SEVERITIES[alert.severity],
+            -alert.starts_at.timestamp(),
+        ),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import islice
 from typing import Any
 
 from aiohttp import web
@@ -11,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.alerting.explain.explanation import REASONS
 from monitor.model.alerts import Alert, AlertState
+from monitor.model.slices import in_slices
 from monitor.web.explain_api import ExplainApi
 from monitor.web.overview import Overview, worst_first
 from monitor.web.problems import Handler, ProblemDetails
@@ -19,6 +22,7 @@ from monitor.web.view_models import RunView
 NOTHING = "\N{EN DASH}"
 _RECENT = 50
 _READ = 300
+_TEXTS_IN_A_SLICE = 500  # of those that a template is made of, some dozens a row
 _ALERTS = 200  # rows of each kind; the API has them all
 # Labels of subjects other than pipelines.
 _SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
@@ -48,6 +52,8 @@ class PageView:
             subject=_subject,
             unjudged=overview.why_unjudged,
         )
+        for name in self._templates.list_templates(extensions=["html"]):
+            self._templates.get_template(name)  # compiled now, which takes longer than a step may
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/", self._page)
@@ -68,34 +74,33 @@ class PageView:
         try:
             explanation = await self._explain_api.explanation(request)
         except ProblemDetails as problem:
-            return self._answer("problem.html", status=problem.status, problem=problem)
-        return self._answer("explain.html", explanation=explanation, reasons=REASONS)
+            return await self._answer("problem.html", status=problem.status, problem=problem)
+        return await self._answer("explain.html", explanation=explanation, reasons=REASONS)
 
     async def _render(self, template: str) -> web.Response:
         runs = await self._overview.runs(limit=_READ)
-        return self._answer(
+        return await self._answer(
             template,
             workspaces=self._overview.workspaces(),
-            pipelines=self._overview.pipelines(),
-            active=self._overview.active_runs(),
+            pipelines=await self._overview.pipelines(),
+            active=await self._overview.active_runs(),
             recent=_recently_ended(runs),
-            **self._of_alerting(),
+            **await self._of_alerting(),
         )
 
-    def _of_alerting(self) -> dict[str, Any]:
+    async def _of_alerting(self) -> dict[str, Any]:
         alerting = self._overview.alerting()
-        ordered = worst_first(alerting.alerts)
-        firing, pending, resolved = (
-            [alert for alert in ordered if alert.state is state]
-            for state in (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
-        )
+        by_state: dict[AlertState, list[Alert]] = {state: [] for state in AlertState}
+        async for alert in in_slices(await worst_first(alerting.alerts)):
+            by_state[alert.state].append(alert)
+        firing, pending = by_state[AlertState.FIRING], by_state[AlertState.PENDING]
         return {
             "firing": firing[:_ALERTS],
             "hidden": max(0, len(firing) - _ALERTS),
             "firing_count": len(firing),
             "pending": pending[:_ALERTS],
             "pending_count": len(pending),
-            "resolved": resolved[:_ALERTS],
+            "resolved": by_state[AlertState.RESOLVED][:_ALERTS],
             "silences": [
                 silence for silence in alerting.silences if silence.ends_at > self._overview.now()
             ],
@@ -103,15 +108,25 @@ class PageView:
             "failing_rules": alerting.failing_rules,
         }
 
-    def _answer(self, template: str, *, status: int = 200, **shown: Any) -> web.Response:
+    async def _answer(self, template: str, *, status: int = 200, **shown: Any) -> web.Response:
         now = self._overview.now()
-        text = self._templates.get_template(template).render(now=now, **shown)
+        texts = self._templates.get_template(template).generate(now=now, **shown)
+        body = bytearray()
+        while some := list(islice(texts, _TEXTS_IN_A_SLICE)):
+            body += "".join(some).encode()
+            await asyncio.sleep(0)  # thousands of rows must not hold up a callback
         headers = {
             "Content-Security-Policy": _POLICY,
             "Cache-Control": "no-store",
             "X-As-Of": _instant(now),
         }
-        return web.Response(status=status, text=text, content_type="text/html", headers=headers)
+        return web.Response(
+            status=status,
+            body=body,
+            content_type="text/html",
+            charset="utf-8",
+            headers=headers,
+        )
 
     def _asset(self, name: str, content_type: str) -> Handler:
         text = resources.files("monitor.web").joinpath("page", name).read_text()

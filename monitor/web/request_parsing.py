@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
+from monitor.model.slices import in_slices
 from monitor.model.suggestions import did_you_mean
 from monitor.web.problems import ProblemDetails
 
@@ -27,6 +28,21 @@ def answer_json(value: object, *, status: int = 200) -> web.Response:
     return web.Response(
         status=status, body=msgspec.json.encode(value), content_type="application/json"
     )
+
+
+async def answer_rows(rows: Iterable[object], **more: object) -> web.Response:
+    """Answer with ``data``, which may be long: rows are made and encoded in slices."""
+    body = bytearray(b'{"data":[')
+    async for row in in_slices(rows):
+        body += msgspec.json.encode(row)
+        body += b","
+    if body.endswith(b","):
+        body.pop()
+    body += b"]"
+    for name, value in more.items():
+        body += b',"%s":%s' % (name.encode(), msgspec.json.encode(value))
+    body += b"}"
+    return web.Response(body=body, content_type="application/json")
 
 
 def one_line(text: str) -> str:

@@ -23,6 +23,7 @@ from monitor.web.explain_api import ExplainApi
 from monitor.web.explained_names import ExplainedNames
 from monitor.web.health import Check, readiness
 from monitor.web.hosts import refuse_foreign
+from monitor.web.long_answers import in_pieces
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import errors_as_problems
@@ -119,6 +120,7 @@ class Server:
             refusals, clock=clock, delay_seconds=settings.wrong_credentials_delay_seconds
         )
         return [
+            in_pieces,
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),

@@ -11,12 +11,14 @@ from aiohttp import web
 from monitor.bus.contract import EventBus
 from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
+from monitor.model.slices import in_slices
 from monitor.web.problems import ProblemDetails, number
 
 log = structlog.get_logger()
 
 FARTHEST = 2**63 - 1  # the largest position
 _BATCH = 200
+_IN_A_SLICE = 25  # events written in one step
 _KEEPALIVE_SECONDS = 15.0
 _SEND_SECONDS = 30.0
 _STREAMS_AT_ONCE = 64
@@ -78,7 +80,7 @@ class EventStreams:
     async def _pump(self, response: web.StreamResponse, position: int) -> None:
         while True:
             recorded = await self._bus.events(after=position, limit=_BATCH)
-            for event in recorded:
+            async for event in in_slices(recorded, size=_IN_A_SLICE):
                 data = msgspec.json.encode(event.event).decode()
                 await self._send(
                     response, f"id: {event.position}\nevent: {event.event.type}\ndata: {data}\n\n"

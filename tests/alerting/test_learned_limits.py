@@ -30,6 +30,7 @@ async def test_a_limit_is_learned_shown_and_kept(tmp_path: Path) -> None:
             await succeed(stage, number, seconds=400)
         assert stage.engine.snapshot().limits == ()
         await succeed(stage, 9, seconds=400)
+        await stage.look_again()
         (limit,) = stage.engine.snapshot().limits
         assert (limit.workspace, limit.pipeline.id, limit.runs) == ("acme", "7", 10)
         assert limit.seconds == pytest.approx(800)

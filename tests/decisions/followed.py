@@ -162,7 +162,7 @@ class Followed:
     def label_of(self, flow: Flow) -> str:
         """Return the name under which a flow is shown."""
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow.id))
-        return self.scene.live_state.label(NAME, pipeline)
+        return self.scene.live_state.view.label(NAME, pipeline)
 
     def ignored(self, source: str) -> float:
         labels = {"source": source, "outcome": "ignored"}

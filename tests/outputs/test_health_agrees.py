@@ -128,8 +128,8 @@ def overview_of(daemon: Daemon) -> Overview:
     )
 
 
-def by_web(daemon: Daemon) -> Shown:
-    (view,) = overview_of(daemon).pipelines()
+async def by_web(daemon: Daemon) -> Shown:
+    (view,) = await overview_of(daemon).pipelines()
     return (
         view.last_run_id,
         view.last_status,
@@ -198,7 +198,7 @@ async def test_of_several_recipes_all_show_the_most_failures_in_a_row(tmp_path: 
             await observer.observe(
                 [msgspec.structs.replace(run, key=key, recipe=Recipe(id=recipe))]
             )
-        (view,) = overview_of(daemon).pipelines()
+        (view,) = await overview_of(daemon).pipelines()
         assert (view.last_status, view.consecutive_failures) == (Status.FAILED, 3)
         page = (await daemon.page()).decode()
         failures = [line for line in page.splitlines() if "consecutive_failures{" in line]
@@ -214,7 +214,7 @@ async def play(observations: list[Observation], folder: Path) -> None:
             expected = true_health(await stored_ends(daemon))
             assert by_pipeline_health(daemon) == expected
             assert by_mqtt(daemon) == expected
-            assert by_web(daemon) == expected
+            assert await by_web(daemon) == expected
             assert await by_metrics(daemon) == (None, *expected[1:])
 
 

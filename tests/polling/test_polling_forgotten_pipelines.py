@@ -18,7 +18,7 @@ _TIMES = 3  # a list that shows it, or may be a moment behind, and two that do n
 
 
 def is_known(scene: Scene) -> bool:
-    return scene.live_state.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
+    return scene.live_state.view.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
 
 
 async def list_all(scene: Scene, times: int = _TIMES) -> None:

@@ -47,7 +47,7 @@ async def test_the_recipe_shows_the_flow(scene: Scene, workspace: TinyWorkspace)
 
     assert await pipeline_of(scene, 2) == "11"
     assert workspace.count("jobGroups/.") == 0
-    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+    assert scene.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
 
 
 async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:

@@ -121,7 +121,7 @@ async def test_a_pipeline_that_was_never_listed_stays(
     for _ in range(3):
         await scene.polls.pipeline_names.poll()
 
-    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+    assert scene.live_state.names.name_of(("marketing", PipelineKind.FLOW, "11")) == "Sales"
 
 
 async def test_schedules_are_known_with_what_they_start(

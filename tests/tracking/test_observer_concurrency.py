@@ -209,7 +209,7 @@ async def test_a_run_of_before_does_not_bring_back_an_old_name(
     live_state.name_pipeline("acme", FLOW.kind, FLOW.id, "Weekly sales")
     await observer.observe([observation_of(clock, 1, "Complete", pipeline=None)])
 
-    assert live_state.label("acme", FLOW) == "Weekly sales"
+    assert live_state.view.label("acme", FLOW) == "Weekly sales"
 
 
 async def test_a_failure_of_the_observer_itself_is_raised_by_watch(

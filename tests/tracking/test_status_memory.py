@@ -149,5 +149,5 @@ async def test_of_two_pipelines_with_one_name_each_keeps_its_label(
     later = Pipeline(kind=PipelineKind.FLOW, id="12", name="Sales")
     after.name_pipeline("w", PipelineKind.FLOW, later.id, later.name)
 
-    assert before.label("w", later) == after.label("w", later) == "Sales#12"
-    assert not after.knows("w", Pipeline(kind=PipelineKind.FLOW, id="9"))
+    assert before.view.label("w", later) == after.view.label("w", later) == "Sales#12"
+    assert not after.view.knows("w", Pipeline(kind=PipelineKind.FLOW, id="9"))

@@ -54,6 +54,15 @@ class FiringRuns:
             if instance is not None and instance.is_open and instance.root_run in runs:
                 yield name, instance
 
+    def may_concern(self, run: RunKey, pipeline_id: str) -> bool:
+        """True where the success of a run may end alerts besides those of its subject."""
+        groups: list[Hashable] = [(run.workspace, run.kind, "")]  # its pipeline was unknown
+        if run.kind is _FLOW_RUN:
+            groups.append((run.workspace, _JOB_GROUP, pipeline_id))
+        elif run.kind is RunKind.PLAN_RUN:
+            groups += [(run.workspace, _FLOW_RUN), (run.workspace, _JOB_GROUP)]
+        return any(group in self._runs for group in groups)
+
     def candidates(self, run: RunState) -> list[RunKey]:
         """Return the runs that may be inside the run or contain it; newest first."""
         workspace, kind = run.key.workspace, run.key.kind

@@ -38,6 +38,12 @@ class DueTimes(Generic[T]):
             self._heap = [(due_at, name) for name, (due_at, _) in self._due.items()]
             heapq.heapify(self._heap)
 
+    def put_earlier(self, key: str, value: T, at: datetime) -> None:
+        """Set when the value is due, unless it is due earlier."""
+        before = self._due.get(key)
+        if before is None or at < before[0]:
+            self.put(key, value, at)
+
     def __len__(self) -> int:
         """Return the number of entries, including replaced ones."""
         return len(self._heap)

@@ -7,6 +7,7 @@ root run as known now: links become known late, and what was decided before them
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +24,7 @@ from monitor.alerting.attribution.subjects import of_run, traits_of
 from monitor.alerting.rules.compiled import Rule, Traits
 from monitor.alerting.rules.contract import Subject
 from monitor.alerting.store import Store
+from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
@@ -88,13 +90,16 @@ class Attributor:
         self._bus = bus
 
     async def attribute(self, events: Sequence[RunEvent]) -> list[Attribution]:
-        """Return the attribution of each event, in their order. A cancelled call leaves nothing.
+        """Return the attribution of each event, late failures by when they happened.
+
+        A cancelled call leaves nothing.
 
         Raises:
             BusUnavailableError: the store does not answer.
         """
         if not events:
             return []
+        events = _late_failures_in_order(events)
         runs = await self._with_parents_known_now([event.run for event in events])
         await self._lineage.prepare(runs)
         lines = [self._lineage.line(run) for run in runs]
@@ -236,3 +241,27 @@ def _by_id_alone(event: RunEvent, root: RootRun) -> RunState:
     return msgspec.structs.replace(
         event.run, key=root.key, pipeline=root.pipeline, parents=Parents()
     )
+
+
+def _late_failures_in_order(events: Sequence[RunEvent]) -> list[RunEvent]:
+    """Return the events of a batch with their failures by when they happened.
+
+    Failures that were over when they were seen then make one alert, from the first of them. The
+    events of one run stay in their order.
+    """
+    last = {event.run.key: at for at, event in enumerate(events)}
+    places = [
+        at
+        for at, event in enumerate(events)
+        if event.type is EventType.RUN_FAILED and last[event.run.key] == at
+    ]
+    failures = sorted((events[place] for place in places), key=_ended_order)
+    ordered = list(events)
+    for place, event in zip(places, failures, strict=True):
+        ordered[place] = event
+    return ordered
+
+
+def _ended_order(event: RunEvent) -> datetime:
+    end = run_end(event.run)
+    return event.recorded_at if end is None else end.at

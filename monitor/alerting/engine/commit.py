@@ -50,6 +50,11 @@ class CommittedState:
         self.suppression = suppression_of(self.begin())
         self.firing.restore(tables[ALERT])
 
+    @property
+    def is_position_due(self) -> bool:
+        """True where a position, and what waits with it, was not stored for long enough."""
+        return self._clock.monotonic() - self._stored_at >= _POSITION_SECONDS
+
     async def commit(self, pending: PendingStep, position: int) -> bool:
         """Return once the step and its position are durable; False where no row changed.
 
@@ -59,10 +64,7 @@ class CommittedState:
         Raises:
             BusUnavailableError: the step may be durable; `load` before the next one.
         """
-        now = self._clock.monotonic()
-        if not pending.changes and (
-            position == self._stored_position or now - self._stored_at < _POSITION_SECONDS
-        ):
+        if not pending.changes and (position == self._stored_position or not self.is_position_due):
             self.position = position
             return False
         step = Step(
@@ -73,7 +75,7 @@ class CommittedState:
         )
         await self._bus.advance(step, timeout_seconds=_TIMEOUT_SECONDS)
         self.position = self._stored_position = position
-        self._stored_at = now
+        self._stored_at = self._clock.monotonic()
         if not pending.changes:
             return False
         is_suppression_new = changes_suppression(pending)

@@ -42,6 +42,7 @@ from monitor.alerting.engine.commit import CONSUMER, CommittedState
 from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
+from monitor.alerting.engine.healthy_subjects import BOUND, HealthySubjects
 from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.retention import MemoryRetention
@@ -55,9 +56,8 @@ from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics, Silence
 from monitor.model.clock import Clock
-from monitor.model.ends import run_end
 from monitor.model.errors import BusUnavailableError, ConfigurationError
-from monitor.model.events import EventType, RunEvent
+from monitor.model.events import RunEvent
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
@@ -86,8 +86,10 @@ class Engine:
         retention: Retention,
         guard: Guard,
         timeline: Timeline | None = None,
+        healthy_bound: int = BOUND,
     ) -> None:
-        """``timeline`` None: the daemon's."""
+        """``timeline`` None: the daemon's. ``healthy_bound`` 0: all events are routed."""
+        self._healthy_bound = healthy_bound
         self.history = EvaluationHistory()
         self.lineage = Lineage(bus=bus, view=view)
         self._bus = bus
@@ -185,7 +187,7 @@ class Engine:
             while self.position < status.newest_position and await self._take_batch():
                 pass
             self._complete = complete
-            pending = self._state.begin()
+            pending = await self._begin()
             await self._cycle.run(self._context(pending, status))
             self._sweep(pending)
             await self._commit(pending, self.position)
@@ -225,10 +227,11 @@ class Engine:
         """
         async with self._deciding:
             was_current, self._is_current = self._is_current, False
+            pending = await self._begin()  # with what successes changed by the former rules
             self._use(settings)
             try:
                 # Stored rows must fit the new rules before any step decides by them.
-                await (self._reconcile() if was_current else self._load())
+                await (self._reconcile(pending) if was_current else self._load())
                 self._is_current = True
             except BusUnavailableError as exc:
                 log.warning("new alerting rules not stored yet", reason=str(exc))
@@ -247,6 +250,15 @@ class Engine:
         )
         self._router = EventRouter(
             self._rules, timeline=self._timeline, view=self._view, firing=self._state.firing
+        )
+        self._healthy = HealthySubjects(
+            self._rules,
+            view=self._view,
+            firing=self._state.firing,
+            timeline=self._timeline,
+            evaluator=self._evaluator,
+            history=self.history,
+            bound=self._healthy_bound,
         )
         self._cycle.reset(
             self._rules,
@@ -269,13 +281,14 @@ class Engine:
     async def _load(self) -> None:
         await self._state.load()
         self._cycle.restart()
-        await self._reconcile()
+        self._healthy.clear()
+        await self._reconcile(self._state.begin())
         await self._snapshots.learn_all(self._state.tables, self._rules, self._clock)
         self._is_current = True
 
-    async def _reconcile(self) -> None:
+    async def _reconcile(self, pending: PendingStep) -> None:
         """Let the stored rows fit the configuration: its silences, and the memory of its rules."""
-        pending, wall_now = self._state.begin(), self._clock.now()
+        wall_now = self._clock.now()
         rules = self._rules.compiled.rules
         retention.keep_silences(pending, self._rules.settings.silences, wall_now=wall_now)
         watched = [status.workspace for status in self._view.workspaces()]
@@ -299,12 +312,19 @@ class Engine:
             position = max(position, batch.gap.until)
         if position == before:
             return 0
-        events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
-        pending = self._state.begin()
+        events = await self._healthy.without_harmless(
+            [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)],
+            self._state.tables,
+            wall_now=self._clock.now(),
+        )
+        if not (events or batch.gap or self._state.is_position_due):
+            self._state.position = position
+            return position - before
+        pending = await self._begin()
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
             retention.forget_awaited(pending, self._rules.awaiting)
-        attributions = await self._attributor.attribute(_late_failures_in_order(events))
+        attributions = await self._attributor.attribute(events)
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
@@ -313,12 +333,20 @@ class Engine:
             if number % _YIELD_EVERY == 0:
                 await self._clock.sleep(0)
         await self._commit(pending, position)
+        self._healthy.find(attributions, self._state.tables)
         return position - before
+
+    async def _begin(self) -> PendingStep:
+        """Return a step with what the events up to the position have changed already."""
+        pending = self._state.begin()
+        await self._healthy.store(pending, self._complete)
+        return pending
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
             self._timeline.committed(pending)
             self._snapshots.committed(pending, self._rules)
+            self._healthy.committed(pending)
 
     def _sweep(self, pending: PendingStep) -> None:
         monotonic = self._clock.monotonic()
@@ -329,7 +357,7 @@ class Engine:
             self._memory_retention.sweep(pending, self._view)
 
     async def _store_silence(self, silence: Silence) -> None:
-        pending = self._state.begin()
+        pending = await self._begin()
         pending.put(SILENCE, silence.id, silence)
         await self._commit(pending, self.position)
 
@@ -352,27 +380,3 @@ class Engine:
     def _now(self) -> datetime:
         wall, monotonic = self._began
         return wall + timedelta(seconds=self._clock.monotonic() - monotonic)
-
-
-def _late_failures_in_order(events: list[RunEvent]) -> list[RunEvent]:
-    """Return the events of a batch with their failures by when they happened.
-
-    Failures that were over when they were seen then make one alert, from the first of them. The
-    events of one run stay in their order.
-    """
-    last = {event.run.key: at for at, event in enumerate(events)}
-    places = [
-        at
-        for at, event in enumerate(events)
-        if event.type is EventType.RUN_FAILED and last[event.run.key] == at
-    ]
-    failures = sorted((events[place] for place in places), key=_ended_order)
-    ordered = list(events)
-    for place, event in zip(places, failures, strict=True):
-        ordered[place] = event
-    return ordered
-
-
-def _ended_order(event: RunEvent) -> datetime:
-    end = run_end(event.run)
-    return event.recorded_at if end is None else end.at

@@ -68,6 +68,20 @@ class Evaluator:
             self._succeeded(name, target.subject, context.now)
         return answer
 
+    def ask(self, rule: Rule, event_input: EventInput, memory: Any) -> RuleAnswer[Any] | None:
+        """Return what a rule answers to an event, None where it raises; keeps no failure."""
+        if (on_event := rule.definition.on_event) is None:
+            return None
+        answer: RuleAnswer[Any] | None = self._guard(
+            f"rule {rule.name}", lambda: on_event(event_input, memory, rule.settings), _ignored
+        )
+        return answer
+
+    @property
+    def is_failing(self) -> bool:
+        """True where a rule cannot be evaluated for some subject."""
+        return bool(self._failing)
+
     def failing(self) -> dict[str, str]:
         """Return the newest failure of each rule that cannot be evaluated for some subject."""
         return {
@@ -103,11 +117,15 @@ class Evaluator:
             del self._failing[name]
 
 
+def _ignored(reason: str) -> None:
+    """Keep no failure: the event is routed, and the rule is asked again."""
+
+
 def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | None:
     rule, subject, event = target.rule, target.subject, target.event
     definition, settings = rule.definition, rule.settings
     stored = context.pending.get(MEMORY, keys_of(settings.name, subject).memory)
-    memory = None if stored is None else _decoded(rule, stored)
+    memory = None if stored is None else decoded_memory(rule, stored)
     if event is not None:
         on_event = definition.on_event
         root_run = target.root_run or event.run.key
@@ -135,7 +153,8 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
     return definition.evaluate(state_input, memory, settings)
 
 
-def _decoded(rule: Rule, stored: bytes) -> Any:
+def decoded_memory(rule: Rule, stored: bytes) -> Any:
+    """Return what a rule remembers of a subject; None where the row is unreadable."""
     try:
         return msgspec.json.decode(stored, type=rule.definition.memory)
     except (msgspec.MsgspecError, ValueError) as exc:

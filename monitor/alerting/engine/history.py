@@ -6,7 +6,7 @@ No alert depends on it: `explain` then answers from the stored alerts alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -16,6 +16,8 @@ from monitor.alerting.alerts.outcome import StepWord
 _OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
 _OF_STATE = 10_000
 _PER_EVENT = 100
+
+Words = Mapping[str, StepWord]  # by rule
 
 
 class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
@@ -35,6 +37,7 @@ class EvaluationHistory:
         self._most_of_events = of_events
         self._most_of_state = of_state
         self._count_of_events = 0
+        self._harmless: OrderedDict[str, tuple[Words, frozenset[str], datetime]] = OrderedDict()
         self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
         self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
@@ -72,12 +75,26 @@ class EvaluationHistory:
             _, oldest = self._of_events.popitem(last=False)
             self._count_of_events -= len(oldest)
 
+    def add_harmless(
+        self, event_id: str, words: Words, fingerprints: frozenset[str], *, at: datetime
+    ) -> None:
+        """Add what rules make of an event that changes none of these alerts."""
+        self._harmless[event_id] = words, fingerprints, at
+        if len(self._harmless) > self._most_of_events:
+            self._harmless.popitem(last=False)
+
     def of_events(self, ids: Sequence[str], rule: str, fingerprint: str) -> EvaluationRecord | None:
         """Return what a rule found by the newest of these events that it evaluated, if kept."""
         for event_id in reversed(ids):
             found = self._of_events.get(event_id, {}).get((rule, fingerprint))
             if found is not None:
                 return found
+            harmless = self._harmless.get(event_id)
+            if harmless is not None:
+                words, fingerprints, at = harmless
+                if rule in words and fingerprint in fingerprints:
+                    word = words[rule]
+                    return EvaluationRecord(rule=rule, fingerprint=fingerprint, word=word, at=at)
         return None
 
     def last_of_state(self, rule: str, fingerprint: str) -> EvaluationRecord | None:

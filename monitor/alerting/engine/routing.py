@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -158,7 +158,14 @@ def _learn(pending: PendingStep, event: RunEvent, own: Subject) -> None:
     if own.pipeline is None:
         return
     key = key_of(own)
-    known = read_learned(pending.get(LEARNED, key))
-    learned = learn(known, event)
-    if learned is not None and learned is not known:
-        pending.put(LEARNED, key, msgspec.json.encode(learned))
+    pending.put(LEARNED, key, with_learned(pending.get(LEARNED, key), (event,)))
+
+
+def with_learned(stored: bytes | None, events: Iterable[RunEvent]) -> bytes | None:
+    """Return the stored baseline of a pipeline with what events of it teach."""
+    learned = known = read_learned(stored)
+    for event in events:
+        learned = learn(learned, event)
+    if learned is None or learned is known:
+        return stored
+    return msgspec.json.encode(learned)

@@ -24,12 +24,17 @@ from monitor.alerting.attribution.subjects import (
     of_run,
     of_schedule,
 )
-from monitor.alerting.engine.context import ActiveRunsOfSubject, EvaluationContext, domain_of
+from monitor.alerting.engine.context import (
+    ActiveRunsOfSubject,
+    Complete,
+    EvaluationContext,
+    domain_of,
+)
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
-from monitor.model.runs import Pipeline, PipelineKind, RunKey
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.tracking.live_state import LiveStateView
 
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
@@ -112,6 +117,15 @@ class Timeline:
         """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
         domain = subject.workspace, domain_of(subject)
         self._timers[domain].put(key_of(subject), subject, again_at)
+
+    def evaluate_within(self, subject: Subject, wait: timedelta, complete: Complete) -> None:
+        """Let the subject be due so long after all that is known now, if it is not due earlier."""
+        domain = subject.workspace, domain_of(subject)
+        as_of = complete.get((domain[0], RunKind(domain[1])))
+        if as_of is None:
+            self.touched[subject] = None
+        else:
+            self._timers[domain].put_earlier(key_of(subject), subject, as_of + wait)
 
     def committed(self, pending: PendingStep) -> None:
         """Apply what a durable step changed: nothing, because every cycle checks all alerts."""

@@ -155,9 +155,11 @@ class _Index:
         self._fields: dict[str, _FieldIndex] = {}
         self._always: list[int] = []
         self._rules: dict[int, Rule] = {}
+        self._all: list[Rule] = []
 
     def add(self, number: int, rule: Rule) -> None:
         self._rules[number] = rule
+        self._all.append(rule)
         for name in _BY_SELECTIVITY:
             globs = rule.globs[name].included if name in rule.globs else ()
             # A glob without a literal part fits anything.
@@ -175,6 +177,8 @@ class _Index:
 
     def candidates(self, traits: Traits) -> list[Rule]:
         """Return all rules that match and few others."""
+        if not self._fields:
+            return self._all
         found = set(self._always)
         for name, index in self._fields.items():
             found.update(index.candidates(traits.of(name)))

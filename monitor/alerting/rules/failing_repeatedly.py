@@ -13,7 +13,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import EventInput, SubjectKind
-from monitor.alerting.rules.definition import Quantity, RuleDefinition
+from monitor.alerting.rules.definition import KeptEnds, Quantity, RuleDefinition
 from monitor.alerting.rules.part_ends import (
     RootRunEnd,
     SubjectEnds,
@@ -51,8 +51,7 @@ def on_event(
         ends = with_end_of(event_input, ends)
     ends = with_error(event_input, ends)
     since = _since(event_input, ends, before.since, rule)
-    is_ratio = rule.threshold < 1
-    kept = pruned(ends, kept=_ENDS_KEPT if is_ratio else 0)
+    kept = pruned(ends, kept=_kept(rule))
     after = RepeatedFailures(ends=ends, since=since)
     result: EvaluationResult | None = None
     if since:
@@ -66,6 +65,10 @@ def on_event(
     if kept is None:
         return RuleAnswer(result)
     return RuleAnswer(result, RepeatedFailures(ends=kept, since=since))
+
+
+def _kept(rule: RuleSettings) -> int:
+    return _ENDS_KEPT if rule.threshold < 1 else 0
 
 
 def _since(
@@ -151,6 +154,11 @@ DEFINITION: RuleDefinition[RepeatedFailures, None] = RuleDefinition(
         EventType.RUN_CONFIRMED,
     ),
     on_event=on_event,
+    kept_ends=KeptEnds(
+        ends_of=lambda memory: None if memory.since else memory.ends,
+        memory_of=lambda ends: RepeatedFailures(ends=ends),
+        kept=_kept,
+    ),
     about="A pipeline failed so often in a row, or so large a part of its last runs.",
     severity=Severity.CRITICAL,
     summary="{pipeline} keeps failing in {workspace}",

@@ -87,6 +87,7 @@ def late_run_rule(
         memory=LateRuns,
         event_types=event_types,
         on_event=on_end_event,
+        needs_memory=True,
         evaluate=partial(_evaluate, check=check),
         inhibited_by=OUTAGES,
         **definition,

@@ -31,8 +31,8 @@ _ERROR_KEPT = 1_000  # characters
 _PARTS_KEPT = 100
 _ENDS_KEPT = 20  # of one part, newest, besides its newest success
 _INNER_KEPT = 20  # failures inside one root run, the first ones
-_BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
-_FEW_PARTS = 10  # of more, nothing is kept behind their newest successes
+BEHIND_KEPT = 2  # ends behind the newest success: they tell when what is seen late was over
+FEW_PARTS = 10  # of more, nothing is kept behind their newest successes
 _WHOLE = ""  # the part that stands for a pipeline without parts, and for an unknown part
 
 
@@ -74,7 +74,7 @@ def with_end_of(
     if event_input.cleared:
         return _with_cleared(event_input, before)
     known = next((end for end in all_ends(before) if end.run_id == event_input.root_run.id), None)
-    end = _end_of(event_input, known)
+    end = end_of(event_input, known)
     if end is None:
         return before
     counts = end.status in (bad, Status.SUCCEEDED, Status.FAILED)
@@ -116,7 +116,7 @@ def pruned(ends: SubjectEnds, *, kept: int = 0, bad: Status = Status.FAILED) -> 
 
     Far behind a success with a settled time nothing does, save for the newest ``kept`` ends.
     """
-    behind = _BEHIND_KEPT if len(ends.parts) <= _FEW_PARTS else 0
+    behind = BEHIND_KEPT if len(ends.parts) <= FEW_PARTS else 0
     parts = {name: _pruned(part, kept, behind) for name, part in ends.parts.items()}
     if len(parts) > _PARTS_KEPT:
         # What fails stays: it would be over without ever having succeeded.
@@ -227,7 +227,7 @@ def _firing(
     )
 
 
-def _end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
+def end_of(event_input: EventInput, known: RootRunEnd | None) -> RootRunEnd | None:
     """Return what the event shows of the end of its root run; None where it shows none."""
     run = event_input.event.run
     end = run_end(run)

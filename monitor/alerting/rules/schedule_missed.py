@@ -109,6 +109,7 @@ DEFINITION = RuleDefinition(
     memory=AwaitedStarts,
     event_types=tuple(STATUS_EVENTS.values()),
     on_event=on_event,
+    needs_memory=True,
     evaluate=evaluate,
     about="A schedule should have fired, and no run came within grace.",
     severity=Severity.CRITICAL,

@@ -95,6 +95,7 @@ DEFINITION: RuleDefinition[DoubtedParts, None] = RuleDefinition(
     memory=DoubtedParts,
     event_types=(EventType.RUN_SUCCEEDED, EventType.RUN_DETAILED, EventType.RUN_CONFIRMED),
     on_event=on_event,
+    needs_memory=True,
     about="A run is reported as succeeded and may hide a failure: its jobs failed, or what is "
     "reported of it cannot be true; over at the next success without doubt.",
     summary="A success of {pipeline} in {workspace} is doubtful",

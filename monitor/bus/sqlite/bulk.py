@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from sqlite3 import Connection, IntegrityError
 
+# Rows that are decoded in one piece, which nothing else in this process can interrupt.
+DECODED_AT_ONCE = 100
 # Rows of one statement. Each statement is prepared once and kept, so the sizes are few; but most
 # commits are small, and those take one statement.
 _SIZES = (128, 64, 32, *range(16, 0, -1))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from monitor.bus.contract import Batch, Gap, Recorded
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
+from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.errors import BusLostError
 from monitor.model.events import Event
@@ -85,7 +85,14 @@ def read(db: Connection, *, after: int, limit: int, known: int) -> list[Recorded
         BusLostError: events are gone that retention has not removed. A reader that got nothing
             here would ask again at once, for ever.
     """
-    recorded = codec.decode_recorded(_READ.fetch(db, (after, limit)))
+    recorded: list[tuple[int, Event]] = []
+    while len(recorded) < limit:
+        behind = recorded[-1][0] if recorded else after
+        at_once = min(limit - len(recorded), DECODED_AT_ONCE)
+        piece = codec.decode_recorded(_READ.fetch(db, (behind, at_once)))
+        recorded += piece
+        if len(piece) < at_once:
+            break
     first, newest = max(after + 1, oldest_position(db)), max(newest_position(db), known)
     expected = range(first, min(first + limit, newest + 1))
     if [position for position, _ in recorded] != list(expected):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlite3 import Connection
 
 import msgspec
 
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
+from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
 from monitor.model.errors import BusSchemaError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
 RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, bytes]
-
-_KEYS_AT_A_TIME = 500
 
 _STORE = BulkInsert(
     "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run, body)",
@@ -31,7 +29,8 @@ _BY_KEY = JsonQuery(
     " AND id IN (SELECT value FROM json_each(?))"
 )
 _ACTIVE = JsonQuery(
-    "SELECT body FROM run WHERE workspace = ? AND ended_at IS NULL ORDER BY created_at, number"
+    "SELECT number FROM run WHERE workspace = ? AND ended_at IS NULL ORDER BY created_at, number",
+    item="number",
 )
 _CHILDREN = {
     RunKind.FLOW_RUN: JsonQuery(
@@ -46,10 +45,12 @@ _NEWEST = JsonQuery(
     " ORDER BY created_at DESC, number DESC LIMIT ?",
     item="'[' || created_at || ',' || number || ']'",
 )
+# Each in its place in the list of numbers.
 _BY_NUMBER = JsonQuery(
-    "SELECT body FROM run WHERE number IN (SELECT value FROM json_each(?))"
-    " ORDER BY created_at DESC, number DESC"
+    "SELECT body FROM json_each(?) AS wanted CROSS JOIN run ON number = wanted.value"
+    " ORDER BY wanted.key"
 )
+_decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
@@ -68,8 +69,8 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         ids[key.workspace, key.kind].append(key.id)
     found: dict[RunKey, RunState] = {}
     for (workspace, kind), run_ids in ids.items():
-        for start in range(0, len(run_ids), _KEYS_AT_A_TIME):
-            piece = codec.encode(run_ids[start : start + _KEYS_AT_A_TIME])
+        for start in range(0, len(run_ids), DECODED_AT_ONCE):
+            piece = codec.encode(run_ids[start : start + DECODED_AT_ONCE])
             bodies = _BY_KEY.fetch(db, (workspace, kind, piece))
             found.update((run.key, run) for run in codec.decode_runs(bodies))
     if strange := found.keys() - set(keys):
@@ -78,7 +79,7 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
 
 
 def active(db: Connection, workspace: str) -> list[RunState]:
-    return codec.decode_runs(_ACTIVE.fetch(db, (workspace,)))
+    return _by_number(db, _decode_numbers(_ACTIVE.fetch(db, (workspace,))))
 
 
 def children(db: Connection, key: RunKey) -> list[RunState]:
@@ -104,7 +105,15 @@ def recent(
                 found = _NEWEST.fetch(db, (workspace_name, run_kind, run_status, limit))
                 newest += _decode_newest(found)
     numbers = [number for _, number in heapq.nlargest(limit, newest)]
-    return codec.decode_runs(_BY_NUMBER.fetch(db, (codec.encode(numbers),)))
+    return _by_number(db, numbers)
+
+
+def _by_number(db: Connection, numbers: Sequence[int]) -> list[RunState]:
+    found: list[RunState] = []
+    for start in range(0, len(numbers), DECODED_AT_ONCE):
+        piece = codec.encode(numbers[start : start + DECODED_AT_ONCE])
+        found += codec.decode_runs(_BY_NUMBER.fetch(db, (piece,)))
+    return found
 
 
 def _row(run: RunState) -> RunRow:

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _AT_ONCE = 64  # alerts in one request
-_IN_A_SLICE = 1_000  # alerts looked at in one step
+_IN_A_SLICE = 500  # alerts looked at in one step
 _RESOLVED_KEPT_SECONDS = 900.0  # for so long a resolved alert is repeated, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
 JSON = {"Content-Type": "application/json"}

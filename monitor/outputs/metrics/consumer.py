@@ -28,6 +28,7 @@ log = structlog.get_logger()
 
 CONSUMER = "metrics"
 
+_COUNTED_IN_A_SLICE = 50  # events
 _LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
 
 
@@ -127,7 +128,7 @@ class MetricsConsumer:
         if batch.gap is not None:
             log.warning("events lost before counting", lost=batch.gap.lost)
         pending = PendingCounts(self.rows, limits=self._limits)
-        async for recorded in in_slices(batch.events):
+        async for recorded in in_slices(batch.events, size=_COUNTED_IN_A_SLICE):
             pending.take(recorded.event)
         await self._step(position, pending)
         moved, self.position = position - self.position, position

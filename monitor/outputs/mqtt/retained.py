@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
-from typing import TypeVar
 
 import structlog
 
@@ -19,7 +18,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import AlertEvent, Event, RunEvent
-from monitor.model.slices import in_slices
+from monitor.model.slices import in_slices, pieces_of
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
@@ -38,7 +37,6 @@ from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
 
 _KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
@@ -48,7 +46,7 @@ _WATCH_ATTEMPTS = 3
 # By what the dearest item costs, these many take less than the 2 ms that a step may take.
 _STATES_IN_A_SLICE = 25
 _GROUPED_IN_A_SLICE = 500
-_TOPICS_IN_A_SLICE = 500
+_TOPICS_IN_A_SLICE = 200
 
 
 class RetainedStates:
@@ -210,10 +208,12 @@ class RetainedStates:
             overdue_since=self._clock.monotonic() - self._settings.state_stale_seconds,
             only=only,
         )
-        async for pipeline_health in in_slices(_pieces(self._view.pipeline_health()), size=1):
-            present.add_health(pipeline_health)
-        async for active_runs in in_slices(_pieces(self._view.active_runs()), size=1):
-            present.add_active(active_runs)
+        health = pieces_of(self._view.pipeline_health(), size=_GROUPED_IN_A_SLICE)
+        async for some_health in in_slices(health, size=1):
+            present.add_health(some_health)
+        active = pieces_of(self._view.active_runs(), size=_GROUPED_IN_A_SLICE)
+        async for some_active in in_slices(active, size=1):
+            present.add_active(some_active)
         return present
 
     def _changed(
@@ -345,11 +345,6 @@ class RetainedStates:
     async def _store(self, state: dict[str, bytes | None]) -> None:
         step = Step(consumer=self._consumer, state=state)
         await self._bus.advance(step, timeout_seconds=_STORE_SECONDS)
-
-
-def _pieces(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
-    for start in range(0, len(items), _GROUPED_IN_A_SLICE):
-        yield items[start : start + _GROUPED_IN_A_SLICE]
 
 
 def _message(topic: str, payload: bytes) -> OutgoingMessage:

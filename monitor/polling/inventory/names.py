@@ -116,7 +116,7 @@ class PipelineNames:
         listed = {
             (kind, id_) for kind, known in self._listed.items() for id_ in known.ids or frozenset()
         }
-        for known in context.live_state.named_pipelines():
+        for known in context.live_state.names.all():
             # Before the first list of a kind, what it lacks is not known.
             if known.workspace == context.name and known.kind in unlisted:
                 listed.add((known.kind, known.id))
@@ -178,9 +178,8 @@ class PipelineNames:
 
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
         context = self._context
-        context.live_state.place_pipeline(
-            context.name, kind, row.id, folder=folder, owner=row.owner
-        )
+        identity = (context.name, kind, row.id)
+        context.live_state.names.place(identity, folder=folder, owner=row.owner)
 
     def _name(self, kind: PipelineKind, rows: Sequence[FlowRow] | Sequence[PlanRow]) -> None:
         for row in rows:
@@ -236,7 +235,7 @@ class PipelineNames:
         used |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
         return {
             named_pipeline.id
-            for named_pipeline in context.live_state.named_pipelines()
+            for named_pipeline in context.live_state.names.all()
             if named_pipeline.workspace == context.name
             and named_pipeline.kind is kind
             and (kind, named_pipeline.id) not in used

@@ -126,7 +126,8 @@ class Schedules:
             (PipelineKind(pipeline.kind), pipeline.id): pipeline.name for pipeline in pipelines
         }
         for (kind, pipeline_id), name in named.items():
-            is_known = context.live_state.name_of(context.name, kind, pipeline_id) is not None
+            names = context.live_state.names
+            is_known = names.name_of((context.name, kind, pipeline_id)) is not None
             if not is_known and (kind, pipeline_id) not in self._named:
                 context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
         self._named = frozenset(named)

@@ -93,5 +93,5 @@ class RecipeNames:
     def _flow(self, flow_id: str, shown_name: str | None) -> Pipeline:
         context = self._context
         # The inventory knows a flow's present name; a remembered one may be out of date.
-        listed = context.live_state.name_of(context.name, PipelineKind.FLOW, flow_id)
+        listed = context.live_state.names.name_of((context.name, PipelineKind.FLOW, flow_id))
         return Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=listed or shown_name)

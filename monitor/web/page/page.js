@@ -1,12 +1,15 @@
-// Refreshes the page: an event requests the state again, at most once a second.
+// Refreshes the page: an event requests the state again, at most once a second, and less often
+// where that takes long.
 "use strict";
 
 const state = document.getElementById("state");
 const link = document.getElementById("link");
 const SHORTEST_WAIT = 1000;
 const LONGEST_WAIT = 10000;
+const WAIT_PER_READ = 10;
 let timer = null;
 let lastRead = 0;
+let shortestWait = SHORTEST_WAIT;
 
 function readIn(milliseconds) {
   if (timer !== null) clearTimeout(timer);
@@ -24,12 +27,14 @@ async function read() {
   } catch {
     link.textContent = "the daemon does not answer; this page is outdated";
   }
+  const took = Date.now() - lastRead;
+  shortestWait = Math.min(LONGEST_WAIT, Math.max(SHORTEST_WAIT, WAIT_PER_READ * took));
   readIn(LONGEST_WAIT);
 }
 
 const stream = new EventSource("/api/v1/events/stream");
 function refreshSoon() {
-  readIn(Math.max(0, SHORTEST_WAIT - (Date.now() - lastRead)));
+  readIn(Math.max(0, shortestWait - (Date.now() - lastRead)));
 }
 for (const type of ["queued", "started", "succeeded", "failed", "canceled", "lost", "detailed"]) {
   stream.addEventListener("run." + type, refreshSoon);

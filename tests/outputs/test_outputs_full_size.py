@@ -1,0 +1,155 @@
+"""No periodic step of an output holds the event loop, however much there is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import aiomqtt
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.clock import SystemClock
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import RunKey, RunKind, Status
+from monitor.outputs.alertmanager.output import AlertmanagerOutput
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.settings import AlertmanagerSettings, MetricsSettings
+from monitor.tracking.live_state import LiveState
+from tests.full_size import (
+    ALERTS,
+    LINES_IN_A_STEP,
+    PIPELINES,
+    LongestStep,
+    counting_steps,
+    fill,
+    firing,
+    flow_of,
+)
+from tests.outputs.mqtt_scene import MqttScene, received_message, settings_for
+from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.receiving import PostReceiver
+from tests.outputs.stories import change, run_event
+from tests.servers import Mosquitto
+
+EVENTS = 1_000
+MANY_IN_FLIGHT = ("max_inflight_messages 0", "max_queued_messages 0")
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+LAST = flow_of(PIPELINES - 1)
+LAST_RUN = RunKey("w", RunKind.JOB_GROUP, "new")
+
+
+class CountedCalls:
+    """Returns what the function returns, and counts how often that was asked for."""
+
+    def __init__(self, function: Callable[[], tuple[PipelineHealth, ...]]) -> None:
+        self._function = function
+        self.number = 0
+
+    def __call__(self) -> tuple[PipelineHealth, ...]:
+        self.number += 1
+        return self._function()
+
+
+def assert_short(longest: LongestStep) -> None:
+    assert longest.lines <= LINES_IN_A_STEP, f"{longest.name}: {longest.lines} lines in one step"
+
+
+async def test_no_round_over_retained_states_holds_the_loop(tmp_path: Path) -> None:
+    """Rounds over all, over what an event touched, and over alerts that are new objects."""
+    async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
+        settings = settings_for(broker.url, state_scan_seconds=0.2)
+        async with MqttScene(tmp_path, settings) as scene:
+            now, view = scene.clock.now(), scene.live_state.view
+            fill(scene.live_state, "w", now=now)
+            scene.snapshot = firing("w", now=now)
+            rounds = CountedCalls(view.pipeline_health)
+            view.pipeline_health = rounds  # type: ignore[method-assign]  # counts, and returns the same
+            await scene.start()
+            await scene.until(lambda: rounds.number >= 2)  # the first has published all of them
+
+            with counting_steps() as longest:
+                scene.snapshot = firing("w", now=now)
+                identity = ("w", RunKind.JOB_GROUP, LAST.id, f"r{LAST.id}")
+                health = scene.live_state.pipeline_health[identity]
+                scene.live_state.pipeline_health[identity] = msgspec.structs.replace(
+                    health, last_run_id="new"
+                )
+                before = rounds.number
+                await scene.emit(run_event("new", Status.SUCCEEDED, key=LAST_RUN, pipeline=LAST))
+                await scene.until(lambda: rounds.number >= before + 4)
+            await scene.stop()
+        async with aiomqtt.Client("127.0.0.1", broker.port) as client:
+            await client.subscribe(f"dataprep/v1/w/job_group/{LAST.id}/state", qos=1)
+            async with asyncio.timeout(10):
+                message = await anext(client.messages)
+        assert received_message(message).json()["last_run"]["id"] == "new"
+        assert_short(longest)
+
+
+async def test_neither_counting_nor_a_scrape_holds_the_loop(tmp_path: Path) -> None:
+    """A full batch of events of as many pipelines, and pages while everything is known."""
+    clock, live_state = SystemClock(), LiveState(["w"])
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    now = clock.now()
+    fill(live_state, "w", now=now)
+    snapshot = firing("w", now=now)
+    metrics = Metrics(
+        bus=bus,
+        live_state=live_state.view,
+        clock=clock,
+        registry=CollectorRegistry(),
+        settings=MetricsSettings(batch_size=EVENTS),
+        version="1.2.3",
+        alerting=lambda: snapshot,
+    )
+    await metrics.consumer.restore()
+    await metrics.exposition.render("")
+    batches = [
+        [
+            run_event(str(number), Status.SUCCEEDED, pipeline=flow_of(number))
+            for number in range(first, first + EVENTS)
+        ]
+        for first in (0, EVENTS, 2 * EVENTS)
+    ]
+    with counting_steps() as longest:
+        for events in batches:
+            await bus.commit(change(*events), timeout_seconds=10)
+            counted = asyncio.create_task(metrics.consumer.count_some(), name="counting")
+            assert await counted == EVENTS
+            page, _ = await asyncio.create_task(metrics.exposition.render(OPENMETRICS))
+            assert page.count(b"dataprep_runs_total{") > 0
+    await metrics.exposition.close()
+    await bus.close()
+    assert_short(longest)
+
+
+async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
+    """All that fire are posted again, and in between nothing waits for long."""
+    async with PostReceiver() as receiver:
+        settings = AlertmanagerSettings(
+            urls=(receiver.url,), timeout_seconds=5, resend_seconds=60, delivery=QUICK
+        )
+
+        def output_of(scene: OutputScene) -> AlertmanagerOutput:
+            return AlertmanagerOutput(
+                receiver.url,
+                settings=settings,
+                bus=scene.store,
+                clock=scene.clock,
+                metrics=scene.metrics,
+                alerting=lambda: scene.snapshot,
+            )
+
+        async with OutputScene(tmp_path, output_of) as scene:
+            scene.snapshot = firing("w", now=scene.clock.now())
+            with counting_steps() as longest:
+                await scene.start()
+                await receiver.until(
+                    lambda: sum(len(request.json()) for request in receiver.requests) >= ALERTS
+                )
+    assert_short(longest)

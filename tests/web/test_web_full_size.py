@@ -1,0 +1,71 @@
+"""No answer of the server holds the event loop, however much there is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from monitor.bus.contract import Change
+from monitor.model.runs import Status
+from tests.full_size import (
+    ACTIVE_RUNS,
+    ALERTS,
+    LINES_IN_A_STEP,
+    PIPELINES,
+    counting_steps,
+    fill,
+    firing,
+)
+from tests.outputs.stories import run_event
+from tests.web.site import Site
+
+
+@pytest.fixture
+def large_site(site: Site) -> Site:
+    """Return the server of a workspace with all the pipelines, runs and alerts."""
+    now = site.clock.now()
+    fill(site.live_state, "acme", now=now)
+    site.alerting.snapshot = firing("acme", now=now)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "rows"),
+    [
+        ("/state", b"<tr", PIPELINES + ACTIVE_RUNS),
+        ("/api/v1/pipelines", b'"run_kind"', PIPELINES),
+        ("/api/v1/alerts", b'"fingerprint"', ALERTS),
+    ],
+)
+async def test_a_long_answer_does_not_hold_the_loop(
+    large_site: Site, path: str, row: bytes, rows: int
+) -> None:
+    """Rows are made, put in order, encoded and written few at a time, and none is missing."""
+    async with large_site.session.get(large_site.url + path) as response:
+        await response.read()  # names are put in order once, not for each answer
+    with counting_steps() as longest:
+        async with large_site.session.get(large_site.url + path) as response:
+            pieces = [piece async for piece in response.content.iter_any()]
+    body = b"".join(pieces)
+    assert response.status == 200
+    assert int(response.headers["Content-Length"]) == len(body)
+    assert body.count(row) >= rows
+    assert longest.lines <= LINES_IN_A_STEP, f"{longest.name}: {longest.lines} lines in one step"
+
+
+async def test_a_stream_far_behind_does_not_hold_the_loop(site: Site) -> None:
+    """A reader that begins a thousand events back gets all of them, few at a time."""
+    events = [run_event(str(number), Status.SUCCEEDED) for number in range(1_000)]
+    await site.bus.commit(Change(events=tuple(events)), timeout_seconds=10)
+    url = f"{site.url}/api/v1/events/stream?after=0"
+    last = f"id: {len(events)}\n".encode()
+    received = bytearray()
+    with counting_steps() as longest:
+        async with asyncio.timeout(10), site.session.get(url) as response:
+            async for piece in response.content.iter_any():
+                received += piece
+                if last in received[-2_000:]:
+                    break
+    assert received.count(b"\nevent: ") == len(events)
+    assert longest.lines <= LINES_IN_A_STEP, f"{longest.name}: {longest.lines} lines in one step"

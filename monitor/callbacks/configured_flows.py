@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
 from monitor.callbacks.settings import CallbackSettings
@@ -26,6 +28,8 @@ class ConfiguredFlows:
         self._settings = settings
         self._live_state = live_state
         self._unmatched: frozenset[str] = frozenset()  # names in the settings that fit no flow
+        self._named: tuple[NamedPipeline, ...] | None = None  # of which `_by_id` was made
+        self._by_id: dict[str, NamedPipeline] = {}
 
     @property
     def is_switched_on(self) -> bool:
@@ -49,20 +53,28 @@ class ConfiguredFlows:
 
     def is_listed(self, flow_id: str) -> bool:
         """True while the workspace lists the flow."""
-        return any(flow.id == flow_id for flow in self._flows())
+        return self._listed(flow_id) is not None
 
-    def by_id(self) -> dict[str, NamedPipeline]:
+    def get(self, flow_id: str) -> NamedPipeline | None:
+        """Return the flow if it should have a task."""
+        flow = self._listed(flow_id)
+        return flow if flow is not None and self._is_configured(flow) else None
+
+    def by_id(self) -> Mapping[str, NamedPipeline]:
         """Return the flows that should have a task, by id. Equal names all count."""
-        if not self.is_switched_on:
-            return {}
-        configured = set(self._settings.flows)
-        return {
-            flow.id: flow
-            for flow in self._flows()
-            if "*" in configured or configured.intersection({flow.id, flow.name})
-        }
+        named = self._live_state.names.all()
+        if named is not self._named:
+            self._named = named
+            self._by_id = {
+                pipeline.id: pipeline
+                for pipeline in named
+                if pipeline.workspace == self._workspace
+                and pipeline.kind is PipelineKind.FLOW
+                and self._is_configured(pipeline)
+            }
+        return self._by_id
 
-    def warn_of_unmatched(self, flows: dict[str, NamedPipeline]) -> None:
+    def warn_of_unmatched(self, flows: Mapping[str, NamedPipeline]) -> None:
         """Log each name in the settings that fits no flow, once while that lasts."""
         matched = {"*"} | {text for flow in flows.values() for text in (flow.id, flow.name or "")}
         configured = frozenset(self._settings.flows) if self.is_switched_on else frozenset()
@@ -71,9 +83,9 @@ class ConfiguredFlows:
             log.warning("no flow has this id or name", workspace=self._workspace, flow=name)
         self._unmatched = unmatched
 
-    def _flows(self) -> list[NamedPipeline]:
-        return [
-            pipeline
-            for pipeline in self._live_state.names.all()
-            if pipeline.workspace == self._workspace and pipeline.kind is PipelineKind.FLOW
-        ]
+    def _listed(self, flow_id: str) -> NamedPipeline | None:
+        return self._live_state.names.get((self._workspace, PipelineKind.FLOW, flow_id))
+
+    def _is_configured(self, flow: NamedPipeline) -> bool:
+        flows = self._settings.flows
+        return self.is_switched_on and ("*" in flows or flow.id in flows or flow.name in flows)

@@ -32,6 +32,7 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.live_state import NamedPipeline
+from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
@@ -193,7 +194,7 @@ class Registrar:
         configured, own = self._configured.by_id(), await self._maintenance.own()
         self._configured.warn_of_unmatched(configured)
         now = self._clock.monotonic()
-        for flow_id in {**configured, **own}:
+        async for flow_id in in_slices({**configured, **own}):
             if flow_id in self._removed:
                 continue
             if flow_id not in self._timers:
@@ -214,7 +215,7 @@ class Registrar:
     async def _work_on(self, flow_id: str) -> bool:
         """Make, verify or remove the task of one flow; True where it was only verified."""
         own = await self._maintenance.own()
-        flow, task = self._configured.by_id().get(flow_id), own.get(flow_id)
+        flow, task = self._configured.get(flow_id), own.get(flow_id)
         self._timers.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
         has_only_verified = False
         try:
@@ -284,7 +285,7 @@ class Registrar:
     def _mark_removed(self, flow_id: str) -> None:
         self._removed.add(flow_id)
         self._timers.drop(flow_id)
-        flow = self._configured.by_id().get(flow_id)
+        flow = self._configured.get(flow_id)
         if flow is not None:
             self._statuses.record(flow, None, "removed")
         else:

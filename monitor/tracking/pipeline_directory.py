@@ -86,6 +86,9 @@ class PipelineDirectory:
             self._all = tuple(self._named.values())
         return self._all
 
+    def get(self, identity: PipelineId) -> NamedPipeline | None:
+        return self._named.get(identity)
+
     def shared(self, workspace: str) -> tuple[tuple[PipelineKind, str, str], ...]:
         """Return kind, id and name of the pipelines that share their name with another."""
         return tuple(

@@ -76,12 +76,12 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
 
 async def all_events_may_leave(settings: Configuration) -> None:
     bus = await SqliteBus.open(settings.storage, clock=SystemClock(), registry=CollectorRegistry())
-    assert {consumer.consumer for consumer in (await bus.status()).consumers} == {
-        "metrics",
-        "alerting",
-    }
+    consumers = (await bus.status()).consumers
+    assert {consumer.consumer for consumer in consumers} == {"metrics", "alerting"}
     await bus.prune(Retention(events_count=0), now=SystemClock().now())
-    assert len(await bus.events(after=0, limit=10)) == 0
+    # These two store their position at most once a second, so a few events may be left for them.
+    slowest = min(consumer.position for consumer in consumers)
+    assert all(event.position > slowest for event in await bus.events(after=0, limit=1_000))
     await bus.close()
 
 

@@ -205,7 +205,7 @@ class Observer:
                 self._apply(observations, Change(arrived=tuple(callbacks)))
             )
         finally:
-            turn.release()
+            turn.give_back()
         self._count(observations, transitions)
         stored = iter(answers)
         return [

@@ -68,9 +68,15 @@ def test_each_step_leaves_what_a_full_scan_finds(
             row = None if is_what is None else instance(name, kind, run, flow, is_what)
             pending.put(ALERT, str(name), row)
         pending.apply()
-        firing.committed(pending)
+        for fingerprint, row in pending.changed[ALERT].items():
+            firing.take(fingerprint, row)
     restored = FiringRuns()
-    restored.restore(tables[ALERT])
+    for fingerprint, row in tables[ALERT].items():
+        restored.take(fingerprint, row)
+    nothing = PendingStep(tables, wall_now=END)
+    by_rule = firing.of_rules(nothing, {"run_failed"})
+    assert by_rule == sorted(tables[ALERT].items()) == restored.of_rules(nothing, {"run_failed"})
+    assert firing.of_rules(nothing, {"canceled"}) == []
     for kind in RunKind:
         for flow in range(3):
             asked = asking(kind, flow)
@@ -85,6 +91,7 @@ def test_the_newest_are_asked_first_and_not_too_many() -> None:
         str(number): instance(number, RunKind.FLOW_RUN, number, number, AlertState.FIRING)
         for number in range(500)
     }
-    firing.restore(runs)
+    for name, row in runs.items():
+        firing.take(name, row)
     near = firing.candidates(asking(RunKind.PLAN_RUN, 1))
     assert [item.id for item in near] == [str(number) for number in range(499, 299, -1)]

@@ -59,30 +59,30 @@ def test_a_rule_that_is_removed_or_another_kind_by_now_remembers_nothing() -> No
     assert names_in(pending, RULE) == {"stays", "changes"}
 
 
-def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
+async def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other alert may have the same one."""
     pending = PendingStep(empty_tables(), wall_now=NOW)
     for days in (29, 31):
         pending.put(PAST, f"{days}", ended(NOW - timedelta(days=days)))
 
-    sweep(pending, now=NOW)
+    await sweep(pending, now=NOW)
 
     assert names_in(pending, PAST) == {"29"}
 
 
-def test_of_too_much_the_oldest_goes() -> None:
+async def test_of_too_much_the_oldest_goes() -> None:
     """Above the bound as many go as there are too many, whatever the order they came in."""
     tables = empty_tables()
     seconds = [number * 7 % 100_003 for number in range(100_003)]
     tables[PAST] = {f"{second}": ended(NOW - timedelta(seconds=second)) for second in seconds}
     pending = PendingStep(tables, wall_now=NOW)
 
-    sweep(pending, now=NOW)
+    await sweep(pending, now=NOW)
 
     assert set(pending.changed[PAST]) == {"100000", "100001", "100002"}
 
 
-def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
+async def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
     """Very many rows of which none must go hold nobody up: each is evaluated once."""
 
     class Counted(datetime):
@@ -98,6 +98,6 @@ def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
     tables = empty_tables()
     tables[PAST] = {f"{number}": ended(at) for number in range(1_000)}
 
-    sweep(PendingStep(tables, wall_now=NOW), now=NOW)
+    await sweep(PendingStep(tables, wall_now=NOW), now=NOW)
 
     assert Counted.compared == 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -21,7 +22,6 @@ from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
 from monitor.model.triggers import CronTrigger
 from tests.alerting.engine_scene import guard
-from tests.clocks import ManualClock
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FLOW = ("marketing", RunKind.FLOW_RUN, "1")
@@ -42,44 +42,44 @@ class Shown:
         rules = tuple(msgspec.structs.replace(missed, name=name) for name in names)
         self.rules = RuleSet.of(AlertingSettings(rules=rules))
 
-    def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
+    async def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
         """Let a rule await a start in so many hours; None: it awaits nothing any more."""
         waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, count=missed)
         if hours is not None:
             waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
-        self.put(rule, None if hours is None else waiting)
+        await self.put(rule, None if hours is None else waiting)
 
-    def put(self, rule: str, waiting: AwaitedStarts | None) -> None:
+    async def put(self, rule: str, waiting: AwaitedStarts | None) -> None:
         """Let a rule remember this."""
         pending = PendingStep(self.tables, wall_now=BEGAN)
         value = None if waiting is None else msgspec.json.encode(waiting)
         pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
         pending.apply()
-        self.pictures.committed(pending, self.rules)
+        await self.pictures.committed(pending, self.rules)
 
     def now(self) -> AlertingSnapshot:
         return self.pictures.of(self.tables, self.rules, self.evaluator)
 
 
-def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> None:
+async def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> None:
     """And when one of them awaits it no more, that of the other."""
     shown = Shown("early", "late")
-    shown.remember("early", 1, missed=2)
-    shown.remember("late", 3, missed=5)
+    await shown.remember("early", 1, missed=2)
+    await shown.remember("late", 3, missed=5)
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}
     assert shown.now().missed == {FLOW: 5}
 
-    shown.remember("early", None)
+    await shown.remember("early", None)
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=3)}
     assert shown.now().missed == {FLOW: 5}
 
 
-def test_a_removed_rule_awaits_nothing() -> None:
+async def test_a_removed_rule_awaits_nothing() -> None:
     """What it awaited goes with it, or a time that is over would be shown for ever."""
     shown = Shown("schedule_missed")
-    shown.remember("schedule_missed", 1)
+    await shown.remember("schedule_missed", 1)
     shown.keep_rules(())
-    shown.remember("schedule_missed", None)
+    await shown.remember("schedule_missed", None)
 
     assert shown.now().expected == {}
     assert shown.now().missed == {}
@@ -88,23 +88,24 @@ def test_a_removed_rule_awaits_nothing() -> None:
 async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
     """Somebody reads it in between: half of it is shown then, and all of it afterwards."""
     shown = Shown("schedule_missed")
-    shown.remember("schedule_missed", 1)
+    await shown.remember("schedule_missed", 1)
     shown.tables[LEARNED].update(
         dict.fromkeys((f"pipeline:m:flow_run:{n}:" for n in range(50)), b"{}")
     )
 
-    class Looker(ManualClock):
-        async def sleep(self, seconds: float) -> None:
-            await super().sleep(seconds)
-            assert shown.now().expected == {}
+    reading = asyncio.create_task(shown.pictures.learn_all(shown.tables, shown.rules))
+    turns = 0
+    await asyncio.sleep(0)
+    while not reading.done():
+        assert shown.now().expected == {}
+        turns += 1
+        await asyncio.sleep(0)
 
-    rules = shown.rules
-    await shown.pictures.learn_all(shown.tables, rules, Looker())
-
+    assert turns > 1
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}
 
 
-def test_a_start_that_came_is_awaited_no_more() -> None:
+async def test_a_start_that_came_is_awaited_no_more() -> None:
     """Though whether one was missed is only judged when the grace is over, ten minutes later."""
     hourly = ScheduleDefinition(
         schedule="1", name="hourly", since=BEGAN, triggers=(CronTrigger(expression="0 0 * * * ?"),)
@@ -112,7 +113,7 @@ def test_a_start_that_came_is_awaited_no_more() -> None:
     first = BEGAN + timedelta(hours=1)
     waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, definitions=(hourly,), next_at=first)
     shown = Shown("schedule_missed")
-    shown.put("schedule_missed", waiting)
+    await shown.put("schedule_missed", waiting)
     late = first + timedelta(minutes=9)
 
     assert shown.now().expected_start(FLOW, now=BEGAN) == first
@@ -121,5 +122,5 @@ def test_a_start_that_came_is_awaited_no_more() -> None:
     assert shown.now().expected_start(FLOW, now=after_grace) == first + timedelta(hours=1)
 
     start = ObservedStart(at=first + timedelta(seconds=2), key="7", is_scheduled=True)
-    shown.put("schedule_missed", msgspec.structs.replace(waiting, starts=(start,)))
+    await shown.put("schedule_missed", msgspec.structs.replace(waiting, starts=(start,)))
     assert shown.now().expected_start(FLOW, now=late) == first + timedelta(hours=1)

@@ -2,8 +2,11 @@
 
 Half of the pipelines are failing already and 2,000 runs are active. Further failures go through the
 engine in batches, as a burst does, with 10 rules and with 1,000 of which one matches each event;
-then one by one, as they usually come. Beside that: one evaluation of live state, and how long a
-start takes to restore stored alerts. Batches are processor time, the rest is time on the clock.
+then one by one, as they usually come. Runs of healthy pipelines go through two engines side by
+side: the events of whole runs, and their successes alone; one of them routes every event, as if it
+might change an alert. Beside that: one evaluation of live state, and how long a start takes to
+restore stored alerts. Batches are processor time with what is stored of them, the rest is time on
+the clock.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.healthy_subjects import BOUND
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
-from monitor.model.events import RunEvent
+from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import RunKind, RunState, Source, Status
 from monitor.tracking.live_state import LiveState
@@ -51,6 +55,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     active: int = 2_000
     burst: int = 2_000
     alone: int = 50
+    healthy: int = 1_000  # pipelines of which runs succeed
 
 
 class _Story:
@@ -72,6 +77,45 @@ class _Story:
         return failure(self._number, pipeline=self._number % self._pipelines)
 
 
+_RUN = ("started", "claimed", "confirmed", "detailed")  # as callbacks and polls show it
+_SUCCESS = ("succeeded",)
+
+
+class _Runs(_Story):
+    """Endless runs that succeed, each of the next of some pipelines; ``kinds`` of their events."""
+
+    kinds: tuple[str, ...] = _RUN
+
+    def __init__(self, bus: SqliteBus, pipelines: int) -> None:
+        super().__init__(bus, pipelines)
+        self._events: list[RunEvent] = []
+
+    def _next(self) -> RunEvent:
+        if not self._events:
+            ended = super()._next()
+            self._events = [_of_success(ended, kind) for kind in reversed(self.kinds)]
+        return self._events.pop()
+
+
+def _of_success(ended: RunEvent, kind: str) -> RunEvent:
+    """Return an event of the run as if it had succeeded."""
+    run = msgspec.structs.replace(ended.run, status=Status.SUCCEEDED, error=None)
+    event_type = EventType.RUN_SUCCEEDED
+    if kind == "started":
+        run = msgspec.structs.replace(run, status=Status.RUNNING, finished_at=None)
+        event_type = EventType.RUN_STARTED
+    elif kind == "claimed":
+        run = msgspec.structs.replace(run, unconfirmed_end=Status.SUCCEEDED)
+    elif kind == "confirmed":
+        event_type = EventType.RUN_CONFIRMED
+    elif kind == "detailed":
+        run = msgspec.structs.replace(run, detailed=True)
+        event_type = EventType.RUN_DETAILED
+    return msgspec.structs.replace(
+        ended, id=run_event_id(run.key, event_type), type=event_type, run=run
+    )
+
+
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the costs of events, evaluations and starts, with few and many rules."""
     sizes = sizes or Sizes()
@@ -85,7 +129,13 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 DEFAULT_RULES,
             )
         ]
+        routed, quick = [
+            await stack.enter_async_context(_healthy(sizes, bound)) for bound in (0, BOUND)
+        ]
         for _ in range(sizes.repetitions):
+            for watching in (routed, quick):
+                await watching.runs(_RUN)
+                await watching.runs(_SUCCESS)
             for watching in (few, many, default):
                 await watching.burst()
             await default.alone()
@@ -98,6 +148,8 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         *figures,
         ratios("1,000 rules over 10", figures[1], figures[0], target=1.3),
         _figure("event of a burst, default rules", default.burst_us, "us"),
+        *_side_by_side("event of a run that succeeds", routed.run_us, quick.run_us),
+        *_side_by_side("success", routed.success_us, quick.success_us),
         _figure("event alone, default rules, p50", default.alone_ms, "ms"),
         _figure("an evaluation of live state, default rules", default.evaluation_ms, "ms"),
         Figure(
@@ -107,6 +159,11 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
             target=2.0,
         ),
     ]
+
+
+def _side_by_side(name: str, routed: Sequence[float], quick: Sequence[float]) -> list[Figure]:
+    theirs, ours = _figure(f"{name}, routed", routed, "us"), _figure(name, quick, "us")
+    return [theirs, ours, ratios(f"{name}: over routed", ours, theirs, target=0.05)]
 
 
 def _figure(name: str, values: Sequence[float], unit: str) -> Figure:
@@ -123,6 +180,8 @@ class _Watching:
         self.burst_us: list[float] = []
         self.alone_ms: list[float] = []
         self.evaluation_ms: list[float] = []
+        self.run_us: list[float] = []
+        self.success_us: list[float] = []
         self.restore_seconds: list[float] = []
 
     async def drain(self) -> None:
@@ -134,6 +193,23 @@ class _Watching:
         began = time.process_time()
         await self.drain()
         self.burst_us.append(1e6 * (time.process_time() - began) / self._sizes.burst)
+
+    async def runs(self, kinds: tuple[str, ...]) -> None:
+        """Let runs of healthy pipelines succeed; what is stored a second later counts as well."""
+        if not isinstance(self._story, _Runs):
+            raise TypeError("these pipelines are not healthy")
+        self._story.kinds = kinds
+        await self._story.append(self._sizes.burst)
+        began = time.process_time()
+        await self.drain()
+        seconds = time.process_time() - began
+        await asyncio.sleep(1.0)
+        await self._story.append(len(kinds))
+        began = time.process_time()
+        await self.drain()
+        seconds += time.process_time() - began
+        costs = self.run_us if kinds is _RUN else self.success_us
+        costs.append(1e6 * seconds / (self._sizes.burst + len(kinds)))
 
     async def alone(self) -> None:
         durations_ms = []
@@ -167,6 +243,20 @@ async def _watching(sizes: Sizes, rules: Sequence[RuleSettings]) -> AsyncIterato
 
 
 @asynccontextmanager
+async def _healthy(sizes: Sizes, bound: int) -> AsyncIterator[_Watching]:
+    """Yield an engine that has handled successes of each pipeline."""
+    with TemporaryDirectory() as folder:
+        async with _storing(Path(folder)) as bus:
+            engine = _engine(bus, sizes, DEFAULT_RULES, healthy_bound=bound)
+            watching = _Watching(engine, story := _Runs(bus, sizes.healthy), sizes)
+            story.kinds = _SUCCESS
+            await engine.restore()
+            await story.append(3 * sizes.healthy)
+            await watching.drain()
+            yield watching
+
+
+@asynccontextmanager
 async def _storing(folder: Path) -> AsyncIterator[SqliteBus]:
     bus = await SqliteBus.open(
         folder / "state.db", clock=SystemClock(), registry=CollectorRegistry()
@@ -177,7 +267,9 @@ async def _storing(folder: Path) -> AsyncIterator[SqliteBus]:
         await bus.close()
 
 
-def _engine(bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings]) -> Engine:
+def _engine(
+    bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings], *, healthy_bound: int = BOUND
+) -> Engine:
     clock = SystemClock()
     live_state = LiveState([WORKSPACE])
     for number in range(sizes.pipelines):
@@ -198,6 +290,7 @@ def _engine(bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings]) -> Engi
         settings=AlertingSettings(rules=tuple(rules)),
         retention=Retention(),
         guard=_unguarded,
+        healthy_bound=healthy_bound,
     )
 
 

@@ -259,6 +259,25 @@ async def test_a_write_that_violates_a_constraint_spoils_no_other(store: Store) 
     assert store.state_entries() == ["a", "b"]
 
 
+async def test_a_dead_writer_stores_nothing_later(tmp_path: Path) -> None:
+    """A write that waited for the file when the writer died is not kept, and closing ends."""
+    store = Store(tmp_path / "state.db")
+    locking = sqlite3.connect(store.path, isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(store.write("a"))
+    for _ in range(3):
+        await asyncio.sleep(0)  # until the thread has it
+    store.writer.die(BusUnavailableError("a reader found damage"))
+    with pytest.raises(BusUnavailableError, match="damage"):
+        await writing
+    locking.execute("ROLLBACK")
+    locking.close()
+    async with asyncio.timeout(SOON):
+        await store.writer.close()
+
+    assert store.state_entries() == []
+
+
 async def test_the_death_of_the_writer_is_noticed(store: Store) -> None:
     """An unexpected error ends the watch, and every write from then on."""
 

@@ -1,9 +1,12 @@
-"""An index of the runs that open alerts are about, to find those that may contain each other."""
+"""An index of alerts: by rule, by what they wait for, and by the runs that open ones are about.
+
+Thousands of alerts may fire. What looks for a few of them must not look at all.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import islice
 
 from monitor.alerting.alerts.instance import AlertInstance
@@ -17,7 +20,7 @@ _Entry = tuple[RunKey, str]  # a run, and the id of its pipeline
 
 
 class FiringRuns:
-    """Follows each committed step, so that one failure is not compared with every alert."""
+    """Follows each committed step, so that neither failures nor cycles look at every alert."""
 
     def __init__(self, runs: Iterable[RunState] = ()) -> None:
         """``runs`` are held as if each had an open alert."""
@@ -25,22 +28,36 @@ class FiringRuns:
         self._runs: defaultdict[Hashable, dict[str, RunKey]] = defaultdict(dict)
         self._alerts: defaultdict[RunKey, set[str]] = defaultdict(set)
         self._instances: dict[str, AlertInstance] = {}
+        self._rules: dict[str, str] = {}  # fingerprint -> kind of its rule
+        self._by_rule: defaultdict[str, set[str]] = defaultdict(set)
+        self._waiting: set[str] = set()  # open, behind a link that is only likely
+        self._unidentified: set[str] = set()  # open, without a pipeline
         for run in runs:
             self._put(str(run.key), (run.key, _pipeline_id(run)))
 
-    def restore(self, instances: Mapping[str, AlertInstance]) -> None:
-        """Replace everything by these alerts."""
-        self._entries.clear()
-        self._runs.clear()
-        self._alerts.clear()
-        self._instances.clear()
-        for fingerprint, instance in instances.items():
-            self._take(fingerprint, instance)
+    def clear(self) -> None:
+        """Forget all alerts."""
+        for held in (
+            *(self._entries, self._runs, self._alerts, self._instances),
+            *(self._rules, self._by_rule, self._waiting, self._unidentified),
+        ):
+            held.clear()
 
-    def committed(self, pending: PendingStep) -> None:
-        """Apply what a durable step changed."""
-        for fingerprint, instance in pending.changed[ALERT].items():
-            self._take(fingerprint, instance)
+    def of_rules(
+        self, pending: PendingStep, rules: Collection[str]
+    ) -> list[tuple[str, AlertInstance]]:
+        """Return the alerts of these kinds of rules, also those of the step, by fingerprint."""
+        names = set().union(*(self._by_rule[rule] for rule in rules if rule in self._by_rule))
+        return [(key, row) for key, row in _rows(pending, names) if row.alert.rule in rules]
+
+    def waiting(self, pending: PendingStep) -> list[tuple[str, AlertInstance]]:
+        """Return the open alerts that wait behind a link which is only likely."""
+        return [(key, row) for key, row in _rows(pending, self._waiting) if _is_waiting(row)]
+
+    def unidentified(self, pending: PendingStep) -> list[tuple[str, AlertInstance]]:
+        """Return the open alerts without a pipeline."""
+        rows = _rows(pending, self._unidentified)
+        return [(key, row) for key, row in rows if row.is_open and row.alert.pipeline is None]
 
     def open_alerts(
         self, pending: PendingStep, runs: Collection[RunKey]
@@ -89,13 +106,30 @@ class FiringRuns:
                 found |= dict.fromkeys(self._instances[name].evidence_runs)
         return list(found)
 
-    def _take(self, fingerprint: str, instance: AlertInstance | None) -> None:
+    def take(self, fingerprint: str, instance: AlertInstance | None) -> None:
+        """Apply one alert as a durable step changed it; None: it was dropped."""
+        self._index(fingerprint, instance)
         entry = None if instance is None else _entry(instance)
         self._put(fingerprint, entry)
         if entry is None or instance is None:
             self._instances.pop(fingerprint, None)
         else:
             self._instances[fingerprint] = instance
+
+    def _index(self, fingerprint: str, instance: AlertInstance | None) -> None:
+        before = self._rules.pop(fingerprint, None)
+        if before is not None:
+            self._by_rule[before].discard(fingerprint)
+        self._waiting.discard(fingerprint)
+        self._unidentified.discard(fingerprint)
+        if instance is None:
+            return
+        rule = self._rules[fingerprint] = instance.alert.rule
+        self._by_rule[rule].add(fingerprint)
+        if _is_waiting(instance):
+            self._waiting.add(fingerprint)
+        if instance.is_open and instance.alert.pipeline is None:
+            self._unidentified.add(fingerprint)
 
     def _newest(self, groups: Iterable[Hashable]) -> list[RunKey]:
         found: list[RunKey] = []
@@ -123,6 +157,17 @@ class FiringRuns:
             self._alerts[entry[0]].add(name)
             for group in _groups(entry):
                 self._runs[group][name] = entry[0]
+
+
+def _rows(pending: PendingStep, names: set[str]) -> Iterator[tuple[str, AlertInstance]]:
+    for name in sorted(names.union(pending.changed[ALERT])):
+        instance = pending.get(ALERT, name)
+        if instance is not None:
+            yield name, instance
+
+
+def _is_waiting(instance: AlertInstance) -> bool:
+    return instance.is_open and any(inhibitor.until for inhibitor in instance.inhibited_by)
 
 
 def _groups(entry: _Entry) -> tuple[Hashable, Hashable]:

@@ -7,6 +7,7 @@ events that caused them. The tables in memory change only once that step is dura
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, 
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType
+from monitor.model.slices import in_slices
 
 log = structlog.get_logger()
 
@@ -82,10 +84,10 @@ def empty_tables() -> Tables:
     return {table: {} for table in _TABLES}
 
 
-def tables_of(state: Mapping[str, bytes]) -> Tables:
+async def tables_of(state: Mapping[str, bytes]) -> Tables:
     """Decode what the store holds. Rows that cannot be decoded are left out and logged."""
     tables = empty_tables()
-    for name, value in state.items():
+    async for name, value in in_slices(state.items()):
         table, _, key = name.partition(":")
         if table in _ENCODED:
             tables[table][key] = value
@@ -130,6 +132,10 @@ class PendingStep:
         for key, row in changed.items():
             if row is not None:
                 yield key, row
+
+    def keys(self, table: str) -> AbstractSet[str]:
+        """Return the keys of all rows of a table, perhaps with some of rows that are dropped."""
+        return self._tables[table].keys() | self.changed[table].keys()
 
     def state_of(self, fingerprint: str) -> FingerprintState:
         """Return the alert of a fingerprint, or what is left of its earlier alerts."""
@@ -177,21 +183,19 @@ class PendingStep:
         total = 1 if count is None else count.count + 1
         self.put(TRANSITIONS, key, TransitionCount(count=total))
 
-    def state(self) -> dict[str, bytes | None]:
+    async def state(self) -> dict[str, bytes | None]:
         """Return the changes as the store takes them."""
-        return {
-            f"{table}:{key}": (
-                row if row is None or table in _ENCODED else msgspec.json.encode(row)
-            )
-            for table, rows in self.changed.items()
-            for key, row in rows.items()
-        }
+        state: dict[str, bytes | None] = {}
+        for table, rows in self.changed.items():
+            async for key, row in in_slices(rows.items()):
+                is_encoded = row is None or table in _ENCODED
+                state[f"{table}:{key}"] = row if is_encoded else msgspec.json.encode(row)
+        return state
 
     def apply(self) -> None:
-        """Put the changes into the tables, once they are durable."""
+        """Put the changes into the tables, once they are durable. In one piece for readers."""
         for table, rows in self.changed.items():
-            for key, row in rows.items():
-                if row is None:
-                    self._tables[table].pop(key, None)
-                else:
-                    self._tables[table][key] = row
+            stored = self._tables[table]
+            stored.update(rows)
+            for key in [key for key, row in rows.items() if row is None]:
+                del stored[key]

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import ALERT, SILENCE, PendingStep
 from monitor.alerting.alerts.silences import Matcher
 from monitor.alerting.alerts.silences import matcher as parse_matcher
@@ -102,11 +103,11 @@ class Suppression(Struct, frozen=True, kw_only=True):
                     yield f"inhibited:{fingerprint}"
 
 
-def suppression_of(pending: PendingStep) -> Suppression:
+def suppression_of(pending: PendingStep, firing: FiringRuns) -> Suppression:
     """Return what suppresses alerts by the rows of a step."""
-    alerts = (instance.alert for _, instance in pending.rows(ALERT))
+    alerts = (instance.alert for _, instance in firing.of_rules(pending, INHIBITING_RULES))
     silences = (silence for _, silence in pending.rows(SILENCE))
-    return Suppression.of(silences, (alert for alert in alerts if alert.rule in INHIBITING_RULES))
+    return Suppression.of(silences, alerts)
 
 
 def changes_suppression(pending: PendingStep) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -69,11 +69,7 @@ class DueTimes(Generic[T]):
 
 
 class AlertTimers:
-    """The alerts that time alone changes.
-
-    The daemon checks all alerts at each evaluation. A backtest passes over the time in which
-    nothing is due, so it asks here.
-    """
+    """When time alone changes which alerts, as long as nothing suppresses any."""
 
     def __init__(self, rules: Mapping[str, Rule], limits: LifecycleLimits) -> None:
         self._rules = rules
@@ -81,11 +77,10 @@ class AlertTimers:
         self._times: DueTimes[str] = DueTimes()
         self._due: dict[str, datetime] = {}  # since when we know
 
-    def update(self, instances: Iterable[tuple[str, AlertInstance | None]]) -> None:
-        """Set the timers of alerts as they are now; None for one that was dropped."""
-        for key, instance in instances:
-            self._due.pop(key, None)
-            self._times.put(key, key, None if instance is None else self._timer_of(instance))
+    def update(self, key: str, instance: AlertInstance | None) -> None:
+        """Set the timer of an alert as it is now; None for one that was dropped."""
+        self._due.pop(key, None)
+        self._times.put(key, key, None if instance is None else self._timer_of(instance))
 
     def due(self, now: datetime) -> frozenset[str]:
         """Return the alerts whose time has come. They stay due until `update` names them."""

@@ -27,9 +27,12 @@ from monitor.alerting.store import Store
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
+# Each run may be compared with hundreds of others.
+_EVENTS_AT_ONCE, _COMPARED_AT_ONCE = 50, 3
 _BAD = (Status.FAILED, Status.CANCELED, Status.LOST)
 
 
@@ -102,17 +105,18 @@ class Attributor:
         events = _late_failures_in_order(events)
         runs = await self._with_parents_known_now([event.run for event in events])
         await self._lineage.prepare(runs)
-        lines = [self._lineage.line(run) for run in runs]
+        lines: list[tuple[RootRun, ...]] = []
         ended: dict[RunKey, RunState] = {}
         failed: set[RunKey] = set()
-        for event, line in zip(events, lines, strict=True):
+        async for event, run in in_slices(zip(events, runs, strict=True), size=_EVENTS_AT_ONCE):
+            lines.append(line := self._lineage.line(run))
             if event.run.status.is_terminal:
                 ended[line[-1].key] = line[-1].run or _by_id_alone(event, line[-1])
                 if event.run.status in _BAD:
                     failed.add(line[-1].key)
         related = await self._related(ended, failed) if ended else {}
         attributions: list[Attribution] = []
-        for event, line in zip(events, lines, strict=True):
+        async for event, line in in_slices(zip(events, lines, strict=True), size=_EVENTS_AT_ONCE):
             run, root_run = event.run, line[-1]
             own = root = of_run(run.key, run.pipeline)
             if len(line) > 1:
@@ -152,25 +156,27 @@ class Attributor:
     ) -> dict[RunKey, RelatedRuns]:
         """Return the related runs of ended root runs; those without any are left out."""
         batch = FiringRuns(ended[key] for key in failed) if len(failed) > 1 else None
-        candidates = {
-            key: [*(batch.candidates(run) if batch else ()), *self._firing.candidates(run)]
-            if key in failed
-            else self._firing.parts(run)
-            for key, run in ended.items()
-        }
-        stored = {key for keys in candidates.values() for key in keys}
+        candidates: dict[RunKey, list[RunKey]] = {}
+        stored: set[RunKey] = set()
+        async for key, run in in_slices(ended.items(), size=_EVENTS_AT_ONCE):
+            if key in failed:
+                others = [*(batch.candidates(run) if batch else ()), *self._firing.candidates(run)]
+            else:
+                others = self._firing.parts(run)
+            candidates[key] = others
+            stored.update(others)
         plans = self._plans_around([ended[key] for key in failed])
         if not stored and not any(plans.values()):
             return {}
         states = {**await self._bus.runs(stored - ended.keys()), **ended}
-        await self._lineage.prepare(states[key] for key in stored if key in states)
+        await self._lineage.prepare([states[key] for key in stored if key in states])
         found: dict[RunKey, RelatedRuns] = {}
-        for key, run in ended.items():
-            others = [states[other] for other in candidates[key] if other in states]
-            inside = frozenset(part for other in others for part in self._line_inside(other, run))
+        async for key, run in in_slices(ended.items(), size=_COMPARED_AT_ONCE):
+            known = [states[other] for other in candidates[key] if other in states]
+            inside = frozenset(part for other in known for part in self._line_inside(other, run))
             likely = frozenset(
                 other.key
-                for other in others
+                for other in known
                 if key in failed and other.key not in inside and are_likely_related(run, other)
             )
             related = RelatedRuns(inside=inside, likely=likely, plans=plans.get(key, ()))

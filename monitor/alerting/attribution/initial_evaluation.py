@@ -30,14 +30,19 @@ from monitor.alerting.attribution.lineage import (
 from monitor.alerting.attribution.subjects import first_key, keys_of, of_run, traits_of
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.store import Store
+from monitor.model.alerts import Alert
 from monitor.model.ends import run_end
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 # The parents of a run are known only once their own kind is, which may never come to be.
 _WAIT = timedelta(seconds=60)
 
+_HEALTHS_AT_ONCE = 500
+
+_PipelineKey = tuple[str, RunKind, str]
 KindOfRun = tuple[str, RunKind]  # workspace, kind
 Complete = Mapping[KindOfRun, datetime]  # until when everything is known of each kind of run
 
@@ -69,14 +74,17 @@ class InitialEvaluation:
         new = self._new_rules(pending, rules, complete, now)
         if not new:
             return None
-        keys = {
-            RunKey(health.workspace, health.run_kind, health.last_run_id)
-            for health in self._view.pipeline_health()
-            if health.last_status is Status.FAILED
-            and health.last_run_id is not None
-            and (health.workspace, health.run_kind) in new
-        }
-        parts = _preexisting_before(pending, new)
+        keys: set[RunKey] = set()
+        successes: dict[_PipelineKey, datetime] = {}
+        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+            if health.last_success_at is not None:
+                place = health.workspace, health.run_kind, health.pipeline.id
+                newest = successes.get(place, health.last_success_at)
+                successes[place] = max(newest, health.last_success_at)
+            is_new = (health.workspace, health.run_kind) in new
+            if is_new and health.last_status is Status.FAILED and health.last_run_id is not None:
+                keys.add(RunKey(health.workspace, health.run_kind, health.last_run_id))
+        parts = await _preexisting_before(pending, new)
         both = keys | parts.keys()
         stored = await self._bus.runs(both) if both else {}
         await self._lineage.prepare(stored.values())
@@ -85,7 +93,8 @@ class InitialEvaluation:
             sorted((run for run in failed if run.status is Status.FAILED), key=_order),
             new,
             complete=complete,
-            handled=_handled_events(pending),
+            handled=await _handled_events(pending),
+            successes=successes,
             lineage=self._lineage,
             view=self._view,
         )
@@ -130,10 +139,14 @@ class EarlierFailures:
         *,
         complete: Complete,
         handled: Collection[tuple[str, str]],
+        successes: Mapping[_PipelineKey, datetime],
         lineage: Lineage,
         view: LiveStateView,
     ) -> None:
-        """``handled`` are names of rules with ids of events that need no second handling."""
+        """``handled`` are names of rules with ids of events that need no second handling.
+
+        ``successes`` are the newest ones, by pipeline.
+        """
         self.runs = failed
         self._rules = rules
         self._complete = complete
@@ -142,12 +155,7 @@ class EarlierFailures:
         self._view = view
         self._plan_runs = [run for run in failed if run.key.kind is RunKind.PLAN_RUN]
         self._skipped: set[tuple[str, RunKey]] = set()  # name of a rule, run
-        self._successes: dict[tuple[str, RunKind, str], datetime] = {}
-        for health in view.pipeline_health():
-            if health.last_success_at is not None:
-                place = health.workspace, health.run_kind, health.pipeline.id
-                newest = self._successes.get(place, health.last_success_at)
-                self._successes[place] = max(newest, health.last_success_at)
+        self._successes = successes
 
     def skip_parents_of(
         self, parts: Mapping[RunKey, Sequence[str]], stored: Mapping[RunKey, RunState]
@@ -206,16 +214,16 @@ class EarlierFailures:
         return success_at is not None and success_at >= _ended_at(run)
 
 
-def _handled_events(pending: PendingStep) -> frozenset[tuple[str, str]]:
+async def _handled_events(pending: PendingStep) -> frozenset[tuple[str, str]]:
     """Return names of rules with ids of events that are evidence of their alerts."""
-    return frozenset(
-        (instance.alert.name, event_id)
-        for _, instance in pending.rows(ALERT)
-        for event_id in instance.alert.evidence
-    )
+    handled: set[tuple[str, str]] = set()
+    async for _, instance in in_slices(pending.rows(ALERT)):
+        alert: Alert = instance.alert
+        handled.update((alert.name, event_id) for event_id in alert.evidence)
+    return frozenset(handled)
 
 
-def _preexisting_before(
+async def _preexisting_before(
     pending: PendingStep, rules: Mapping[KindOfRun, tuple[Rule, ...]]
 ) -> dict[RunKey, list[str]]:
     """Return the runs with preexisting alerts from an initial evaluation of their own kind.
@@ -229,7 +237,7 @@ def _preexisting_before(
         if not rule.names_kind
     }
     found: defaultdict[RunKey, list[str]] = defaultdict(list)
-    for _, instance in pending.rows(ALERT):
+    async for _, instance in in_slices(pending.rows(ALERT)):
         alert, run = instance.alert, instance.root_run
         if run is None or (run.workspace, run.kind) in rules or not instance.is_open:
             continue

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.alerting.store import Store
 from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, RunState, Trigger
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 NEEDED_CAPABILITIES = {
@@ -19,8 +20,13 @@ NEEDED_CAPABILITIES = {
 SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _PARENTS_CACHED = 10_000
 _LEVELS = 2
+_RUNS_AT_ONCE = 200
 _NO_PARENTS = Parents()
 _RAN_FOR_PLAN = "plan"  # why a job group ran, in the workspace's word
+
+
+def has_parents(run: RunState) -> bool:
+    return run.parents != _NO_PARENTS
 
 
 class RootRun(Struct, frozen=True, kw_only=True):
@@ -47,16 +53,18 @@ class Lineage:
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        children = [run for run in runs if run.parents != _NO_PARENTS]
+        children = [run async for run in in_slices(runs, size=_RUNS_AT_ONCE) if has_parents(run)]
         for _ in range(_LEVELS):
-            parents = {key for run in children for key in self._parent_keys(run)}
+            parents: set[RunKey] = set()
+            async for run in in_slices(children, size=_RUNS_AT_ONCE):
+                parents.update(self._parent_keys(run))
             if not parents:
                 return
             stored = {key for key in parents if self._view.active_run(key) is None}
             if stored:
                 for key, run in (await self._bus.runs(stored)).items():
                     self._cache(key, run)
-            found = (self._state(key) for key in parents)
+            found = [self._state(key) async for key in in_slices(parents, size=_RUNS_AT_ONCE)]
             children = [run for run in found if run is not None]
 
     def root_run(self, run: RunState) -> RootRun:
@@ -70,7 +78,7 @@ class Lineage:
         one that was never observed and cannot be followed: its end would not be seen.
         """
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
-        if run.parents == _NO_PARENTS:
+        if not has_parents(run):
             return (own,)
         keys = dict.fromkeys(self._parent_keys(run))
         for key in list(keys):

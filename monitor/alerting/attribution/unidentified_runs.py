@@ -7,11 +7,10 @@ by a failure that has an alert under the name, or until the pipeline was removed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, PendingStep
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
@@ -28,15 +27,21 @@ _ABOUT = MappingProxyType({RuleKind.CANCELED: Status.CANCELED, RuleKind.RUN_LOST
 
 
 async def ended_unidentified(
-    pending: PendingStep, rules: Mapping[str, Rule], *, view: LiveStateView, bus: Store
+    alerts: Iterable[tuple[str, AlertInstance]],
+    rules: Mapping[str, Rule],
+    *,
+    view: LiveStateView,
+    bus: Store,
 ) -> dict[str, str]:
     """Return the fingerprints of alerts to end, with the reason. Reads nothing if there are none.
+
+    ``alerts`` are the open ones without a pipeline.
 
     Raises:
         BusUnavailableError: the store does not answer.
     """
     failures = {
-        key: (rule, instance.evidence_runs) for key, instance, rule in _unidentified(pending, rules)
+        key: (rule, instance.evidence_runs) for key, instance, rule in _unidentified(alerts, rules)
     }
     keys = set().union(*(runs for _, runs in failures.values()))
     stored = await bus.runs(keys) if keys else {}
@@ -58,12 +63,10 @@ async def ended_unidentified(
 
 
 def _unidentified(
-    pending: PendingStep, rules: Mapping[str, Rule]
+    alerts: Iterable[tuple[str, AlertInstance]], rules: Mapping[str, Rule]
 ) -> Iterator[tuple[str, AlertInstance, Rule]]:
-    """Yield the open alerts without a pipeline that only events of runs can end."""
-    for key, instance in pending.rows(ALERT):
-        if not instance.is_open or instance.alert.pipeline is not None:
-            continue
+    """Yield the alerts that only events of runs can end."""
+    for key, instance in alerts:
         rule = rules.get(instance.alert.name)
         if rule is None or rule.definition.subject_kind is not SubjectKind.PIPELINE:
             continue

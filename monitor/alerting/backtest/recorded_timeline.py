@@ -6,12 +6,10 @@ are passed over. Handed to the engine as its ``timeline``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, PendingStep
-from monitor.alerting.alerts.timers import AlertTimers
 from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import NOW, NextEvaluation, SlowReads, Timeline
@@ -27,18 +25,7 @@ class RecordedTimeline(Timeline):
 
     def reset(self, rules: RuleSet) -> None:
         super().reset(rules)
-        self._alert_timers = AlertTimers(rules.by_name, rules.limits)
         self._waiting: dict[str, datetime] = {}  # fingerprint -> when a likely link is given up
-
-    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
-        pending = context.pending
-        if not context.suppression.is_idle:
-            return pending.rows(ALERT)
-        if self._is_new:
-            self._alert_timers.update(pending.rows(ALERT))
-        keys = self._alert_timers.due(context.now) | pending.changed[ALERT].keys()
-        rows = ((key, pending.get(ALERT, key)) for key in keys)
-        return [(key, instance) for key, instance in rows if instance is not None]
 
     def evaluated(
         self,
@@ -53,13 +40,12 @@ class RecordedTimeline(Timeline):
             again_at = context.as_of(subject)
         super().evaluated(context, subject, again_at, is_changed=is_changed)
 
-    def committed(self, pending: PendingStep) -> None:
-        self._alert_timers.update(pending.changed[ALERT].items())
-        for key, instance in pending.changed[ALERT].items():
-            self._waiting.pop(key, None)
-            if instance is not None and instance.is_open:
-                until = [each.until for each in instance.inhibited_by if each.until is not None]
-                self._waiting |= {key: min(until)} if until else {}
+    def committed(self, fingerprint: str, instance: AlertInstance | None) -> None:
+        super().committed(fingerprint, instance)
+        self._waiting.pop(fingerprint, None)
+        if instance is not None and instance.is_open:
+            until = [each.until for each in instance.inhibited_by if each.until is not None]
+            self._waiting |= {fingerprint: min(until)} if until else {}
 
     def next_evaluation(self) -> NextEvaluation:
         if self._is_new or self.touched:

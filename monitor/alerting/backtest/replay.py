@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from types import MappingProxyType
@@ -12,8 +12,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from monitor.alerting.alerts.pending_step import ALERT
 from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
+from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.inhibitors import PREFIX
 from monitor.alerting.engine.timeline import Timeline
@@ -69,6 +71,13 @@ class ReplayClock:
         self._now = max(self._now, at)
 
 
+class CheckingTimeline(Timeline):
+    """The daemon's timeline, with all alerts checked at each interval: the same, and slower."""
+
+    async def alerts(self, context: EvaluationContext) -> Collection[str]:
+        return context.pending.keys(ALERT)
+
+
 class Replay:
     """A store, a live state and an engine of their own, from ``start`` on.
 
@@ -108,7 +117,7 @@ class Replay:
             settings=recorded_rules(settings),
             retention=Retention(),
             guard=_unguarded,
-            timeline=Timeline(self._live_state.view) if every_interval else self._timeline,
+            timeline=CheckingTimeline(self._live_state.view) if every_interval else self._timeline,
         )
         self._batch_seconds = _batch_seconds(settings)
         self._interval = timedelta(seconds=settings.evaluation_interval_seconds)

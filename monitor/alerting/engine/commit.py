@@ -14,6 +14,7 @@ from monitor.alerting.alerts.suppression import Suppression, changes_suppression
 from monitor.alerting.store import Store
 from monitor.bus.contract import Start, Step
 from monitor.model.clock import Clock
+from monitor.model.slices import in_slices
 
 CONSUMER = "alerting"
 
@@ -39,16 +40,18 @@ class CommittedState:
         return PendingStep(self.tables, wall_now=self._clock.now())
 
     async def load(self) -> None:
-        """Replace everything by what the store holds. A cancelled call leaves all as it was.
+        """Replace everything by what the store holds. A cancelled call is to be repeated.
 
         Raises:
             BusUnavailableError: all is as it was.
         """
         position = await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
-        tables = tables_of(await self._bus.consumer_state(CONSUMER))
+        tables = await tables_of(await self._bus.consumer_state(CONSUMER))
         self.tables, self.position, self._stored_position = tables, position, position
-        self.suppression = suppression_of(self.begin())
-        self.firing.restore(tables[ALERT])
+        self.firing.clear()
+        async for key, instance in in_slices(tables[ALERT].items()):
+            self.firing.take(key, instance)
+        self.suppression = suppression_of(self.begin(), self.firing)
 
     @property
     def is_position_due(self) -> bool:
@@ -70,7 +73,7 @@ class CommittedState:
         step = Step(
             consumer=CONSUMER,
             position=position,
-            state=pending.state(),
+            state=await pending.state(),
             events=tuple(pending.events),
         )
         await self._bus.advance(step, timeout_seconds=_TIMEOUT_SECONDS)
@@ -80,7 +83,8 @@ class CommittedState:
             return False
         is_suppression_new = changes_suppression(pending)
         pending.apply()
+        async for key, instance in in_slices(pending.changed[ALERT].items()):
+            self.firing.take(key, instance)
         if is_suppression_new:
-            self.suppression = suppression_of(self.begin())
-        self.firing.committed(pending)
+            self.suppression = suppression_of(self.begin(), self.firing)
         return True

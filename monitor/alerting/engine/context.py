@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
 from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.attribution.lineage import Lineage, is_of_a_plan
@@ -40,6 +40,7 @@ from monitor.model.alerts import OverwrittenTopics
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
@@ -48,6 +49,8 @@ _LEARNED = msgspec.json.Decoder(Learned)
 
 Complete = Mapping[tuple[str, RunKind], datetime]
 PipelineId = tuple[PipelineKind, str]
+_HealthKey = tuple[str, RunKind, str]
+_RUNS_AT_ONCE, _HEALTHS_AT_ONCE = 50, 500
 
 # Evaluated by our own clock; all else by the workspace's, until when everything is known.
 OURS = frozenset({SubjectKind.WORKSPACE, SubjectKind.DAEMON, SubjectKind.TOKEN, SubjectKind.OUTPUT})
@@ -105,6 +108,7 @@ class EvaluationContext:
         *,
         view: LiveStateView,
         lineage: Lineage,
+        firing: FiringRuns,
         suppression: Suppression,
         schedules: ScheduleIndex,
         retention: Retention,
@@ -117,6 +121,10 @@ class EvaluationContext:
     ) -> None:
         """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
         self.pending = pending
+        self.firing = firing
+        self.running: dict[str, ActiveRunsOfSubject] = {}  # subjects with active runs, by key
+        self._at_work: frozenset[RunKey] = frozenset()
+        self._pipeline_health: defaultdict[_HealthKey, list[PipelineHealth]] = defaultdict(list)
         self.suppression = suppression
         self.complete = complete
         self.now = now  # our steady clock, which no jump of the wall clock moves
@@ -133,7 +141,7 @@ class EvaluationContext:
     def renew_suppression(self) -> None:
         """Let the changes of this step suppress alerts as well."""
         if changes_suppression(self.pending):
-            self.suppression = suppression_of(self.pending)
+            self.suppression = suppression_of(self.pending, self.firing)
 
     def first_evaluated_at(self, rule: Rule, subject: Subject) -> datetime | None:
         """Return when the rule was first evaluated by state for such subjects; None: never."""
@@ -159,53 +167,44 @@ class EvaluationContext:
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
 
-    @cached_property
-    def running(self) -> dict[str, ActiveRunsOfSubject]:
-        """The subjects that have active runs, by key."""
+    async def gather_runs(self) -> None:
+        """Gather the active runs by subject, and those around another one, known or possible."""
         subjects: dict[str, Subject] = {}
         roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
         own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
-        for run in self._view.active_runs():
-            root = self._lineage.root_run(run.run)
+        plan_runs: list[RunKey] = []
+        around: set[RunKey] = set()
+        unlinked: set[str] = set()
+        active = self._view.active_runs()
+        async for run in in_slices(active, size=_RUNS_AT_ONCE):
+            line = self._lineage.line(run.run)
+            around.update(part.key for part in line[1:])
             for run_key, pipeline, gathered in (
-                (root.key, root.pipeline, roots),
+                (line[-1].key, line[-1].pipeline, roots),
                 (run.run.key, run.run.pipeline, own),
             ):
                 subject = of_run(run_key, pipeline)
                 key = key_of(subject)
                 subjects[key] = subject
                 gathered[key].append(run)
-        return {
-            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
-            for key, subject in subjects.items()
-        }
+            if run.run.key.kind is RunKind.PLAN_RUN:
+                plan_runs.append(run.run.key)
+            elif is_of_a_plan(run.run) and run.run.parents.plan_run is None:
+                # Of which plan run one is may stay unknown: the plan's record may be refused to us.
+                unlinked.add(run.run.key.workspace)
+        around.intersection_update(run.run.key for run in active)
+        around.update(key for key in plan_runs if key.workspace in unlinked)
+        self._at_work = frozenset(around)
+        async for key, subject in in_slices(subjects.items()):
+            self.running[key] = ActiveRunsOfSubject(
+                subject=subject, roots=tuple(roots[key]), own=tuple(own[key])
+            )
 
-    @cached_property
-    def _at_work(self) -> frozenset[RunKey]:
-        """The active runs around another active run, known or possible."""
-        runs = [active.run for active in self._view.active_runs()]
-        around = {around.key for run in runs for around in self._lineage.line(run)[1:]}
-        # Of which plan run one is may stay unknown: the plan's record may be refused to us.
-        unlinked = {
-            run.key.workspace
-            for run in runs
-            if run.key.kind is not RunKind.PLAN_RUN
-            and is_of_a_plan(run)
-            and run.parents.plan_run is None
-        }
-        return frozenset(
-            run.key
-            for run in runs
-            if run.key in around
-            or (run.key.kind is RunKind.PLAN_RUN and run.key.workspace in unlinked)
-        )
-
-    @cached_property
-    def _pipeline_health(self) -> dict[tuple[str, RunKind, str], list[PipelineHealth]]:
-        healths: defaultdict[tuple[str, RunKind, str], list[PipelineHealth]] = defaultdict(list)
-        for health in self._view.pipeline_health():
-            healths[health.workspace, health.run_kind, health.pipeline.id].append(health)
-        return healths
+    async def gather_health(self) -> None:
+        """Gather the health of all pipelines, of which flows and plans as such are evaluated by."""
+        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+            key = health.workspace, health.run_kind, health.pipeline.id
+            self._pipeline_health[key].append(health)
 
     def facts_of(self, rule: Rule, subject: Subject) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from operator import itemgetter
 
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
@@ -23,11 +22,16 @@ from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import VITAL_KINDS, Timeline
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.results import RuleAnswer
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.store import Store
-from monitor.model.clock import Clock
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
-_YIELD_EVERY = 20  # subjects or alerts: thousands must not delay a callback
+_AT_ONCE = 10  # subjects or alerts
+_COUNTED_AT_ONCE = 1_000
+_VITAL_RULES = frozenset(
+    kind for kind, definition in RULE_DEFINITIONS.items() if definition.subject_kind in VITAL_KINDS
+)
 _OF_RUNS = frozenset({SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN})
 
 
@@ -35,11 +39,10 @@ class EvaluationCycle:
     """Evaluates what is due. Rules whose alerts inhibit others come first."""
 
     def __init__(
-        self, *, bus: Store, view: LiveStateView, clock: Clock, lineage: Lineage, timeline: Timeline
+        self, *, bus: Store, view: LiveStateView, lineage: Lineage, timeline: Timeline
     ) -> None:
         self._bus = bus
         self._view = view
-        self._clock = clock
         self._lineage = lineage
         self._timeline = timeline
         self._initial = InitialEvaluation(bus=bus, lineage=lineage, view=view)
@@ -70,20 +73,23 @@ class EvaluationCycle:
         Raises:
             BusUnavailableError: the store does not answer; `restart` is due.
         """
-        await self._lineage.prepare(active.run for active in self._view.active_runs())
+        await self._lineage.prepare([active.run for active in self._view.active_runs()])
+        await context.gather_runs()
         await self._correlate(context)
         if self._timeline.checks_removed():
-            end_removed(context, self._rules, self._view)
+            await end_removed(context, self._rules, self._view)
         if self._timeline.considers_past:
             await self._evaluate_past(context)
         vital = _vital_subjects(context, self._rules)
         await self._evaluate(context, vital, is_inhibiting=True)
         await self._pass_time(context, is_inhibiting=True)
         context.renew_suppression()
-        subjects = [*vital, *self._timeline.subjects(context)]
+        subjects = [*vital, *await self._timeline.subjects(context)]
+        if any(subject.subject_kind is SubjectKind.FLOW_OR_PLAN for subject in subjects):
+            await context.gather_health()
         await self._evaluate(context, subjects, is_inhibiting=False)
         await self._pass_time(context, is_inhibiting=False)
-        _store_first(context, self._rules, subjects)
+        await _store_first(context, self._rules, subjects)
 
     async def _correlate(self, context: EvaluationContext) -> None:
         """Handle what became known late: links and pipelines of failed runs."""
@@ -91,8 +97,9 @@ class EvaluationCycle:
         linked = await self._inhibitors.resolve_links(pending, self._rules.by_name, context.now)
         for key, waiting, outcome in linked:
             self._advancer.apply_link(context, key, waiting, outcome)
+        unidentified = context.firing.unidentified(pending)
         ended = await ended_unidentified(
-            pending, self._rules.by_name, view=self._view, bus=self._bus
+            unidentified, self._rules.by_name, view=self._view, bus=self._bus
         )
         for key, reason in ended.items():
             instance = pending.state_of(key)
@@ -110,17 +117,15 @@ class EvaluationCycle:
         )
         if failures is None:
             return
-        for number, run in enumerate(failures.runs, 1):
+        async for run in in_slices(failures.runs, size=_AT_ONCE):
             for target in failures.targets(pending, run):
                 self._process(context, target)
-            if number % _YIELD_EVERY == 0:
-                await self._clock.sleep(0)
         failures.store_first(pending)
 
     async def _evaluate(
         self, context: EvaluationContext, subjects: Iterable[Subject], *, is_inhibiting: bool
     ) -> None:
-        for number, subject in enumerate(subjects, 1):
+        async for subject in in_slices(subjects, size=_AT_ONCE):
             again_at: datetime | None = None
             changes = context.pending.changes
             traits = traits_of(self._view, subject)
@@ -133,8 +138,6 @@ class EvaluationCycle:
             if not is_inhibiting:
                 is_changed = context.pending.changes != changes
                 self._timeline.evaluated(context, subject, again_at, is_changed=is_changed)
-            if number % _YIELD_EVERY == 0:
-                await self._clock.sleep(0)
 
     def _process(self, context: EvaluationContext, target: RuleTarget) -> Answer:
         answer = self._evaluator.evaluate(context, target)
@@ -143,29 +146,34 @@ class EvaluationCycle:
 
     async def _pass_time(self, context: EvaluationContext, *, is_inhibiting: bool) -> None:
         # In an order that does not depend on what this process has lived through.
-        alerts = sorted(self._timeline.alerts(context), key=itemgetter(0))
-        for number, (key, instance) in enumerate(alerts, 1):
+        alerts = sorted(await self._timeline.alerts(context))
+        async for key in in_slices(alerts, size=_AT_ONCE):
+            instance: AlertInstance | None = context.pending.get(ALERT, key)
+            if instance is None:
+                continue
             rule = self._rules.by_name.get(instance.alert.name)
             if rule is not None and bool(rule.definition.inhibits) is is_inhibiting:
                 self._advancer.pass_time(context, key, instance, rule)
-                if number % _YIELD_EVERY == 0:
-                    await self._clock.sleep(0)
 
 
 def _vital_subjects(context: EvaluationContext, rules: RuleSet) -> list[Subject]:
     """Return what may inhibit all else, also what is gone but still has an alert."""
     vital = {key_of(subject): subject for subject in context.vital_subjects()}
-    for _, instance in context.pending.rows(ALERT):
+    for _, instance in context.firing.of_rules(context.pending, _VITAL_RULES):
         rule = rules.by_name.get(instance.alert.name)
-        if rule is not None and rule.definition.subject_kind in VITAL_KINDS:
+        if rule is not None:
             subject = subject_of(rule, instance.alert)
             vital.setdefault(key_of(subject), subject)
     return list(vital.values())
 
 
-def _store_first(context: EvaluationContext, rules: RuleSet, evaluated: Iterable[Subject]) -> None:
+async def _store_first(
+    context: EvaluationContext, rules: RuleSet, evaluated: Iterable[Subject]
+) -> None:
     """Store what rules have evaluated now, so that later failures are not preexisting."""
-    seen = {(subject.subject_kind, subject.workspace) for subject in evaluated}
+    seen: set[tuple[SubjectKind, str]] = set()
+    async for subject in in_slices(evaluated, size=_COUNTED_AT_ONCE):
+        seen.add((subject.subject_kind, subject.workspace))
     for rule in rules.compiled.rules:
         if rule.definition.evaluate is None:
             continue

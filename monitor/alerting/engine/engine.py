@@ -29,6 +29,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.alerting.alerts.pending_step import (
+    ALERT,
     ENDED,
     SILENCE,
     EndedAlert,
@@ -58,13 +59,14 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
+from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
 _BATCH = 500
-_YIELD_EVERY = 10  # events: a long batch must not delay a callback
+_AT_ONCE = 10  # events
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SILENCES_BOUND = 1_000
 
@@ -100,7 +102,7 @@ class Engine:
         self._state = CommittedState(bus=bus, clock=clock)
         self._timeline = timeline or Timeline(view)
         self._cycle = EvaluationCycle(
-            bus=bus, view=view, clock=clock, lineage=self.lineage, timeline=self._timeline
+            bus=bus, view=view, lineage=self.lineage, timeline=self._timeline
         )
         self._complete: Complete = {}
         self._schedules = ScheduleIndex()
@@ -189,9 +191,10 @@ class Engine:
             self._complete = complete
             pending = await self._begin()
             await self._cycle.run(self._context(pending, status))
-            self._sweep(pending)
+            await self._sweep(pending)
             await self._commit(pending, self.position)
             self._timeline.cycle_committed(self._now())
+            self._snapshots.refresh()
 
     async def add_silence(self, silence: Silence) -> None:
         """Store a silence, or replace the one with the same id.
@@ -283,7 +286,7 @@ class Engine:
         self._cycle.restart()
         self._healthy.clear()
         await self._reconcile(self._state.begin())
-        await self._snapshots.learn_all(self._state.tables, self._rules, self._clock)
+        await self._snapshots.learn_all(self._state.tables, self._rules)
         self._is_current = True
 
     async def _reconcile(self, pending: PendingStep) -> None:
@@ -326,14 +329,12 @@ class Engine:
             retention.forget_awaited(pending, self._rules.awaiting)
         attributions = await self._attributor.attribute(events)
         context = self._context(pending, None)
-        for number, attribution in enumerate(attributions, 1):
+        async for attribution in in_slices(attributions, size=_AT_ONCE):
             for target in self._router.route(context, attribution):
                 answer = self._evaluator.evaluate(context, target)
                 self._advancer.advance(context, target, answer)
-            if number % _YIELD_EVERY == 0:
-                await self._clock.sleep(0)
         await self._commit(pending, position)
-        self._healthy.find(attributions, self._state.tables)
+        await self._healthy.find(attributions, self._state.tables)
         return position - before
 
     async def _begin(self) -> PendingStep:
@@ -344,17 +345,18 @@ class Engine:
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
-            self._timeline.committed(pending)
-            self._snapshots.committed(pending, self._rules)
-            self._healthy.committed(pending)
+            async for key, instance in in_slices(pending.changed[ALERT].items()):
+                self._timeline.committed(key, instance)
+            await self._snapshots.committed(pending, self._rules)
+            await self._healthy.committed(pending)
 
-    def _sweep(self, pending: PendingStep) -> None:
+    async def _sweep(self, pending: PendingStep) -> None:
         monotonic = self._clock.monotonic()
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._timeline.sweep_seconds
             # The earlier clock: rows dropped by a jump ahead would not come back.
-            retention.sweep(pending, now=min(self._now(), self._clock.now()))
-            self._memory_retention.sweep(pending, self._view)
+            await retention.sweep(pending, now=min(self._now(), self._clock.now()))
+            await self._memory_retention.sweep(pending, self._view)
 
     async def _store_silence(self, silence: Silence) -> None:
         pending = await self._begin()
@@ -366,6 +368,7 @@ class Engine:
             pending,
             view=self._view,
             lineage=self.lineage,
+            firing=self._state.firing,
             suppression=self._state.suppression,
             schedules=self._schedules,
             retention=self._retention,

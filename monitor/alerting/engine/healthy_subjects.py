@@ -45,7 +45,7 @@ _HARMLESS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, *_SUCCESSES}
 _NO_PARENTS = Parents()
 _NOT_WRITTEN = b""
 # A later success allows a limit that is learned to shrink. No such limit is below an hour.
-_STORED_AT_ONCE = 40
+_DECIDED_AT_ONCE, _STORED_AT_ONCE, _FOUND_AT_ONCE, _ROWS_AT_ONCE = 50, 40, 10, 500
 _EVALUATED_WITHIN = timedelta(seconds=60)
 
 _SubjectId = tuple[str, RunKind, str]  # workspace, kind of run, id of the pipeline
@@ -167,7 +167,7 @@ class HealthySubjects:
             return list(events)
         others: list[RunEvent] = []
         routed: set[_SubjectId] = set()
-        async for event in in_slices(events):
+        async for event in in_slices(events, size=_DECIDED_AT_ONCE):
             key, pipeline = event.run.key, event.run.pipeline
             subject_id = (key.workspace, key.kind, "" if pipeline is None else pipeline.id)
             subject = self._subjects.get(subject_id)
@@ -248,17 +248,17 @@ class HealthySubjects:
                     subject.pipeline_subject, _EVALUATED_WITHIN, complete
                 )
 
-    def committed(self, pending: PendingStep) -> None:
+    async def committed(self, pending: PendingStep) -> None:
         """Forget the subjects whose successes somebody else has changed."""
-        for key, row in pending.changed[MEMORY].items():
+        async for key, row in in_slices(pending.changed[MEMORY].items(), size=_ROWS_AT_ONCE):
             subject_id = self._by_row.get(key)
             if subject_id is not None and self._written.get(key, _NOT_WRITTEN) is not row:
                 self._forget(subject_id)
         self._written.clear()
 
-    def find(self, attributions: Iterable[Attribution], tables: Tables) -> None:
+    async def find(self, attributions: Iterable[Attribution], tables: Tables) -> None:
         """Find healthy subjects among those of events that were routed and are committed."""
-        for attribution in attributions:
+        async for attribution in in_slices(attributions, size=_FOUND_AT_ONCE):
             event, pipeline = attribution.event, attribution.event.run.pipeline
             if event.type not in _SUCCESSES or event.run.parents != _NO_PARENTS:
                 continue

@@ -18,7 +18,7 @@ from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance, Inhibitor
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.alerts.pending_step import ALERT, MEMORY, PendingStep
+from monitor.alerting.alerts.pending_step import MEMORY, PendingStep
 from monitor.alerting.attribution.attribution import Attributor, RelatedRuns
 from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
 from monitor.alerting.rules.compiled import Rule
@@ -92,11 +92,7 @@ class Inhibitors:
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        waiting = [
-            (key, instance)
-            for key, instance in pending.rows(ALERT)
-            if instance.is_open and any(inhibitor.until for inhibitor in instance.inhibited_by)
-        ]
+        waiting = self._firing.waiting(pending)
         if not waiting:
             return []
         runs = await self._attributor.states(

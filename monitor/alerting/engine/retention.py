@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
-from itertools import islice, product
+from itertools import chain, islice, product, repeat
 from operator import attrgetter
 from urllib.parse import unquote
 
@@ -34,6 +34,7 @@ from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind
 from monitor.model.alerts import BRIDGE, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 _ENDED_KEPT = timedelta(days=7)
@@ -44,12 +45,13 @@ _PAST_BOUND = 100_000
 _SILENCES_KEPT = timedelta(days=1)  # after their end
 _CONFIGURED = "config"
 _ROWS_AT_ONCE = 500  # of memory and baselines, with each sweep
+_ROWS_IN_SLICE, _DATED_AT_ONCE = 50, 1_000
 
 
-def sweep(pending: PendingStep, *, now: datetime) -> None:
+async def sweep(pending: PendingStep, *, now: datetime) -> None:
     """Drop what ended long ago, the oldest first where there is too much."""
-    _drop(pending, ENDED, attrgetter("at"), before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
-    _drop(pending, PAST, attrgetter("last_end"), before=now - _PAST_KEPT, bound=_PAST_BOUND)
+    await _drop(pending, ENDED, attrgetter("at"), before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
+    await _drop(pending, PAST, attrgetter("last_end"), before=now - _PAST_KEPT, bound=_PAST_BOUND)
     for key, silence in list(pending.rows(SILENCE)):
         if silence.ends_at < now - _SILENCES_KEPT:
             pending.put(SILENCE, key, None)
@@ -124,21 +126,21 @@ class MemoryRetention:
     def __init__(self) -> None:
         self._left: Iterator[tuple[str, str]] = iter(())
 
-    def sweep(self, pending: PendingStep, view: LiveStateView) -> None:
+    async def sweep(self, pending: PendingStep, view: LiveStateView) -> None:
         """Check the next rows; after the last one start over."""
         rows = list(islice(self._left, _ROWS_AT_ONCE))
         if not rows:
-            keys = [(table, key) for table in (MEMORY, LEARNED) for key, _ in pending.rows(table)]
-            self._left = iter(keys)
+            self._left = chain.from_iterable(
+                zip(repeat(table), list(pending.keys(table))) for table in (MEMORY, LEARNED)
+            )
             rows = list(islice(self._left, _ROWS_AT_ONCE))
         removed, known_until = RemovedSubjects(view), _known_until(view)
         # What is late by its baseline is late until it succeeds, however long that takes.
-        late = {
-            (instance.alert.workspace, _without_name(instance.alert.pipeline))
-            for _, instance in pending.rows(ALERT)
-            if instance.is_open
-        }
-        for table, key in rows:
+        late: set[tuple[str, Pipeline | None]] = set()
+        async for _, instance in in_slices(pending.rows(ALERT)):
+            if instance.is_open:
+                late.add((instance.alert.workspace, _without_name(instance.alert.pipeline)))
+        async for table, key in in_slices(rows, size=_ROWS_IN_SLICE):
             subject_key = key.partition(":")[2] if table == MEMORY else key
             kind, workspace, run_kind, pipeline_id, thing = map(unquote, subject_key.split(":"))
             pipeline = _pipeline(run_kind, pipeline_id)
@@ -179,7 +181,7 @@ def _with_start(silence: Silence, pending: PendingStep) -> Silence:
     return msgspec.structs.replace(silence, starts_at=stored.starts_at)
 
 
-def _drop(
+async def _drop(
     pending: PendingStep,
     table: str,
     at: Callable[[Row], datetime | None],
@@ -188,9 +190,9 @@ def _drop(
     bound: int,
 ) -> None:
     """Drop what is older, and the oldest above the bound. A row without an instant stays."""
-    # Not sorted: this runs on the event loop, and seldom has anything to drop.
+    # Not sorted: it seldom has anything to drop.
     count, over = 0, []
-    for key, row in pending.rows(table):
+    async for key, row in in_slices(pending.rows(table), size=_DATED_AT_ONCE):
         if (instant := at(row)) is not None:
             count += 1
             if instant < before:

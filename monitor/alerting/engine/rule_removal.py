@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 import msgspec
 
 from monitor.alerting.alerts.content import subject_of
@@ -16,16 +14,21 @@ from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.model.alerts import Alert
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 RULE_REMOVED = "rule removed"
+_AT_ONCE = 50
 PIPELINE_RENAMED = "pipeline renamed"
 
 
-def end_removed(context: EvaluationContext, rules: RuleSet, view: LiveStateView) -> None:
+async def end_removed(context: EvaluationContext, rules: RuleSet, view: LiveStateView) -> None:
     """End such alerts, and drop those of removed rules that were shown long enough."""
     removed = RemovedSubjects(view)
-    for key, instance in sorted(context.pending.rows(ALERT), key=itemgetter(0)):
+    async for key in in_slices(sorted(context.pending.keys(ALERT)), size=_AT_ONCE):
+        instance = context.pending.get(ALERT, key)
+        if instance is None:
+            continue
         alert = instance.alert
         rule = rules.by_name.get(alert.name)
         if not instance.is_open:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime, timedelta
+from itertools import islice
 from urllib.parse import unquote
 
 import msgspec
@@ -29,13 +31,13 @@ from monitor.model.alerts import (
     PipelineOfKind,
     StartAfterGrace,
 )
-from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.model.slices import in_slices
 
 log = structlog.get_logger()
 
 _WAITING = msgspec.json.Decoder(AwaitedStarts)
-_YIELD_EVERY = 50  # rows
+_AT_ONCE = 20  # rows
 
 
 class _Awaited(Struct, frozen=True, kw_only=True):
@@ -53,35 +55,48 @@ class Snapshots:
     def __init__(self) -> None:
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
+        self._changed: dict[str, bytes | None] = {}  # baselines whose limits are to be computed
         self._awaited: dict[str, _Awaited] = {}
+        self._rows_of: defaultdict[PipelineOfKind, dict[str, _Awaited]] = defaultdict(dict)
+        self._expected: dict[PipelineOfKind, datetime] = {}
+        self._after_grace: dict[PipelineOfKind, StartAfterGrace] = {}
+        self._missed: dict[PipelineOfKind, int] = {}  # starts that were missed, ever
         self._newest: AlertingSnapshot | None = None
         self._made_of: tuple[RuleSet, int] | None = None
 
-    async def learn_all(self, tables: Tables, rules: RuleSet, clock: Clock) -> None:
+    async def learn_all(self, tables: Tables, rules: RuleSet) -> None:
         """Decode everything that is shown, in place of what was shown.
 
         A cancelled call leaves a part of it; call again.
         """
-        self._limits, self._cadences, self._awaited = {}, {}, {}
-        for number, (key, value) in enumerate(list(tables[LEARNED].items()), 1):
+        for shown in (self._limits, self._cadences, self._changed, self._awaited):
+            shown.clear()
+        for of_pipelines in (self._rows_of, self._expected, self._after_grace, self._missed):
+            of_pipelines.clear()
+        async for key, value in in_slices(list(tables[LEARNED].items()), size=_AT_ONCE):
             self._learn(key, value)
-            if number % _YIELD_EVERY == 0:
-                await clock.sleep(0)
-        for number, (key, value) in enumerate(list(tables[MEMORY].items()), 1):
+        async for key, value in in_slices(list(tables[MEMORY].items()), size=_AT_ONCE):
             self._await(key, value, rules)
-            if number % _YIELD_EVERY == 0:
-                await clock.sleep(0)
         # Not before: a snapshot that was made meanwhile contains only a part.
         self._newest = None
 
-    def committed(self, pending: PendingStep, rules: RuleSet) -> None:
+    async def committed(self, pending: PendingStep, rules: RuleSet) -> None:
         """Apply what a durable step changed."""
-        self._newest = None
-        for key, value in pending.changed[LEARNED].items():
-            self._learn(key, value)
+        self._changed |= pending.changed[LEARNED]
+        self.refresh()
         if rules.awaiting or self._awaited:
-            for key, value in pending.changed[MEMORY].items():
+            async for key, value in in_slices(pending.changed[MEMORY].items(), size=_AT_ONCE):
                 self._await(key, value, rules)
+        self._newest = None
+
+    def refresh(self) -> None:
+        """Show limits as they are now, the longest unchanged ones first; the rest in later calls.
+
+        Each success changes a limit a little, and computing it costs more than all else.
+        """
+        for key in list(islice(self._changed, _AT_ONCE)):
+            self._learn(key, self._changed.pop(key))
+            self._newest = None
 
     def of(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
         """Return the snapshot of the committed state."""
@@ -91,52 +106,55 @@ class Snapshots:
         return self._newest
 
     def _make(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
-        expected = self._expected()
         counts = {key.rpartition(":")[::2]: row for key, row in tables[TRANSITIONS].items()}
         return AlertingSnapshot(
-            alerts=tuple(instance.alert for instance in tables[ALERT].values()),
+            alerts=tuple([instance.alert for instance in tables[ALERT].values()]),
             silences=tuple(tables[SILENCE].values()),
             limits=tuple(self._limits.values()),
             cadences=tuple(self._cadences.values()),
-            expected={of: awaited.upcoming[0] for of, awaited in expected.items()},
-            after_grace={of: _after_grace(awaited) for of, awaited in expected.items()},
-            missed=self._missed(),
+            expected=dict(self._expected),
+            after_grace=dict(self._after_grace),
+            missed=dict(self._missed),
             transitions={(name, to): row.count for (name, to), row in counts.items()},
             rules=tuple((rule.name, rule.settings.severity) for rule in rules.compiled.rules),
             failing_rules=evaluator.failing(),
             failures=dict(evaluator.failures),
         )
 
-    def _expected(self) -> dict[PipelineOfKind, _Awaited]:
-        """Return what is awaited next of each pipeline; several rules may await the same."""
-        expected: dict[PipelineOfKind, _Awaited] = {}
-        for awaited in self._awaited.values():
-            if awaited.upcoming:
-                other = expected.setdefault(awaited.of, awaited)
-                if awaited.upcoming < other.upcoming:
-                    expected[awaited.of] = awaited
-        return expected
-
-    def _missed(self) -> dict[PipelineOfKind, int]:
-        """Return how many starts of each pipeline were missed, ever."""
-        missed: dict[PipelineOfKind, int] = {}
-        for awaited in self._awaited.values():
-            missed[awaited.of] = max(awaited.missed, missed.get(awaited.of, 0))
-        return missed
-
     def _await(self, key: str, value: bytes | None, rules: RuleSet) -> None:
         """Set the next expected start of a pipeline and its missed starts."""
-        # Also of a removed rule.
-        self._awaited.pop(key, None)
         rule, _, subject = key.partition(":")
         waiting = _read_waiting(value) if rule in rules.awaiting else None
+        # Also of a removed rule.
+        before = self._awaited.pop(key, None)
+        if before is not None:
+            self._rows_of[before.of].pop(key)
+            self._show(before.of)
         if waiting is not None:
-            self._awaited[key] = _Awaited(
+            awaited = self._awaited[key] = _Awaited(
                 of=_identity(subject),
                 upcoming=upcoming(waiting),
                 grace=timedelta(seconds=rules.by_name[rule].settings.threshold),
                 missed=waiting.count,
             )
+            self._rows_of[awaited.of][key] = awaited
+            self._show(awaited.of)
+
+    def _show(self, of: PipelineOfKind) -> None:
+        """Show what is awaited next of a pipeline; several rules may await the same."""
+        rows = self._rows_of[of].values()
+        nearest = min((row for row in rows if row.upcoming), key=_upcoming, default=None)
+        if nearest is None:
+            self._expected.pop(of, None)
+            self._after_grace.pop(of, None)
+        else:
+            self._expected[of] = nearest.upcoming[0]
+            self._after_grace[of] = _after_grace(nearest)
+        if rows:
+            self._missed[of] = max(row.missed for row in rows)
+        else:
+            self._missed.pop(of, None)
+            del self._rows_of[of]
 
     def _learn(self, key: str, value: bytes | None) -> None:
         self._limits.pop(key, None)
@@ -158,6 +176,10 @@ class Snapshots:
                     seconds=seconds,
                     runs=learned_from.count,
                 )
+
+
+def _upcoming(awaited: _Awaited) -> tuple[datetime, ...]:
+    return awaited.upcoming
 
 
 def _after_grace(awaited: _Awaited) -> StartAfterGrace:

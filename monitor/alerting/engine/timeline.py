@@ -1,6 +1,6 @@
 """What may be due: which subjects and alerts may have changed, and when to evaluate next.
 
-The daemon's timeline checks all alerts at every interval. A backtest hands its own to the engine,
+The daemon's timeline begins a cycle at every interval. A backtest hands its own to the engine,
 which passes over the time in which nothing is due.
 In memory: after a restart everything is evaluated once.
 """
@@ -8,15 +8,16 @@ In memory: after a restart everything is evaluated once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 from msgspec import Struct
 
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, PendingStep
-from monitor.alerting.alerts.timers import DueTimes
+from monitor.alerting.alerts.pending_step import ALERT
+from monitor.alerting.alerts.timers import AlertTimers, DueTimes
 from monitor.alerting.attribution.subjects import (
     RUN_KINDS,
     key_of,
@@ -32,9 +33,11 @@ from monitor.alerting.engine.context import (
 )
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
@@ -42,6 +45,12 @@ Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is 
 NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
 # Evaluated in every cycle, because their alerts inhibit others.
 VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
+# The kinds of rules whose alerts are evaluated by the state of other subjects.
+_BY_STATE = frozenset(
+    kind
+    for kind, definition in RULE_DEFINITIONS.items()
+    if definition.evaluate is not None and definition.subject_kind not in VITAL_KINDS
+)
 
 
 class NextEvaluation(Struct, frozen=True, kw_only=True):
@@ -75,6 +84,7 @@ class Timeline:
     def reset(self, rules: RuleSet) -> None:
         """Evaluate everything in the next cycle, as after a start and with other rules."""
         self._rules = rules
+        self._alert_timers = AlertTimers(rules.by_name, rules.limits)
         self._timers: defaultdict[Domain, DueTimes[Subject]] = defaultdict(DueTimes)
         self._known: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
@@ -87,12 +97,21 @@ class Timeline:
         """True where this cycle checks for alerts whose rule or subject was removed."""
         return self._is_new or self._is_slow_cycle
 
-    def subjects(self, context: EvaluationContext) -> list[Subject]:
+    async def subjects(self, context: EvaluationContext) -> list[Subject]:
         """Return the subjects to evaluate now, each once, besides the vital ones."""
-        due = {key_of(subject): subject for subject in self.touched}
-        for running in self._changed_runs(context):
-            due[key_of(running.subject)] = running.subject
-        for subject in (*self._of_alerts(context), *self._new_subjects(context)):
+        due: dict[str, Subject] = {}
+        async for subject in in_slices(self.touched):
+            due[key_of(subject)] = subject
+        before, self._running = self._running, {}
+        async for key, running in in_slices(context.running.items()):
+            # What was not observed again is late only at the time that its rules have asked for.
+            if before.get(key) != running:
+                due[key] = running.subject
+            if context.as_of(running.subject) is not None:
+                self._running[key] = running
+        async for subject in in_slices(
+            chain(self._of_alerts(context), self._new_subjects(context))
+        ):
             due.setdefault(key_of(subject), subject)
         for domain, timers in self._timers.items():
             as_of = context.complete_of(*domain)
@@ -102,9 +121,14 @@ class Timeline:
         # In an order that does not depend on what this process has lived through.
         return [due[key] for key in sorted(due)]
 
-    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
-        """Return the alerts that time may change now."""
-        return context.pending.rows(ALERT)
+    async def alerts(self, context: EvaluationContext) -> Collection[str]:
+        """Return the fingerprints of the alerts that time may change now."""
+        if self._is_new:
+            async for key, instance in in_slices(context.pending.rows(ALERT)):
+                self._alert_timers.update(key, instance)
+        elif context.suppression.is_idle:
+            return self._alert_timers.due(context.now) | context.pending.changed[ALERT].keys()
+        return context.pending.keys(ALERT)
 
     def evaluated(
         self,
@@ -127,8 +151,9 @@ class Timeline:
         else:
             self._timers[domain].put_earlier(key_of(subject), subject, as_of + wait)
 
-    def committed(self, pending: PendingStep) -> None:
-        """Apply what a durable step changed: nothing, because every cycle checks all alerts."""
+    def committed(self, fingerprint: str, instance: AlertInstance | None) -> None:
+        """Apply one alert as a durable step changed it; None: it was dropped."""
+        self._alert_timers.update(fingerprint, instance)
 
     def cycle_committed(self, now: datetime) -> None:
         """Begin the next cycle: the changes of this one are durable."""
@@ -150,24 +175,10 @@ class Timeline:
 
     def _of_alerts(self, context: EvaluationContext) -> Iterator[Subject]:
         """Yield the subjects of alerts that rules evaluate by state."""
-        for _, instance in context.pending.rows(ALERT):
+        for _, instance in context.firing.of_rules(context.pending, _BY_STATE):
             rule = self._rules.by_name.get(instance.alert.name)
-            if rule is None or rule.definition.evaluate is None:
-                continue
-            if rule.definition.subject_kind not in VITAL_KINDS:
+            if rule is not None and rule.definition.evaluate is not None:
                 yield subject_of(rule, instance.alert)
-
-    def _changed_runs(self, context: EvaluationContext) -> list[ActiveRunsOfSubject]:
-        """Return the subjects whose active runs changed, or were observed again.
-
-        The others become late only at the time that their rules have asked for.
-        """
-        running = context.running
-        before = self._running
-        self._running = {
-            key: runs for key, runs in running.items() if context.as_of(runs.subject) is not None
-        }
-        return [runs for key, runs in running.items() if before.get(key) != runs]
 
     def _new_subjects(self, context: EvaluationContext) -> Iterator[Subject]:
         """Yield what was never evaluated since the start, and what was edited or deleted."""

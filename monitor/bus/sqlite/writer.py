@@ -162,8 +162,11 @@ class StoreWriter:
         if self._expiry is not None:
             self._expiry.cancel()
         self._handed.put(None)
-        if not isinstance(self._death, TimeoutError):
-            await self._has_dropped.wait()
+        if isinstance(self._death, TimeoutError):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._stall_seconds):
+                await self._has_dropped.wait()
 
     def _refuse_if_unable(self) -> None:
         if self._is_closed:
@@ -263,6 +266,7 @@ class StoreWriter:
         is_first = self._death is None
         self._death = self._death or cause
         for job in [*self._group, *self._queue]:
+            self._withdraw(job)  # or the thread would go on trying, and store what was refused
             job.error = self._died()
             job.end()
         self._queue.clear()

@@ -42,7 +42,7 @@ class SnapshotCollector:
     def draw(
         self, snapshot: MetricsSnapshot, encoder: Encoder, *, is_openmetrics: bool
     ) -> Iterator[bytes]:
-        """Yield the families of what is watched, as ``encoder`` would write them.
+        """Yield the families of what is watched, in pieces, as ``encoder`` would write them.
 
         `collect` shows this snapshot once all of them were taken.
         """
@@ -57,7 +57,7 @@ class SnapshotCollector:
             capabilities=self._capabilities,
         ):
             series += len(family_text)
-            yield family_text.text()
+            yield from family_text.texts()
         self._snapshot, self._series = snapshot, series
 
     def describe(self) -> Iterator[Family]:

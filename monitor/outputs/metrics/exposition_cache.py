@@ -16,6 +16,7 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from monitor.model.slices import pieces_of
 from monitor.outputs.metrics.families import FamilyShape
 from monitor.outputs.metrics.rows import RunExemplar
 
@@ -30,6 +31,7 @@ _VALUES_KEPT = 4_096  # most values on a page are 0, 1 or another small count
 _written_once: Callable[[float], str] = lru_cache(_VALUES_KEPT)(floatToGoString)
 
 _END = b"# EOF\n"
+_LINES_JOINED = 1_000
 _NOTHING_SEEN: Mapping[str, RunExemplar] = {}
 
 
@@ -150,11 +152,15 @@ class FamilyText:
                     lines[place] += _exemplar(seen[key])
         self._lines += lines
 
-    def text(self) -> bytes:
-        """Return the family as it stands on the page; nothing at all if it has no series."""
-        if not self._lines:
-            return b""
-        return self._head + "\n".join([*self._lines, ""]).encode()
+    def texts(self) -> Iterator[bytes]:
+        """Yield the family as it stands on the page; nothing at all if it has no series.
+
+        In pieces: whoever joins megabytes at once lets no other thread run meanwhile.
+        """
+        if self._lines:
+            yield self._head
+        for lines in pieces_of(self._lines, size=_LINES_JOINED):
+            yield "\n".join([*lines, ""]).encode()
 
 
 class _Empty:

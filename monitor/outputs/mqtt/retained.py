@@ -7,7 +7,7 @@ published and is no longer needed can be found and deleted after any crash. Noth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 
@@ -41,6 +41,7 @@ log = structlog.get_logger()
 _KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
 _AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
+_LISTED_AT_ONCE = 100  # in one commit
 _STORE_SECONDS = 10.0
 _WATCH_ATTEMPTS = 3
 # By what the dearest item costs, these many take less than the 2 ms that a step may take.
@@ -240,10 +241,16 @@ class RetainedStates:
         async for state in in_slices(states, size=_STATES_IN_A_SLICE):
             if state is not None:
                 some.append(state)
-            if len(some) == _AT_ONCE:
-                await self._publish(link, self._news(some))
+            if len(some) == _LISTED_AT_ONCE:
+                await self._publish_listed(link, some)
                 some = []
-        await self._publish(link, self._news(some))
+        await self._publish_listed(link, some)
+
+    async def _publish_listed(self, link: MqttLink, states: list[AnyRetained]) -> None:
+        news = self._news(states)
+        await self._list([state.topic for state, _ in news])
+        for few in pieces_of(news, size=_AT_ONCE):
+            await self._publish(link, few)
 
     async def _publish_alerts(self, link: MqttLink) -> None:
         """Publish the alerts that changed, or that can be judged no longer, or again."""
@@ -296,7 +303,7 @@ class RetainedStates:
             news.append((state, essence))
         return news
 
-    async def _publish(self, link: MqttLink, news: list[tuple[AnyRetained, int]]) -> None:
+    async def _publish(self, link: MqttLink, news: Sequence[tuple[AnyRetained, int]]) -> None:
         if not news:
             return
         await self._list([state.topic for state, _ in news])

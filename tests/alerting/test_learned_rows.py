@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.engine.context import read_learned
-from monitor.alerting.rules.baselines import age_seconds, limit_seconds
+from monitor.alerting.engine.learned_rows import with_learned
+from monitor.alerting.rules.baselines import Learned, age_seconds, learn, limit_seconds
+from monitor.model.runs import Status
+from tests.alerting.run_samples import at, run_event, state
 
 PAIR = [400.0, 30]
 
@@ -46,3 +49,29 @@ def test_what_is_decoded_can_be_used(pairs: list[tuple[float, int]]) -> None:
     assert learned is not None
     for limit in (limit_seconds(learned, minimum_runs=10), age_seconds(learned, minimum_runs=10)):
         assert limit is None or limit >= 300
+
+
+@given(counts=st.lists(st.integers(min_value=1, max_value=30), min_size=1, max_size=12))
+def test_a_row_that_is_added_to_is_what_is_learned(counts: list[int]) -> None:
+    """However many successes come at once, and whether or not their sketches were decoded."""
+    stored: bytes | None = None
+    learned: Learned | None = None
+    number = 0
+    for count in counts:
+        runs = [
+            state(
+                n,
+                Status.SUCCEEDED,
+                finished_at=at(3_600 * n),
+                seconds=300 + n % 7,
+                recipe="ab"[n % 2],
+            )
+            for n in range(number, number + count)
+        ]
+        number += count
+        events = [run_event(run) for run in runs]
+        stored = with_learned(stored, events)
+        for event in events:
+            learned = learn(learned, event)
+    assert read_learned(stored) == learned
+    assert with_learned(stored, []) is stored

@@ -27,13 +27,13 @@ from monitor.alerting.attribution.subjects import key_of, keys_of, of_pipeline, 
 from monitor.alerting.engine.context import Complete
 from monitor.alerting.engine.evaluation import Evaluator, decoded_memory
 from monitor.alerting.engine.history import EvaluationHistory, Words
-from monitor.alerting.engine.routing import with_learned
+from monitor.alerting.engine.learned_rows import with_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.compiled import Compiled, Rule, Traits
 from monitor.alerting.rules.contract import EventInput, Subject, SubjectKind
 from monitor.alerting.rules.kept_successes import only_successes, success_of, with_success
-from monitor.alerting.rules.part_ends import RootRunEnd, SubjectEnds
+from monitor.alerting.rules.part_ends import SubjectEnds
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, Status
 from monitor.model.slices import in_slices
@@ -44,6 +44,7 @@ _SUCCESSES = frozenset({EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED, EventT
 _HARMLESS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, *_SUCCESSES})
 _NO_PARENTS = Parents()
 _NOT_WRITTEN = b""
+_NO_ENDS = SubjectEnds()
 # A later success allows a limit that is learned to shrink. No such limit is below an hour.
 _DECIDED_AT_ONCE, _STORED_AT_ONCE, _FOUND_AT_ONCE, _ROWS_AT_ONCE = 50, 40, 10, 500
 _EVALUATED_WITHIN = timedelta(seconds=60)
@@ -63,10 +64,9 @@ class _KeptSuccesses:
         self.rows: list[tuple[str, Rule]] = []
         self.is_changed = False
 
-    def add(self, event_input: EventInput, success: RootRunEnd | None) -> None:
-        after = with_success(event_input, success, self.ends, kept=self.count)
-        self.is_changed = self.is_changed or after is not self.ends
-        self.ends = after
+    def take(self, ends: SubjectEnds) -> None:
+        self.is_changed = self.is_changed or ends is not self.ends
+        self.ends = ends
 
     def row(self, rule: Rule) -> bytes | None:
         kept_ends = rule.definition.kept_ends
@@ -200,11 +200,7 @@ class HealthySubjects:
             return False
         # Whoever knows the secret must not hide a failure: only the workspace reports successes.
         if event.type in _SUCCESSES and run.unconfirmed_end is None:
-            event_input = EventInput(event=event, root_run=key)
-            success = success_of(event_input)
-            for kept in subject.kept:
-                if event.type in kept.event_types:
-                    kept.add(event_input, success)
+            _add_success(subject.kept, event)
             if event.type is not EventType.RUN_DETAILED:
                 subject.successes.append(event)
             self._changed[key.workspace, key.kind, subject.pipeline.id] = subject
@@ -368,6 +364,8 @@ def _keep(subject: _HealthySubject, rule: Rule, key: str, stored: bytes | None) 
         return False
     event_types = _SUCCESSES.intersection(rule.definition.event_types)
     count = kept_ends.kept(rule.settings)
+    # One object where they are equal: what becomes of it is found once.
+    ends = next((kept.ends for kept in subject.kept if kept.ends == ends), ends)
     for kept in subject.kept:
         if (kept.ends, kept.count, kept.event_types) == (ends, count, event_types):
             kept.rows.append((key, rule))
@@ -375,6 +373,20 @@ def _keep(subject: _HealthySubject, rule: Rule, key: str, stored: bytes | None) 
     subject.kept.append(_KeptSuccesses(ends, count, event_types))
     subject.kept[-1].rows.append((key, rule))
     return True
+
+
+def _add_success(all_kept: Iterable[_KeptSuccesses], event: RunEvent) -> None:
+    """Add the success of a root run to what rules keep."""
+    event_input = EventInput(event=event, root_run=event.run.key)
+    success = success_of(event_input)
+    before = after = _NO_ENDS
+    count = 0
+    for kept in all_kept:
+        if event.type in kept.event_types:
+            if kept.ends is not before or kept.count != count:
+                before, count = kept.ends, kept.count
+                after = with_success(event_input, success, before, kept=count)
+            kept.take(after)
 
 
 def _any_plan(key: RunKey) -> _SubjectId:

@@ -130,9 +130,8 @@ class MemoryRetention:
         """Check the next rows; after the last one start over."""
         rows = list(islice(self._left, _ROWS_AT_ONCE))
         if not rows:
-            self._left = chain.from_iterable(
-                zip(repeat(table), list(pending.keys(table))) for table in (MEMORY, LEARNED)
-            )
+            keys = [(table, list(pending.keys(table))) for table in (MEMORY, LEARNED)]
+            self._left = chain.from_iterable(zip(repeat(table), names) for table, names in keys)
             rows = list(islice(self._left, _ROWS_AT_ONCE))
         removed, known_until = RemovedSubjects(view), _known_until(view)
         # What is late by its baseline is late until it succeeds, however long that takes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
@@ -19,10 +19,10 @@ from monitor.alerting.attribution.subjects import (
     of_run,
     traits_of,
 )
-from monitor.alerting.engine.context import EvaluationContext, read_learned
+from monitor.alerting.engine.context import EvaluationContext
+from monitor.alerting.engine.learned_rows import with_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
-from monitor.alerting.rules.baselines import learn
 from monitor.alerting.rules.compiled import Compiled, Rule
 from monitor.alerting.rules.contract import Subject
 from monitor.model.events import EventType, RunEvent, run_event_id
@@ -159,13 +159,3 @@ def _learn(pending: PendingStep, event: RunEvent, own: Subject) -> None:
         return
     key = key_of(own)
     pending.put(LEARNED, key, with_learned(pending.get(LEARNED, key), (event,)))
-
-
-def with_learned(stored: bytes | None, events: Iterable[RunEvent]) -> bytes | None:
-    """Return the stored baseline of a pipeline with what events of it teach."""
-    learned = known = read_learned(stored)
-    for event in events:
-        learned = learn(learned, event)
-    if learned is None or learned is known:
-        return stored
-    return msgspec.json.encode(learned)

@@ -84,9 +84,10 @@ class Snapshots:
         """Apply what a durable step changed."""
         self._changed |= pending.changed[LEARNED]
         self.refresh()
-        if rules.awaiting or self._awaited:
-            async for key, value in in_slices(pending.changed[MEMORY].items(), size=_AT_ONCE):
-                self._await(key, value, rules)
+        memories, prefixes = pending.changed[MEMORY], tuple(f"{name}:" for name in rules.awaiting)
+        awaited = [key for key in memories if key.startswith(prefixes) or key in self._awaited]
+        async for key in in_slices(awaited, size=_AT_ONCE):
+            self._await(key, memories[key], rules)
         self._newest = None
 
     def refresh(self) -> None:

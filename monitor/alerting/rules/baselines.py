@@ -23,7 +23,7 @@ _LEAST_LIMIT_SECONDS = 300.0
 _LEAST_AGE_SECONDS = 3_600.0
 _CENTROIDS = 50
 _VALUES_OF_ONE = 80
-_VALUES_AT_ONCE = 20
+VALUES_AT_ONCE = 20
 _LIMIT_FACTOR = 2.0
 _AGE_FACTOR = 3.0
 _RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
@@ -139,7 +139,7 @@ def with_value(baseline: Baseline | None, value: float) -> Baseline:
     """Return the baseline with one more value, which is kept to the millisecond."""
     baseline = baseline or Baseline()
     recent = (*baseline.recent, round(value, 3))
-    if len(recent) < _VALUES_AT_ONCE:
+    if len(recent) < VALUES_AT_ONCE:
         return Baseline(newer=baseline.newer, older=baseline.older, recent=recent)
     newer, older = baseline.newer, baseline.older
     if newer is not None and newer.count >= _VALUES_OF_ONE:

@@ -121,8 +121,7 @@ class DaemonFacts(Struct, frozen=True, kw_only=True):
     overwritten: OverwrittenTopics | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventInput:
+class EventInput(Struct, frozen=True, kw_only=True, gc=False):
     """One event of a run, and the root run of it: that run itself, or what contains it.
 
     ``root_succeeded``: the root run is known to have ended well. ``cleared``: the event is the

@@ -35,7 +35,7 @@ _ENDS_KEPT = 20  # no threshold asks for more
 _OVER_AT = 0.5  # of the ratio at which it began
 
 
-class RepeatedFailures(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RepeatedFailures(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The newest ends of a subject, and since when parts of it have reached the threshold."""
 
     ends: SubjectEnds = SubjectEnds()

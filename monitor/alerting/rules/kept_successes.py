@@ -8,7 +8,6 @@ from __future__ import annotations
 from monitor.alerting.rules.contract import EventInput
 from monitor.alerting.rules.part_ends import (
     BEHIND_KEPT,
-    FEW_PARTS,
     RootRunEnd,
     SubjectEnds,
     all_ends,
@@ -35,16 +34,18 @@ def with_success(
     event_input: EventInput, success: RootRunEnd | None, ends: SubjectEnds, *, kept: int
 ) -> SubjectEnds:
     """Return what is kept of ends that are all successes, with what the event of one shows."""
-    part = part_of(event_input)
-    known = ends.parts.get(part, ())
-    others = list(all_ends(ends))
-    if success in others:
-        return ends
-    if success is not None and known and len(ends.parts) <= FEW_PARTS:
-        is_last = success.order > known[-1].order
-        is_settled = not success.may_improve and not any(end.may_improve for end in others)
-        if is_last and is_settled and all(end.run_id != success.run_id for end in others):
-            # As nearly always.
+    if success is not None and len(ends.parts) == 1:
+        part = part_of(event_input)
+        known = ends.parts.get(part, ())
+        for end in known:
+            if end.run_id == success.run_id:
+                known = ()
+                if end == success:
+                    return ends
+            elif end.may_improve:
+                known = ()
+        # As nearly always: it is the last one, and its time is as sure as theirs.
+        if known and not success.may_improve and success.order > known[-1].order:
             newest = (*known, success)[-max(kept, BEHIND_KEPT + 1) :]
-            return SubjectEnds(parts={**ends.parts, part: newest}, error=ends.error)
+            return SubjectEnds(parts={part: newest}, error=ends.error)
     return pruned(with_end_of(event_input, ends), kept=kept) or _NO_ENDS

@@ -54,7 +54,7 @@ class RunError(Struct, frozen=True, kw_only=True, omit_defaults=True):
     part: str | None = None  # name of what failed
 
 
-class SubjectEnds(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubjectEnds(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The ends of one subject that still matter, by part and in order."""
 
     parts: dict[str, tuple[RootRunEnd, ...]] = {}

@@ -31,6 +31,7 @@ from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.job_records import JobRecords
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.plan_runs import PlanRuns
@@ -96,7 +97,7 @@ def declared_polls(
         *polls.reasons.declared(),
         *polls.unlabelled.declared(),
         *polls.by_id.declared(polls.change_interval),
-        *Progress(context).declared(polls.change_interval),
+        *Progress(context, polls.details.records).declared(polls.change_interval),
         *polls.flow_runs.declared(polls.job_groups.handle),
         *polls.refetch_queue.declared(polls.by_id.read_queued),
         *Reconciliation(
@@ -130,7 +131,7 @@ def declared_polls(
 def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
     recipes, plans = RecipeNames(context), Plans(context)
-    details, links = Details(context), PlanLinks()
+    details, links = Details(context, JobRecords(context)), PlanLinks()
     checks, owner = ListChecks(context), TokenOwner(context)
     written = {kind: WrittenRows(context, check) for kind, check in checks.of_runs.items()}
     plan_children = PlanChildren(context, plans=plans, links=links)

@@ -11,7 +11,9 @@ Which task owns which state, all in one event loop:
 - A plan's record is read by one task at a time: by the poll of plan children, or by whoever
   observes a failure of its parts; the others wait for that read.
 - The readers of `Details` empty the detail queue; whoever waits for a record marks its request as
-  late when it stops waiting, and the reader then observes what it reads.
+  late when it stops waiting, and the reader then observes what it reads. What nobody waits for is
+  taken by a reader of its own, many at once. What is known of the list of job records belongs to it
+  and to the poll of progress, which change it between two awaits.
 - Tasks of callbacks and of the admin API come in by `wake`, `complete`, `confirm` and `track`. They
   change runs only by way of the observer, which lets one batch at a time in for each workspace.
 

@@ -95,6 +95,26 @@ class JobRow(Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
 
 
+class JobGroupJobs(Struct, frozen=True, kw_only=True, gc=False):
+    """A job group of a list with its job records; ``jobs`` is empty where it shows none."""
+
+    id: str
+    jobs: tuple[JobRow, ...]
+
+
+class JobsPage(Struct, frozen=True, kw_only=True):
+    """A page of job groups. ``ids`` are all that it shows, in its order; ``rows`` the wanted ones.
+
+    ``count`` is of the whole list, None where the workspace does not count; ``began_at`` as in a
+    `Page`.
+    """
+
+    ids: tuple[str, ...]
+    rows: tuple[JobGroupJobs, ...]
+    count: int | None
+    began_at: datetime | None
+
+
 class FlowRunRow(Struct, frozen=True, kw_only=True, gc=False):
     """One run of a flow. Another operation shows its status."""
 

@@ -21,6 +21,7 @@ from monitor.workspace.payloads import (
     FlowRow,
     FlowRunRow,
     FolderRow,
+    JobGroupJobs,
     JobGroupRow,
     JobRow,
     PersonRow,
@@ -96,6 +97,10 @@ def _job(row: wire.Job) -> JobRow:
         finished_at=instant(row.finished_at),
         error=error_text(row.error_message),
     )
+
+
+def _job_group_jobs(row: wire.JobGroupWithJobs) -> JobGroupJobs:
+    return JobGroupJobs(id=text_of(row.id), jobs=readable(row.jobs, JOB))
 
 
 def _flow_run_row(row: wire.FlowRun) -> FlowRunRow:
@@ -292,6 +297,7 @@ _SCHEDULED_TASK: RowKind[wire.ScheduledTask] = RowKind(
 
 JOB_GROUP = RowKind(wire.JobGroup, _job_group)
 JOB = RowKind(wire.Job, _job)
+JOB_GROUP_JOBS = RowKind(wire.JobGroupWithJobs, _job_group_jobs)
 FLOW_RUN = RowKind(wire.FlowRun, _flow_run_row)
 PLAN_RUN = RowKind(wire.PlanRun, _plan_run)
 PLAN = RowKind(wire.Plan, _plan)

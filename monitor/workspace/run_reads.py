@@ -6,7 +6,7 @@ Every method may raise any `WorkspaceError`; an answer that cannot be read is an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
 from http import HTTPStatus
 
@@ -16,7 +16,15 @@ from monitor.model.errors import RequestRejectedError
 from monitor.workspace import rows
 from monitor.workspace.decoding import IsKnown, decode_text
 from monitor.workspace.list_reads import ListReader, listed
-from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, Page, PlanRunRow
+from monitor.workspace.payloads import (
+    FlowRunRow,
+    JobGroupRow,
+    JobRow,
+    JobsPage,
+    Page,
+    PlanRunRow,
+    RowHead,
+)
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import QueryValue, Requester, decoded, reading
 
@@ -103,6 +111,39 @@ class RunReader:
                 reason=page.bad_rows[0].reason,
             )
         return page.rows
+
+    async def jobs_of_many(
+        self,
+        wanted: Collection[str],
+        *,
+        offset: int,
+        newest_first: bool = False,
+        priority: Priority,
+        wait_seconds: float = 30.0,
+    ) -> JobsPage:
+        """Read a page of all job groups by their ids, with the job records of those wanted.
+
+        The list has no filter that names ids, so whoever asks must know where they stand in it.
+        """
+        query: dict[str, QueryValue] = {
+            "embed": "jobs",
+            "sort": "-id" if newest_first else "id",
+            "limit": self._requester.settings.page_size,
+            "offset": offset,
+        }
+        if newest_first:
+            query["includeCount"] = "true"
+        answer = await self._requester.request(
+            "listJobGroups", query=query, priority=priority, wait_seconds=wait_seconds
+        )
+        ids: list[str] = []
+
+        def is_other(head: RowHead) -> bool:
+            ids.append(head.id)
+            return head.id not in wanted
+
+        page = await listed(answer, rows.JOB_GROUP_JOBS, "listJobGroups", is_known=is_other)
+        return JobsPage(ids=tuple(ids), rows=page.rows, count=page.count, began_at=answer.began_at)
 
     async def flow_run(
         self, flow_run_id: str, *, priority: Priority, wait_seconds: float = 30.0

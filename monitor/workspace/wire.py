@@ -99,6 +99,13 @@ class Job(Struct, rename="camel"):
     error_message: object = None
 
 
+class JobGroupWithJobs(Struct):
+    """A job group with its job records embedded, where the workspace embeds them."""
+
+    id: Id
+    jobs: Raw = Raw(b"[]")
+
+
 class FlowRun(Struct, rename="camel"):
     id: Id
     created_at: datetime | None = None

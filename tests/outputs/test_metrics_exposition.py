@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -63,10 +65,12 @@ class ThreadSpy:
 
     def __init__(self) -> None:
         self.threads: list[str] = []
+        self.is_collecting: list[bool] = []  # whether garbage was looked for meanwhile
         self.is_broken = False
 
     def collect(self) -> Iterator[Metric]:
         self.threads.append(threading.current_thread().name)
+        self.is_collecting.append(gc.isenabled())
         if self.is_broken:
             raise ValueError("broken collector")
         yield GaugeMetricFamily("spy", "A spy.", value=1)
@@ -212,3 +216,19 @@ async def test_the_lag_of_the_loop_is_what_a_sleeper_waits_too_long() -> None:
     assert value("dataprep_monitor_event_loop_lag_seconds_sum") == 0.25
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_no_garbage_is_looked_for_while_a_page_is_drawn(
+    scene: ExpositionScene,
+    is_broken: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The collector halts every thread; it goes on behind the page, also behind one that fails."""
+    spy = ThreadSpy()
+    scene.registry.register(spy)
+    spy.is_collecting.clear()
+    spy.is_broken = is_broken
+    with contextlib.suppress(ValueError):
+        await scene.exposition.render("")
+    assert spy.is_collecting == [False]
+    assert gc.isenabled()

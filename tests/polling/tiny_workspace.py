@@ -45,6 +45,7 @@ class TinyWorkspace:
             name: {} for name in ("jobLibrary", "planSnapshotRuns", "plans", "flows", "schedules")
         }
         self.jobs: dict[int, list[Row]] = {}
+        self.embeds_jobs = True  # False: its list of all job groups knows no embed
         self.flow_runs: dict[int, Row] = {}
         self.flow_run_words: dict[int, str] = {}
         self.full_plans: dict[int, Row] = {}
@@ -165,6 +166,8 @@ class TinyWorkspace:
         match (parts[0], parts[2] if len(parts) > 2 else ""):
             case ("open-api-spec", _):
                 return {"openapi": "3.0.0", "paths": {}}
+            case ("jobGroups", "") if not number:
+                return self._list_of_jobs(query)
             case ("jobGroups", ""):
                 return self.tables["jobLibrary"].get(number)
             case ("jobGroups", "jobs"):
@@ -182,6 +185,19 @@ class TinyWorkspace:
             case ("flows" | "schedules", "") if number:
                 return self.tables[parts[0]].get(number)
         return {"data": []}
+
+    def _list_of_jobs(self, query: Mapping[str, str]) -> Row:
+        unlisted = self.unlisted.get("jobGroups", ())
+        table = self.tables["jobLibrary"]
+        ids = [id_ for id_ in sorted(table) if id_ not in unlisted]
+        if query.get("sort") == "-id":
+            ids.reverse()
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 25))
+        shown = [dict(table[id_]) for id_ in ids[offset : offset + limit]]
+        if query.get("embed") == "jobs" and self.embeds_jobs:
+            for row in shown:
+                row["jobs"] = {"data": self.jobs.get(row["id"], [])}
+        return {"data": shown, "count": len(ids)} if "includeCount" in query else {"data": shown}
 
     def _groups_of(self, flow_run_id: int) -> list[Row]:
         rows = self.tables["jobLibrary"].values()

@@ -124,7 +124,7 @@ class PipelineState(Struct, frozen=True, kw_only=True):
 T = TypeVar("T", WorkspaceState, PipelineState, AlertStatus)
 
 
-class Retained(Struct, Generic[T], frozen=True):
+class Retained(Struct, Generic[T], frozen=True, gc=False):
     """What one topic should hold. A change of ``known_at`` alone is no news."""
 
     topic: str
@@ -172,7 +172,8 @@ class StateSnapshot:
         self._confirmed = view.confirmed()
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been polled again
-        self._pipeline_health: dict[PipelineIdentity, list[PipelineHealth]] = {}
+        # Tuples, because the garbage collector visits every list again, however short.
+        self._pipeline_health: dict[PipelineIdentity, tuple[PipelineHealth, ...]] = {}
         self._active: dict[PipelineIdentity, list[ActiveRun]] = {}
         self._is_idle_known: dict[tuple[str, RunKind], bool] = {}
 
@@ -182,7 +183,8 @@ class StateSnapshot:
         for health in pipeline_health:
             if ids is None or health.pipeline.id in ids:
                 identity = (health.workspace, health.run_kind, health.pipeline.id)
-                self._pipeline_health.setdefault(identity, []).append(health)
+                others = self._pipeline_health.get(identity, ())
+                self._pipeline_health[identity] = (*others, health)
 
     def add_active(self, active_runs: Iterable[ActiveRun]) -> None:
         """Add runs that have not ended."""
@@ -232,8 +234,8 @@ class StateSnapshot:
     def pipeline(self, identity: PipelineIdentity) -> Retained[PipelineState] | None:
         """Return one pipeline's snapshot, None where nothing is known of it."""
         workspace, kind, pipeline_id = identity
-        pipeline_health = self._pipeline_health.get(identity, [])
-        active = self._active.get(identity, [])
+        pipeline_health = self._pipeline_health.get(identity, ())
+        active = self._active.get(identity, ())
         pipeline = _pipeline_of(pipeline_health, active)
         if pipeline is None or workspace not in self._workspaces:
             return None

@@ -22,7 +22,8 @@ class DetailRequest:
     """One job group's records, to be read.
 
     ``summary`` is set once they were read; ``is_impossible``: they never will be. Whoever asked
-    and no longer waits sets ``is_late``: then the reader observes what it reads.
+    and no longer waits sets ``is_late``: then the reader observes what it reads. ``is_gathered``:
+    nobody has waited, so it may be read together with others.
     """
 
     observation: Observation
@@ -32,12 +33,17 @@ class DetailRequest:
     is_final: bool = False
     is_impossible: bool = False
     is_late: bool = False
+    is_gathered: bool = False
     attempts: int = 0
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class DetailQueue:
-    """Bounded; a request for a job group that waits already is the same request."""
+    """Bounded; a request for a job group that waits already is the same request.
+
+    `take` hands out the requests one by one, the most valuable first; `take_gathered` those for
+    which nobody waits, all at once.
+    """
 
     def __init__(self, clock: Clock, *, bound: int) -> None:
         self._clock = clock
@@ -46,8 +52,11 @@ class DetailQueue:
         self._ready: list[tuple[int, int, DetailRequest]] = []
         self._ready_failures = 0
         self._delayed: list[tuple[float, int, DetailRequest]] = []
+        self._gathered: dict[RunKey, DetailRequest] = {}
         self._number = itertools.count()
         self._grown = asyncio.Event()
+        self._has_gathered = asyncio.Event()
+        self._has_failure = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -61,18 +70,31 @@ class DetailQueue:
         """Return the request for this job group, None where it waits for none."""
         return self._requests.get(key)
 
-    def request(self, observation: Observation, priority: Priority) -> DetailRequest | None:
+    def request(
+        self, observation: Observation, priority: Priority, *, is_awaited: bool
+    ) -> DetailRequest | None:
         """Return the request for this job group, None where the queue is full."""
-        if (queued := self._requests.get(observation.key)) is not None:
-            return queued
-        if len(self._requests) >= self._bound:
-            return None
-        request = DetailRequest(
-            observation=observation, priority=priority, requested_at=self._clock.monotonic()
-        )
-        self._requests[observation.key] = request
-        self._push(request)
+        request = self._requests.get(observation.key)
+        if request is None:
+            if len(self._requests) >= self._bound:
+                return None
+            request = DetailRequest(
+                observation=observation,
+                priority=priority,
+                requested_at=self._clock.monotonic(),
+                is_late=not is_awaited,
+                is_gathered=not is_awaited,
+            )
+            self._requests[observation.key] = request
+            self._push(request)
+        elif is_awaited and self._gathered.pop(observation.key, None) is not None:
+            self.read_alone(request)
         return request
+
+    def read_alone(self, request: DetailRequest) -> None:
+        """Hand this request out by itself, as soon as its turn comes."""
+        request.is_gathered = False
+        self._push(request)
 
     def delay(self, request: DetailRequest, seconds: float) -> None:
         """Put a request back; it is handed out again after ``seconds``."""
@@ -104,7 +126,38 @@ class DetailQueue:
                 name="waiting for a job group to end",
             )
 
+    async def take_gathered(self, limit: int) -> list[DetailRequest]:
+        """Return those that nobody waits for, failures first, waiting for at least one of them.
+
+        A cancelled call leaves every request in the queue.
+        """
+        while not self._gathered:
+            self._has_gathered.clear()
+            await happens_within(
+                self._has_gathered.wait(),
+                clock=self._clock,
+                seconds=_LONGEST_SLEEP_SECONDS,
+                name="waiting for ends that nobody waits for",
+            )
+        self._has_failure.clear()
+        requests = sorted(self._gathered.values(), key=lambda request: request.priority)[:limit]
+        for request in requests:
+            del self._gathered[request.observation.key]
+        return requests
+
+    async def gather(self, seconds: float) -> None:
+        """Let requests that nobody waits for add up for so long; a failure ends it."""
+        await happens_within(
+            self._has_failure.wait(), clock=self._clock, seconds=seconds, name="gathering ends"
+        )
+
     def _push(self, request: DetailRequest) -> None:
+        if request.is_gathered:
+            self._gathered[request.observation.key] = request
+            self._has_gathered.set()
+            if request.priority is Priority.FAILED_DETAILS:
+                self._has_failure.set()
+            return
         heapq.heappush(self._ready, (int(request.priority), next(self._number), request))
         self._ready_failures += request.priority is Priority.FAILED_DETAILS
         self._grown.set()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
-import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.errors import WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.waits import backoff_seconds, happens_within
+from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
+from monitor.polling.runs.detail_readers import OLDEST_SECONDS, DetailReaders, final, joined
+from monitor.polling.runs.job_records import JobRecords
 from monitor.polling.runs.run_observations import (
     has_ended,
     is_news_of_a_failure,
@@ -28,13 +28,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-_READERS = 4
-_RETRY_BASE_SECONDS = 2.0
-_RETRY_CAP_SECONDS = 300.0
-# Records that show an unfinished job after the group's end are read again, but not for ever.
-_READS_OF_UNFINISHED = 3
 _PICKED_UP_RUNS = 5_000  # a burst of ends may be half read when the monitor stops
-_PICKED_UP_SECONDS = 86_400.0
 
 
 class Details:
@@ -45,9 +39,11 @@ class Details:
     with `Source.DETAIL`.
     """
 
-    def __init__(self, context: PollContext) -> None:
+    def __init__(self, context: PollContext, records: JobRecords) -> None:
         self._context = context
+        self.records = records
         self._queue = DetailQueue(context.clock, bound=context.settings.waiting_details)
+        self._readers = DetailReaders(context, self._queue, records)
 
     @property
     def waiting(self) -> int:
@@ -68,9 +64,7 @@ class Details:
 
     async def run(self) -> None:
         """Read what is requested, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(_READERS):
-                group.create_task(self._read_on(), name=f"{self._context.name}: details {number}")
+        await self._readers.run()
 
     async def complete(
         self,
@@ -92,17 +86,15 @@ class Details:
         for key, end in lacking.items():
             if self.must_wait(end, known.get(key), behind=len(in_time)):
                 in_time.append(key)
-        requests = self._request(lacking.values()) if can_read else {}
-        for request in requests.values():
-            request.is_late = True  # until somebody waits for it
+        requests = self._request(lacking.values(), awaited=frozenset(in_time)) if can_read else {}
         awaited = [requests[key] for key in in_time if key in requests]
         await self._wait_for(awaited, meanwhile)
         if not can_read:
             return [
-                _final(observation) if observation.key in lacking else observation
+                final(observation) if observation.key in lacking else observation
                 for observation in observations
             ]
-        return [_joined(observation, requests.get(observation.key)) for observation in observations]
+        return [joined(observation, requests.get(observation.key)) for observation in observations]
 
     def without_waiting(
         self, observations: Sequence[Observation], known: Mapping[RunKey, RunState]
@@ -111,8 +103,7 @@ class Details:
         if self._context.is_unproven() or self._context.can(Capability.READ_JOBS):
             return list(observations)
         return [
-            _final(run) if self._is_lacking(run, known.get(run.key)) else run
-            for run in observations
+            final(run) if self._is_lacking(run, known.get(run.key)) else run for run in observations
         ]
 
     def must_wait(self, end: Observation, known: RunState | None, *, behind: int = 0) -> bool:
@@ -136,14 +127,14 @@ class Details:
             WorkspaceError: the records cannot be read now.
         """
         if not self._context.can(Capability.READ_JOBS):
-            return _final(observation)
+            return final(observation)
         client = self._context.client
         try:
             rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
             if not is_last or not is_about_the_object(error):
                 raise
-            return _final(observation)
+            return final(observation)
         return with_jobs(
             observation, job_summary(rows, read_at=client.workspace_now()), is_final=True
         )
@@ -156,7 +147,7 @@ class Details:
         if self._context.is_unproven() or not self._context.can(Capability.READ_JOBS):
             return
         active = self._context.live_state.active
-        self._request_late(
+        self._request(
             observation
             for observation in observations
             if _is_open_end(observation)
@@ -172,7 +163,7 @@ class Details:
         ``known`` is what was known of the ended runs before these were observed.
         """
         if not self._context.is_unproven() and self._context.can(Capability.READ_JOBS):
-            self._request_late(
+            self._request(
                 observation
                 for observation in observations
                 if self._is_lacking(observation, known.get(observation.key))
@@ -188,8 +179,8 @@ class Details:
         runs = await self._context.bus.recent_runs(
             workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
         )
-        oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
-        self._request_late(
+        oldest = self._context.clock.now() - timedelta(seconds=OLDEST_SECONDS)
+        self._request(
             _again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest
         )
         return False
@@ -221,17 +212,16 @@ class Details:
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
 
-    def _request_late(self, observations: Iterable[Observation]) -> None:
-        for request in self._request(observations).values():
-            request.is_late = True
-
-    def _request(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
+    def _request(
+        self, observations: Iterable[Observation], *, awaited: Collection[RunKey] = ()
+    ) -> dict[RunKey, DetailRequest]:
         requests = {}
         refused: list[RunKey] = []
         for observation in observations:
             has_failed = status_of(observation.native_status) is Status.FAILED
             priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
-            request = self._queue.request(observation, priority)
+            is_awaited = observation.key in awaited
+            request = self._queue.request(observation, priority, is_awaited=is_awaited)
             if request is None:
                 refused.append(observation.key)
             else:
@@ -274,78 +264,10 @@ class Details:
             for request in requests:
                 request.is_late = not request.done.is_set()
 
-    async def _read_on(self) -> None:
-        while True:
-            request = await self._queue.take()
-            try:
-                await self._read(request)
-            except (TryLaterError, UnauthorizedError, BusError) as error:
-                self._put_back(request, str(error))
-
-    def _put_back(self, request: DetailRequest, reason: str) -> None:
-        waited = self._context.clock.monotonic() - request.requested_at
-        if waited > _PICKED_UP_SECONDS:
-            # Or such requests would fill the queue in the end. A restart queues none so old.
-            log.warning("job records given up", run=str(request.observation.key), reason=reason)
-            self._queue.finish(request)
-            return
-        request.attempts += 1
-        wait = backoff_seconds(
-            request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
-        )
-        log.debug("job records put off", run=str(request.observation.key), reason=reason, wait=wait)
-        self._queue.delay(request, wait)
-
-    async def _read(self, request: DetailRequest) -> None:
-        client, key = self._context.client, request.observation.key
-        try:
-            rows = await client.runs.jobs(key.id, priority=request.priority)
-        except (TryLaterError, UnauthorizedError):
-            raise
-        except WorkspaceError as error:
-            log.info("job records not readable", run=str(key), reason=str(error))
-            request.is_impossible = True
-        else:
-            request.summary = job_summary(rows, read_at=client.workspace_now())
-            request.attempts += 1
-            request.is_final = request.summary.are_over or request.attempts >= _READS_OF_UNFINISHED
-            if not request.is_final:
-                self._queue.delay(request, _RETRY_BASE_SECONDS)
-                return
-        if request.is_late:
-            await self._observe(request)
-        self._queue.finish(request)
-
-    async def _observe(self, request: DetailRequest) -> None:
-        end = request.observation
-        late = msgspec.structs.replace(
-            _joined(end, request),
-            source=Source.DETAIL,
-            # The end that a callback named is not confirmed by job records.
-            native_status=None if end.source is Source.CALLBACK else end.native_status,
-            observed_at=self._context.clock.now(),
-            inbox_id=None,
-        )
-        await self._context.observer.observe((late,))
-
 
 async def _all_done(requests: Sequence[DetailRequest]) -> None:
     for request in requests:
         await request.done.wait()
-
-
-def _joined(observation: Observation, request: DetailRequest | None) -> Observation:
-    if request is None:
-        return observation
-    if request.is_impossible:
-        return _final(observation)
-    if request.summary is None or not request.is_final:
-        return observation
-    return with_jobs(observation, request.summary, is_final=True)
-
-
-def _final(observation: Observation) -> Observation:
-    return msgspec.structs.replace(observation, is_detail_final=True)
 
 
 def _is_open_end(observation: Observation) -> bool:

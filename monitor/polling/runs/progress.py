@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -19,19 +20,24 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
+from monitor.polling.runs.job_records import JobRecords
 from monitor.polling.runs.run_observations import job_summary
+from monitor.workspace.payloads import JobRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
 _READS_PER_ROUND = 10
+_PIECE = 50  # observations; callbacks wait for one piece
 
 
 class Progress:
-    """Reads heartbeat and percentage of active job groups."""
+    """Reads heartbeat and percentage of active job groups, many of them by few requests."""
 
-    def __init__(self, context: PollContext) -> None:
+    def __init__(self, context: PollContext, records: JobRecords) -> None:
         self._context = context
+        self._records = records
+        self._list_again_at = 0.0  # monotonic
         # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
         self._tried_at: dict[RunKey, datetime] = {}
 
@@ -55,14 +61,24 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        chosen = self._due()[:_READS_PER_ROUND]
+        due, has_listed = self._due(), False
+        if self._records.can_list(len(due)):
+            now = self._context.clock.monotonic()
+            if now >= self._list_again_at:
+                # A page shows more than what is due, so all is read, and less often.
+                self._list_again_at = now + self._context.settings.progress_seconds / 2
+                await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
+                due, has_listed = self._due(), True
+            elif self._records.is_proven:
+                return False
+        chosen = due[:_READS_PER_ROUND]
         failure: MonitorError | None = None
         for number, key in enumerate(chosen):
             try:
                 await self._read(key)
             except BudgetExhaustedError:
                 # No failure: the budget had nothing left for this.
-                return number > 0
+                return has_listed or number > 0
             except MonitorError as error:
                 if not is_about_the_object(error):
                     raise
@@ -70,7 +86,7 @@ class Progress:
             self._tried_at[key] = self._context.workspace_now()
         if failure is not None:
             raise failure
-        return bool(chosen)
+        return has_listed or bool(chosen)
 
     def _due(self) -> list[RunKey]:
         oldest = self._context.workspace_now() - timedelta(
@@ -99,9 +115,34 @@ class Progress:
             # Whether the run itself is gone is for the reconciliation to find out.
             log.debug("progress not readable", run=str(key), reason=str(error))
             return
-        summary = job_summary(rows, read_at=client.workspace_now())
+        await self._context.observer.observe(
+            (self._observation(key, rows, client.workspace_now()),)
+        )
+
+    async def _read_many(self, keys: Sequence[RunKey]) -> None:
+        try:
+            records = await self._records.read(
+                [key.id for key in keys],
+                priority=Priority.INVENTORY,
+                most_requests=_READS_PER_ROUND,
+            )
+        except BudgetExhaustedError:
+            return  # no failure: as for reads by id
+        read = [(key, records[key.id]) for key in keys if key.id in records]
+        for start in range(0, len(read), _PIECE):
+            await self._context.observer.observe(
+                [
+                    self._observation(key, found.jobs, found.read_at)
+                    for key, found in read[start : start + _PIECE]
+                ]
+            )
+
+    def _observation(
+        self, key: RunKey, rows: Sequence[JobRow], read_at: datetime | None
+    ) -> Observation:
+        summary = job_summary(rows, read_at=read_at)
         has_started = "started_at" not in summary.approximate
-        observation = Observation(
+        return Observation(
             key=key,
             source=Source.DETAIL,
             observed_at=self._context.clock.now(),
@@ -109,4 +150,3 @@ class Progress:
             started_at=summary.started_at if has_started else None,
             jobs=summary.jobs,
         )
-        await self._context.observer.observe((observation,))

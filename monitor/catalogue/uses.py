@@ -11,6 +11,7 @@ USES: dict[str, str] = {
     "listJobLibrary": "lists changed and active job groups",
     "getJobGroup": "reads one job group, its flow and its flow run",
     "getJobsForJobGroup": "reads a job group's times, errors and progress",
+    "listJobGroups": "reads the job records of many job groups",
     "getFlowRun": "reads one flow run",
     "getFlowRunStatus": "reads how a flow run ended",
     "getFlowRunJobGroups": "finds a flow run's job groups",

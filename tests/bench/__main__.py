@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from tests.bench import (
@@ -80,23 +80,20 @@ def main(arguments: Sequence[str]) -> int:
     possible = list(SLOWED if options.slowed else BENCHMARKS)
     if unknown := set(options.names) - set(possible):
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    measured = _measure(options.names or possible, is_slowed=options.slowed)
-    if options.save is not None:
-        save(options.save, results(measured, share=QUARTER if options.slowed else 1.0))
-    return 0 if all(_is_met(benchmark) for benchmark in measured.values()) else 1
+    benchmarks: dict[str, Measured] = {}
+    for name in options.names or possible:
+        benchmarks[name] = _measure(name, is_slowed=options.slowed)
+        if options.save is not None:  # after each, so that one that fails loses no other
+            save(options.save, results(benchmarks, share=QUARTER if options.slowed else 1.0))
+    return 0 if all(_is_met(measured) for measured in benchmarks.values()) else 1
 
 
-def _measure(names: Iterable[str], *, is_slowed: bool) -> dict[str, Measured]:
-    made = {}
-    for name in names:
-        module, began = BENCHMARKS[name], time.monotonic()
-        figures = asyncio.run(SLOWED[name]() if is_slowed else module.measure())
-        sys.stdout.write(table(module.TITLE, figures) + "\n")
-        sys.stdout.flush()
-        made[name] = Measured(
-            title=module.TITLE, figures=tuple(figures), seconds=time.monotonic() - began
-        )
-    return made
+def _measure(name: str, *, is_slowed: bool) -> Measured:
+    module, began = BENCHMARKS[name], time.monotonic()
+    figures = asyncio.run(SLOWED[name]() if is_slowed else module.measure())
+    sys.stdout.write(table(module.TITLE, figures) + "\n")
+    sys.stdout.flush()
+    return Measured(title=module.TITLE, figures=tuple(figures), seconds=time.monotonic() - began)
 
 
 def _is_met(measured: Measured) -> bool:

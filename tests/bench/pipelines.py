@@ -55,12 +55,8 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     pages: list[float] = []
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        broker = await stack.enter_async_context(
-            Mosquitto(folder, options=("max_queued_messages 0",))
-        )
         few, many = [
-            _Side(await _daemon(sizes, stack, folder / f"{pipelines}", pipelines, broker.port))
-            for pipelines in (sizes.few, sizes.many)
+            await _side(sizes, stack, folder, pipelines) for pipelines in (sizes.few, sizes.many)
         ]
         for number in range(-1, sizes.repetitions):
             first_id = _FIRST_ID + (number + 1) * sizes.callbacks
@@ -69,49 +65,48 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 await many.daemon.settle()
                 scraping = _scraping(side.daemon, pages)
                 async with scraping if side is many else contextlib.nullcontext():
-                    await side.round(sizes, first_id, broker.port, is_counted=number >= 0)
+                    await side.round(sizes, first_id, is_counted=number >= 0)
         series = sum(not line.startswith("#") for line in (await many.daemon.page()).splitlines())
     return _figures(sizes, few, many, pages, series)
 
 
-async def _daemon(
-    sizes: Sizes, stack: AsyncExitStack, folder: Path, pipelines: int, broker_port: int
-) -> RunningDaemon:
+async def _side(sizes: Sizes, stack: AsyncExitStack, folder: Path, pipelines: int) -> _Side:
+    # A broker each: two daemons of one name would take the broker's session from each other.
+    broker = await stack.enter_async_context(Mosquitto(folder, options=("max_queued_messages 0",)))
     daemon = await stack.enter_async_context(
         knowing(
-            folder,
+            folder / f"{pipelines}",
             first_id=_FIRST_ID,
             runs=(sizes.repetitions + 1) * sizes.callbacks,
             flows=sizes.few,
             ended_runs=pipelines,
             ended_flows=pipelines,
             requests_per_minute=sizes.requests_per_minute,
-            broker_port=broker_port,
+            broker_port=broker.port,
             detail_wait_seconds=0.0,
         )
     )
     stack.enter_context(held_to(sizes.share, daemon.process_id))
-    return daemon
+    return _Side(daemon, broker.port)
 
 
 class _Side:
     """A daemon and its percentiles, one for each repetition, in milliseconds."""
 
-    def __init__(self, daemon: RunningDaemon) -> None:
+    def __init__(self, daemon: RunningDaemon, broker_port: int) -> None:
         self.daemon = daemon
+        self._broker_port = broker_port
         self.p50: list[float] = []
         self.p99: list[float] = []
 
-    async def round(
-        self, sizes: Sizes, first_id: int, broker_port: int, *, is_counted: bool
-    ) -> None:
+    async def round(self, sizes: Sizes, first_id: int, *, is_counted: bool) -> None:
         order = Order(
             port=self.daemon.callbacks_port,
             first_id=first_id,
             seconds=sizes.seconds,
             per_second=sizes.per_second,
             secret=SECRET,
-            broker_port=broker_port,
+            broker_port=self._broker_port,
             topics=TOPICS,
             flows=sizes.few,
         )

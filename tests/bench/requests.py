@@ -70,16 +70,18 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the requests, and what share they are of one GET per run and interval."""
     sizes = sizes or Sizes()
     logs.configure(level="error")
-    ours = [float(await _follow(sizes)) for _ in range(sizes.repetitions)]
+    ours = tuple([float(await _follow(sizes)) for _ in range(sizes.repetitions)])
     each = sizes.runs * _RUN_SECONDS / _INTERVAL_SECONDS
     return [
-        Figure(name="requests of ours", values=tuple(ours)),
+        Figure(name="requests of ours", values=ours),
         Figure(name="one GET per run and interval", values=(each,)),
         Figure(
             name="ours over theirs",
             values=tuple(100 * our / each for our in ours),
             unit="%",
             target=1.0,
+            ours=ours,
+            theirs=(each,),
         ),
         Figure(name="requests for a run", values=tuple(our / sizes.runs for our in ours)),
     ]

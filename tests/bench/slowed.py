@@ -35,9 +35,10 @@ def held_to(share: float, process_id: int) -> Iterator[None]:
     try:
         (group / "cgroup.procs").write_text(str(process_id))
         yield
-        # An empty group can be removed, and its process may live on.
-        (group.parent / "cgroup.procs").write_text(str(process_id))
     finally:
+        # Only an empty group can be removed; its process may live on, or has ended by itself.
+        with contextlib.suppress(ProcessLookupError):
+            (group.parent / "cgroup.procs").write_text(str(process_id))
         group.rmdir()
 
 

@@ -22,8 +22,9 @@ from monitor.model.clock import SystemClock
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt import library_overrides
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, WRITTEN_FOR, BrokerClient
-from monitor.outputs.mqtt.link import MqttLink
+from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from tests.outputs.mqtt_scene import settings_for
+from tests.servers import Mosquitto
 
 OUTPUTS = Path(monitor.outputs.__file__).parent
 OVERRIDES = Path(library_overrides.__file__)
@@ -150,3 +151,21 @@ async def test_a_peer_that_speaks_no_valid_mqtt_ends_the_link(junk_port: int) ->
     link.abort("over")
     await asyncio.sleep(0)
     assert unhandled == []
+
+
+async def test_an_id_that_waits_for_its_answer_is_not_used_again(tmp_path: Path) -> None:
+    """When the ids start again, a message that has no answer yet keeps its own."""
+    async with Mosquitto(tmp_path) as broker:
+        settings = settings_for(f"mqtt://127.0.0.1:{broker.port}")
+        link = MqttLink(
+            settings, clock=SystemClock(), version=ProtocolVersion.V5, will=None, tls=None
+        )
+        await link.open()
+        paho = link._client._client
+        before = paho._last_mid
+        first = link.send(OutgoingMessage(topic="a/b", payload=b"first"))
+        paho._last_mid = before  # as after 65,535 messages
+        second = link.send(OutgoingMessage(topic="a/b", payload=b"second"))
+
+        await asyncio.wait_for(asyncio.gather(first, second), timeout=5)
+        await link.close()

@@ -12,109 +12,42 @@ What an entry holds is as if it were committed; a step that fails clears all of 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
-
-import msgspec
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.alerts.pending_step import ALERT, LEARNED, MEMORY, PendingStep, Tables
 from monitor.alerting.attribution.attribution import Attribution
-from monitor.alerting.attribution.subjects import key_of, keys_of, of_pipeline, traits_of
+from monitor.alerting.attribution.lineage import has_parents
+from monitor.alerting.attribution.subjects import keys_of, traits_of
 from monitor.alerting.engine.context import Complete
-from monitor.alerting.engine.evaluation import Evaluator, decoded_memory
+from monitor.alerting.engine.evaluation import Evaluator
+from monitor.alerting.engine.healthy_subject import (
+    HARMLESS,
+    SUCCESSES,
+    AskedRule,
+    HealthySubject,
+    is_plain,
+)
 from monitor.alerting.engine.history import EvaluationHistory, Words
 from monitor.alerting.engine.learned_rows import with_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.compiled import Compiled, Rule, Traits
 from monitor.alerting.rules.contract import EventInput, Subject, SubjectKind
-from monitor.alerting.rules.kept_successes import only_successes, success_of, with_success
-from monitor.alerting.rules.part_ends import SubjectEnds
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import Parents, Pipeline, RunKey, RunKind, Status
+from monitor.model.runs import Pipeline, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
 BOUND = 20_000  # subjects; the others are routed as ever
-_SUCCESSES = frozenset({EventType.RUN_SUCCEEDED, EventType.RUN_CONFIRMED, EventType.RUN_DETAILED})
-_HARMLESS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, *_SUCCESSES})
-_NO_PARENTS = Parents()
 _NOT_WRITTEN = b""
-_NO_ENDS = SubjectEnds()
-# A later success allows a limit that is learned to shrink. No such limit is below an hour.
 _DECIDED_AT_ONCE, _STORED_AT_ONCE, _FOUND_AT_ONCE, _ROWS_AT_ONCE = 50, 40, 10, 500
+# A later success allows a limit that is learned to shrink. No such limit is below an hour.
 _EVALUATED_WITHIN = timedelta(seconds=60)
 
 _SubjectId = tuple[str, RunKind, str]  # workspace, kind of run, id of the pipeline
-
-
-class _KeptSuccesses:
-    """The successes that some rules keep alike, and the rows that they keep them in."""
-
-    __slots__ = ("count", "ends", "event_types", "is_changed", "rows")
-
-    def __init__(self, ends: SubjectEnds, count: int, event_types: frozenset[EventType]) -> None:
-        self.ends = ends
-        self.count = count
-        self.event_types = event_types
-        self.rows: list[tuple[str, Rule]] = []
-        self.is_changed = False
-
-    def take(self, ends: SubjectEnds) -> None:
-        self.is_changed = self.is_changed or ends is not self.ends
-        self.ends = ends
-
-    def row(self, rule: Rule) -> bytes | None:
-        kept_ends = rule.definition.kept_ends
-        if kept_ends is None or not self.ends.parts:
-            return None
-        return msgspec.json.encode(kept_ends.memory_of(self.ends))
-
-
-class _AskedRule:
-    """A rule that an event may change only where it has a memory, and its newest memory."""
-
-    __slots__ = ("decoded", "event_types", "key", "rule", "stored")
-
-    def __init__(self, rule: Rule, key: str) -> None:
-        self.rule = rule
-        self.key = key
-        self.event_types = frozenset(rule.definition.event_types)
-        self.stored: bytes | None = None
-        self.decoded: Any = None
-
-    def memory(self, stored: bytes) -> Any:
-        if stored is not self.stored:
-            self.stored, self.decoded = stored, decoded_memory(self.rule, stored)
-        return self.decoded
-
-
-class _HealthySubject:
-    """What is known of one subject; ``fingerprints`` and ``watched`` must have no rows."""
-
-    __slots__ = (
-        *("asked", "fingerprints", "kept", "learned_key", "memories", "own", "pipeline"),
-        *("pipeline_subject", "successes", "traits", "watched", "words"),
-    )
-
-    def __init__(self, attribution: Attribution, pipeline: Pipeline) -> None:
-        run = attribution.event.run
-        self.own = attribution.own
-        self.pipeline = pipeline
-        self.pipeline_subject = of_pipeline(run.key.workspace, pipeline)
-        self.traits = attribution.traits
-        self.learned_key = key_of(self.own)
-        self.fingerprints: frozenset[str] = frozenset()
-        self.kept: list[_KeptSuccesses] = []
-        self.asked: list[_AskedRule] = []
-        self.watched: frozenset[str] = frozenset()  # keys of memories
-        self.memories: frozenset[str] = frozenset()  # the same, with those of the rules to ask
-        self.words: Mapping[EventType, Words] = {}
-        self.successes: list[RunEvent] = []  # not learned yet
 
 
 class HealthySubjects:
@@ -142,11 +75,11 @@ class HealthySubjects:
             not rule.globs.keys().isdisjoint(("folder", "owner", "trigger"))
             for rule in rules.compiled.rules
         )
-        self._subjects: OrderedDict[_SubjectId, _HealthySubject] = OrderedDict()
+        self._subjects: dict[_SubjectId, HealthySubject] = {}
         self._by_row: dict[str, _SubjectId] = {}
         # By the rules that match; few combinations of them do.
         self._words: dict[tuple[Rule, ...], Mapping[EventType, Words]] = {}
-        self._changed: dict[_SubjectId, _HealthySubject] = {}
+        self._changed: dict[_SubjectId, HealthySubject] = {}
         self._written: dict[str, bytes | None] = {}
 
     def clear(self) -> None:
@@ -183,11 +116,11 @@ class HealthySubjects:
             routed.update((subject_id, flow_run, _any_plan(key)))
         return others
 
-    def _is_harmless(self, subject: _HealthySubject, event: RunEvent, tables: Tables) -> bool:
+    def _is_harmless(self, subject: HealthySubject, event: RunEvent, tables: Tables) -> bool:
         """Handle an event that changes no more than successes; False where it may change more."""
         run, key, memories = event.run, event.run.key, tables[MEMORY]
         if (
-            not _is_plain(event)
+            not is_plain(event)
             or run.pipeline != subject.pipeline
             or not tables[ALERT].keys().isdisjoint(subject.fingerprints)
             or self._view.workspace(key.workspace) is None
@@ -199,15 +132,15 @@ class HealthySubjects:
         if has_memory and not self._is_unmoved(subject, event, memories):
             return False
         # Whoever knows the secret must not hide a failure: only the workspace reports successes.
-        if event.type in _SUCCESSES and run.unconfirmed_end is None:
-            _add_success(subject.kept, event)
+        if event.type in SUCCESSES and run.unconfirmed_end is None:
+            subject.add_success(event)
             if event.type is not EventType.RUN_DETAILED:
                 subject.successes.append(event)
             self._changed[key.workspace, key.kind, subject.pipeline.id] = subject
         return True
 
     def _is_unmoved(
-        self, subject: _HealthySubject, event: RunEvent, memories: Mapping[str, bytes]
+        self, subject: HealthySubject, event: RunEvent, memories: Mapping[str, bytes]
     ) -> bool:
         """True where the rules that remember something answer that nothing changed."""
         if not memories.keys().isdisjoint(subject.watched):
@@ -256,7 +189,7 @@ class HealthySubjects:
         """Find healthy subjects among those of events that were routed and are committed."""
         async for attribution in in_slices(attributions, size=_FOUND_AT_ONCE):
             event, pipeline = attribution.event, attribution.event.run.pipeline
-            if event.type not in _SUCCESSES or event.run.parents != _NO_PARENTS:
+            if event.type not in SUCCESSES or has_parents(event.run):
                 continue
             if pipeline is None or pipeline.name is None or event.run.historical:
                 continue
@@ -265,32 +198,32 @@ class HealthySubjects:
                 if self._subjects[subject_id].pipeline == pipeline and not self._by_run:
                     continue
                 self._forget(subject_id)
+            if len(self._subjects) >= self._bound:
+                continue
             subject = self._healthy(attribution, pipeline, tables)
-            if subject is not None and self._bound > 0:
+            if subject is not None:
                 self._subjects[subject_id] = subject
                 for kept in subject.kept:
                     self._by_row.update((key, subject_id) for key, _ in kept.rows)
-                if len(self._subjects) > self._bound:
-                    self._forget(next(iter(self._subjects)))
 
     def _healthy(
         self, attribution: Attribution, pipeline: Pipeline, tables: Tables
-    ) -> _HealthySubject | None:
+    ) -> HealthySubject | None:
         """Return the subject where its rules have no alert, and remember successes alone."""
-        subject = _HealthySubject(attribution, pipeline)
+        subject = HealthySubject(attribution, pipeline)
         fingerprints: set[str] = set()
         watched: set[str] = set()
         rules = self._rules_about(subject)
         for rule, about in rules.items():
             keys = keys_of(rule.name, about)
             fingerprints.add(keys.fingerprint)
-            if _HARMLESS.isdisjoint(rule.definition.event_types):
+            if HARMLESS.isdisjoint(rule.definition.event_types):
                 watched.add(keys.memory)
             elif rule.definition.kept_ends is not None:
-                if not _keep(subject, rule, keys.memory, tables[MEMORY].get(keys.memory)):
+                if not subject.keep(rule, keys.memory, tables[MEMORY].get(keys.memory)):
                     return None
             elif rule.definition.needs_memory:
-                subject.asked.append(_AskedRule(rule, keys.memory))
+                subject.asked.append(AskedRule(rule, keys.memory))
             else:
                 return None
         subject.words = self._words_of(tuple(rules))
@@ -299,7 +232,7 @@ class HealthySubjects:
         is_without_alerts = tables[ALERT].keys().isdisjoint(fingerprints)
         return subject if is_without_alerts else None
 
-    def _rules_about(self, subject: _HealthySubject) -> dict[Rule, Subject]:
+    def _rules_about(self, subject: HealthySubject) -> dict[Rule, Subject]:
         """Return the rules that match the pipeline, by its runs and as such."""
         rules, of_pipeline = self._rules, traits_of(self._view, subject.pipeline_subject)
         of_runs: tuple[tuple[Compiled, Traits, Subject], ...] = (
@@ -310,7 +243,7 @@ class HealthySubjects:
         found = {
             rule: about
             for compiled, traits, about in of_runs
-            for event_type in _HARMLESS
+            for event_type in HARMLESS
             for rule in compiled.rules_for_event(event_type, traits)
         }
         for about in (subject.own, subject.pipeline_subject):
@@ -330,7 +263,7 @@ class HealthySubjects:
                     for rule in rules
                     if event_type in rule.definition.event_types
                 }
-                for event_type in _HARMLESS
+                for event_type in HARMLESS
             }
         return self._words[rules]
 
@@ -339,54 +272,6 @@ class HealthySubjects:
         for kept in subject.kept if subject is not None else ():
             for key, _ in kept.rows:
                 self._by_row.pop(key, None)
-
-
-def _is_plain(event: RunEvent) -> bool:
-    """True where a run by itself waits, starts or ended well, and nothing about it is odd."""
-    run = event.run
-    return (
-        event.type in _HARMLESS
-        and (event.type not in _SUCCESSES or run.status is Status.SUCCEEDED)
-        and run.parents == _NO_PARENTS
-        and not run.implausible
-        and not run.historical
-    )
-
-
-def _keep(subject: _HealthySubject, rule: Rule, key: str, stored: bytes | None) -> bool:
-    """Add the successes that a rule keeps; False where it remembers anything else."""
-    kept_ends = rule.definition.kept_ends
-    memory = None if stored is None else decoded_memory(rule, stored)
-    if kept_ends is None or (memory is None and stored is not None):
-        return False
-    ends = SubjectEnds() if memory is None else kept_ends.ends_of(memory)
-    if ends is None or not only_successes(ends):
-        return False
-    event_types = _SUCCESSES.intersection(rule.definition.event_types)
-    count = kept_ends.kept(rule.settings)
-    # One object where they are equal: what becomes of it is found once.
-    ends = next((kept.ends for kept in subject.kept if kept.ends == ends), ends)
-    for kept in subject.kept:
-        if (kept.ends, kept.count, kept.event_types) == (ends, count, event_types):
-            kept.rows.append((key, rule))
-            return True
-    subject.kept.append(_KeptSuccesses(ends, count, event_types))
-    subject.kept[-1].rows.append((key, rule))
-    return True
-
-
-def _add_success(all_kept: Iterable[_KeptSuccesses], event: RunEvent) -> None:
-    """Add the success of a root run to what rules keep."""
-    event_input = EventInput(event=event, root_run=event.run.key)
-    success = success_of(event_input)
-    before = after = _NO_ENDS
-    count = 0
-    for kept in all_kept:
-        if event.type in kept.event_types:
-            if kept.ends is not before or kept.count != count:
-                before, count = kept.ends, kept.count
-                after = with_success(event_input, success, before, kept=count)
-            kept.take(after)
 
 
 def _any_plan(key: RunKey) -> _SubjectId:

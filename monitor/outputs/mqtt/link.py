@@ -205,6 +205,8 @@ class MqttLink:
 
     def _publish_now(self, message: OutgoingMessage, answer: asyncio.Future[None]) -> None:
         message_id = self._client.new_message_id()
+        while message_id in self._answers:  # they start again after 65,535
+            message_id = self._client.new_message_id()
         try:
             packet = self._packet_of(message, message_id)
         except ValueError as exc:

@@ -24,7 +24,7 @@ async def test_details_leave_the_change_polls_their_turn(
     """With ends by the dozen, changes are polled in time, and failures' records come first.
 
     In order of arrival, the next failure is observed only when the last success has been read.
-    Where a list shows the records of many, the budget is enough for all of them.
+    So it is where a list shows the records of many.
     """
     settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
     async with Followed(tmp_path, settings=settings, requests_per_minute=30) as it:
@@ -42,7 +42,7 @@ async def test_details_leave_the_change_polls_their_turn(
         # Their pace is 30 s; a busy machine lets the clock run on a little between two steps.
         assert max(later - first for first, later in itertools.pairwise(polls)) <= 40
         assert FAILED < len(detailed) <= FAILED + OTHERS
-        assert (len(detailed) == FAILED + OTHERS) is is_listed
+        assert is_listed or len(detailed) < FAILED + OTHERS
         assert detailed[:FAILED] == ["failed"] * FAILED
         assert "failed" not in detailed[FAILED:]
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
-from monitor.callbacks.inbox import observation_of
-from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKey, status_of
+from monitor.callbacks.reported_runs import ended, observation_of, run_of
+from monitor.model.observations import Observation
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.live_state import LiveStateView
 from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
@@ -63,7 +62,7 @@ class DirectWay:
         Raises:
             BusUnavailableError: nothing of it was stored.
         """
-        key = RunKey(callback.workspace, callback.kind, callback.run_id)
+        key = run_of(callback)
         known = self._view.active_run(key)
         if known is None or self._is_closed or self._bus.is_waiting(key):
             return None
@@ -102,17 +101,12 @@ class DirectWay:
                 if not arrival.answer.done():
                     arrival.answer.set_exception(exc)
             return
-        ends = []
-        for arrival, (outcome, received) in zip(batch, observed, strict=True):
+        for arrival, (_, received) in zip(batch, observed, strict=True):
             if not arrival.answer.done():
                 arrival.answer.set_result(received)
-            if outcome is ObservationOutcome.CHANGED and _is_end(arrival.observation):
-                ends.append(arrival.observation)
+        ends = ended(
+            [arrival.observation for arrival in batch], [outcome for outcome, _ in observed]
+        )
         if ends:
             self._follower.complete_later(ends)
         self._follower.wake()
-
-
-def _is_end(observation: Observation) -> bool:
-    status = status_of(observation.native_status)
-    return status is not None and status.is_terminal

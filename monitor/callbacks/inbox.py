@@ -9,18 +9,20 @@ and the next run reads it from the start.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
+from monitor.callbacks.reported_runs import ended, observations_of, run_of
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.model.runs import RunKey
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
@@ -82,6 +84,7 @@ class InboxReader:
         self._batches = batches
         self._room = asyncio.Semaphore(batches)
         self._newest: asyncio.Task[None] | None = None  # batch; the next one is observed behind it
+        self._kept_waiting: Counter[RunKey] = Counter()  # runs with a callback that waits
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -104,6 +107,7 @@ class InboxReader:
         self._asks.clear()
         self._room = asyncio.Semaphore(self._batches)
         self._newest = None
+        self._kept_waiting.clear()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_on(group), name=f"inbox {self._workspace}: take")
             group.create_task(self._confirm_on(), name=f"inbox {self._workspace}: confirm")
@@ -167,22 +171,59 @@ class InboxReader:
     async def _take_behind(
         self, before: asyncio.Task[None] | None, callbacks: Sequence[StoredCallback]
     ) -> None:
-        """Take a batch once the one before it was taken; its records are waited for meanwhile."""
+        """Take what need not wait at once, and the failures behind those of the batch before."""
+        runs: Counter[RunKey] = Counter()
         try:
-            observations = await self._completed(callbacks)
-            if before is not None:
+            prompt, waiting = await self._parted(callbacks)
+            runs.update(run_of(callback) for callback in waiting)
+            self._kept_waiting += runs
+            while prompt and not await self._is_observed(prompt, observations_of(prompt)):
+                pass
+            observations = await self._completed(waiting) if waiting else []
+            if before is not None and waiting:
                 await asyncio.wait((before,))
-            while not await self._is_observed(callbacks, observations):
+            while waiting and not await self._is_observed(waiting, observations, has_waited=True):
                 pass
         finally:
+            self._kept_waiting -= runs
             self._room.release()
+        if before is not None:  # the next batch waits for this one, and by that for all before it
+            await asyncio.wait((before,))
+
+    async def _parted(
+        self, callbacks: Sequence[StoredCallback]
+    ) -> tuple[list[StoredCallback], list[StoredCallback]]:
+        """Return what can be observed at once, and what waits: each run's callbacks in order."""
+        observations = observations_of(callbacks)
+        try:
+            known = await self._observer.known({observation.key for observation in observations})
+        except BusUnavailableError as exc:
+            log.info("callbacks wait for nothing", workspace=self._workspace, reason=str(exc))
+            return list(callbacks), []
+        prompt: list[StoredCallback] = []
+        waiting: list[StoredCallback] = []
+        runs = set(self._kept_waiting)
+        for callback, observation in zip(callbacks, observations, strict=True):
+            run = known.get(observation.key)
+            if observation.key in runs or (
+                run is not None and self._follower.must_wait(observation, run)
+            ):
+                runs.add(observation.key)
+                waiting.append(callback)
+            else:
+                prompt.append(callback)
+        return prompt, waiting
 
     async def _is_observed(
-        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
+        self,
+        callbacks: Sequence[StoredCallback],
+        observations: Sequence[Observation],
+        *,
+        has_waited: bool = False,
     ) -> bool:
         try:
             async with self._turn:
-                await self._observe(callbacks, observations)
+                await self._observe(callbacks, observations, has_waited=has_waited)
         except BusUnavailableError as exc:
             await self._wait_for_store(exc)
             return False
@@ -211,26 +252,35 @@ class InboxReader:
             if waiting_id in self._waiting
         ]
         try:
-            if waiting:
-                await self._observe_waiting(waiting, await self._completed(waiting))
+            prompt, behind = await self._parted(waiting)
+            if prompt:
+                await self._observe_waiting(prompt, observations_of(prompt))
+            if behind:
+                await self._observe_waiting(behind, await self._completed(behind), has_waited=True)
         except BusUnavailableError:
             for callback in waiting:
                 self._retries.put(callback.id, self._clock.monotonic())
             raise
 
     async def _observe_waiting(
-        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
+        self,
+        callbacks: Sequence[StoredCallback],
+        observations: Sequence[Observation],
+        *,
+        has_waited: bool = False,
     ) -> None:
         async with self._turn:
             pairs = zip(callbacks, observations, strict=True)
             still = [pair for pair in pairs if pair[0].id in self._waiting]
             if still:
                 await self._observe(
-                    [callback for callback, _ in still], [observation for _, observation in still]
+                    [callback for callback, _ in still],
+                    [observation for _, observation in still],
+                    has_waited=has_waited,
                 )
 
     async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
-        observations = [observation_of(callback) for callback in callbacks]
+        observations = observations_of(callbacks)
         try:
             return await self._follower.complete(observations)
         except (WorkspaceError, BusUnavailableError) as exc:
@@ -239,11 +289,17 @@ class InboxReader:
             return observations
 
     async def _observe(
-        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
+        self,
+        callbacks: Sequence[StoredCallback],
+        observations: Sequence[Observation],
+        *,
+        has_waited: bool,
     ) -> None:
         for start in range(0, len(callbacks), OBSERVED_AT_ONCE):
             piece = slice(start, start + OBSERVED_AT_ONCE)
             outcomes = await self._observer.observe(observations[piece])
+            if not has_waited and (ends := ended(observations[piece], outcomes)):
+                self._follower.complete_later(ends)
             for callback, outcome in zip(callbacks[piece], outcomes, strict=True):
                 if outcome in (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL):
                     self._wait_for(callback)
@@ -320,17 +376,3 @@ class InboxReader:
 
 def _wait_seconds(times: int, longest_seconds: float) -> float:
     return backoff_seconds(times + 1, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=longest_seconds)
-
-
-def observation_of(callback: StoredCallback) -> Observation:
-    """Return what a callback reports, as an observation of its run."""
-    is_of_a_flow = callback.flow_id is not None and callback.kind is not RunKind.PLAN_RUN
-    pipeline = Pipeline(kind=PipelineKind.FLOW, id=callback.flow_id or "") if is_of_a_flow else None
-    return Observation(
-        key=RunKey(callback.workspace, callback.kind, callback.run_id),
-        source=Source.CALLBACK,
-        observed_at=callback.received_at,
-        native_status=callback.native_status,
-        pipeline=pipeline,
-        inbox_id=callback.id or None,
-    )

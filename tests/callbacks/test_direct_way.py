@@ -23,6 +23,7 @@ from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
+from tests.app.eventually import eventually
 from tests.callbacks.conftest import job_group, polled
 from tests.clocks import ManualClock
 
@@ -55,6 +56,7 @@ class Follower:
 
     later: list[str] = field(default_factory=list)
     woken: int = 0
+    may_complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
         self.woken += 1
@@ -66,6 +68,7 @@ class Follower:
         self.later += [observation.key.id for observation in observations]
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        await self.may_complete.wait()
         return list(observations)
 
     async def confirm(self, key: RunKey) -> bool | None:  # noqa: ARG002
@@ -81,6 +84,7 @@ class Scene:
         self.registry = registry
         self.live_state = LiveState(["acme"])
         self.follower = Follower()
+        self.follower.may_complete.set()
         self.observer = Observer(
             bus=self.bus,
             live_state=self.live_state,
@@ -271,6 +275,29 @@ async def test_closing_finishes_what_has_arrived(scene: Scene) -> None:
     await closing
 
     assert await sending is Received.STORED
+
+
+async def test_in_the_inbox_too_only_failures_wait(scene: Scene) -> None:
+    """A success behind a failure is emitted while that waits for its reason, in order per run."""
+    await scene.poll(1, 2)
+    scene.follower.may_complete.clear()
+    for number, word in ((1, "Failed"), (2, "Complete"), (1, "Complete")):
+        callback = scene.callback(number, word)
+        await scene.bus.receive(callback, inbox_bound=9, timeout_seconds=5)
+    taking = asyncio.create_task(scene.reader.take_all())
+
+    async def is_emitted(end: str) -> bool:
+        return end in await scene.emitted()
+
+    await eventually(lambda: is_emitted("acme:job_group:2:succeeded"), why="the success waits")
+    assert not await is_emitted("acme:job_group:1:failed")
+    assert scene.follower.later == ["2"]
+    scene.follower.may_complete.set()
+    await taking
+
+    assert await is_emitted("acme:job_group:1:failed")
+    assert not await is_emitted("acme:job_group:1:succeeded")
+    assert await scene.bus.inbox("acme", limit=9) == []
 
 
 STEPS = st.lists(

@@ -10,12 +10,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import structlog
+
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks.reported_runs import ended, observation_of, run_of
-from monitor.model.observations import Observation
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.live_state import LiveStateView
 from monitor.tracking.observer import OBSERVED_AT_ONCE, Observer
+
+log = structlog.get_logger()
 
 # A poll that holds the workspace for longer is not waited for: the inbox takes the callback.
 _FREE_WITHIN_SECONDS = 0.05
@@ -86,7 +90,8 @@ class DirectWay:
         finally:
             self._working = None
             for arrival in self._arrivals:  # only where this task was cancelled
-                arrival.answer.cancel()
+                if not arrival.answer.done():
+                    arrival.answer.set_result(None)
             self._arrivals.clear()
 
     async def _observe(self, batch: Sequence[_Arrival]) -> None:
@@ -104,9 +109,14 @@ class DirectWay:
         for arrival, (_, received) in zip(batch, observed, strict=True):
             if not arrival.answer.done():
                 arrival.answer.set_result(received)
-        ends = ended(
-            [arrival.observation for arrival in batch], [outcome for outcome, _ in observed]
-        )
+        try:
+            self._follow_up(batch, [outcome for outcome, _ in observed])
+        except Exception:
+            # The senders have their answer; records that nobody asked for are found each hour.
+            log.exception("callbacks not followed up", count=len(batch))
+
+    def _follow_up(self, batch: Sequence[_Arrival], outcomes: Sequence[ObservationOutcome]) -> None:
+        ends = ended([arrival.observation for arrival in batch], outcomes)
         if ends:
             self._follower.complete_later(ends)
         self._follower.wake()

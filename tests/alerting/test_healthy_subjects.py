@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -42,6 +43,7 @@ from monitor.tracking.pipeline_health import PipelineHealthTracker
 from tests.alerting.engine_scene import guard
 from tests.alerting.recorded_histories import BEGIN, Ran, recorded, workspace
 from tests.alerting.run_samples import run_event
+from tests.app.eventually import eventually
 from tests.clocks import ManualClock
 
 _ALL_ROUTED = 0
@@ -329,6 +331,27 @@ async def test_successes_of_one_second_are_one_step(tmp_path: Path) -> None:
         # What run_failed, run_lost and failing_repeatedly remember, and what is learned.
         assert len(step.state) == 4 * 10
         assert step.position == life.engine.position
+
+
+async def test_the_last_success_is_stored_though_nothing_follows(tmp_path: Path) -> None:
+    """Within a second, also where the next evaluation is a minute away."""
+    clock = ManualClock(BEGIN)
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    rules = AlertingSettings(evaluation_interval_seconds=60.0)
+    life = Life(bus, clock, rules, bound=100)
+    await life.restart()
+    await life.emit(ended(0, 0))
+    await life.evaluate()
+    running = asyncio.create_task(life.engine.run())
+    await life.emit(ended(1, 0))
+
+    async def is_stored() -> bool:
+        return {status.backlog for status in (await bus.status()).consumers} == {0}
+
+    await eventually(is_stored, why="the position is not stored")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await bus.close()
 
 
 async def test_a_failure_waits_for_no_second(tmp_path: Path) -> None:

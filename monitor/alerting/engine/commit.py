@@ -19,7 +19,7 @@ from monitor.model.slices import in_slices
 CONSUMER = "alerting"
 
 _TIMEOUT_SECONDS = 10.0
-_POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
+POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
 
 
 class CommittedState:
@@ -54,9 +54,13 @@ class CommittedState:
         self.suppression = suppression_of(self.begin(), self.firing)
 
     @property
+    def is_position_stored(self) -> bool:
+        return self.position == self._stored_position
+
+    @property
     def is_position_due(self) -> bool:
         """True where a position, and what waits with it, was not stored for long enough."""
-        return self._clock.monotonic() - self._stored_at >= _POSITION_SECONDS
+        return self._clock.monotonic() - self._stored_at >= POSITION_SECONDS
 
     async def commit(self, pending: PendingStep, position: int) -> bool:
         """Return once the step and its position are durable; False where no row changed.

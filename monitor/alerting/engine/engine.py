@@ -39,7 +39,7 @@ from monitor.alerting.attribution.attribution import Attributor
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
-from monitor.alerting.engine.commit import CONSUMER, CommittedState
+from monitor.alerting.engine.commit import CONSUMER, POSITION_SECONDS, CommittedState
 from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
@@ -305,7 +305,17 @@ class Engine:
             await self.evaluate()
         elif not await self.take_some():
             left_seconds = (due - now).total_seconds()
-            await self._bus.wait(self.position, timeout_seconds=left_seconds)
+            if self._state.is_position_stored:
+                await self._bus.wait(self.position, timeout_seconds=left_seconds)
+                return
+            wait_seconds = min(left_seconds, POSITION_SECONDS)
+            if not await self._bus.wait(self.position, timeout_seconds=wait_seconds):
+                await self.store_position()
+
+    async def store_position(self) -> None:
+        """Make durable what harmless events have changed, where no more events come."""
+        async with self._step():
+            await self._commit(await self._begin(), self.position)
 
     async def _take_batch(self) -> int:
         before = self._state.position

@@ -209,10 +209,12 @@ class RetainedStates:
             overdue_since=self._clock.monotonic() - self._settings.state_stale_seconds,
             only=only,
         )
-        health = pieces_of(self._view.pipeline_health(), size=_GROUPED_IN_A_SLICE)
+        # Both of one moment: a run that ends meanwhile would be in neither.
+        all_health, all_active = self._view.pipeline_health(), self._view.active_runs()
+        health = pieces_of(all_health, size=_GROUPED_IN_A_SLICE)
         async for some_health in in_slices(health, size=1):
             present.add_health(some_health)
-        active = pieces_of(self._view.active_runs(), size=_GROUPED_IN_A_SLICE)
+        active = pieces_of(all_active, size=_GROUPED_IN_A_SLICE)
         async for some_active in in_slices(active, size=1):
             present.add_active(some_active)
         return present

@@ -181,12 +181,12 @@ class Delivery:
 
     async def _read_once(self, run: _DeliveryRun, room: int) -> None:
         batch = await self._bus.read(self._name, after=run.read_until, limit=room)
-        if not batch.events and batch.gap is None:
+        if batch.events or batch.gap is not None:
+            self._fill_window(run, batch)
+            self._send_waiting(run)
+        if len(batch.events) < room:  # there was no more: nothing to read before something comes
             wait_seconds = self._settings.wait_seconds
             await self._bus.wait(run.read_until, timeout_seconds=wait_seconds)
-            return
-        self._fill_window(run, batch)
-        self._send_waiting(run)
 
     def _fill_window(self, run: _DeliveryRun, batch: Batch) -> None:
         if (gap := batch.gap) is not None:

@@ -300,11 +300,11 @@ class Engine:
         await self._commit(pending, self.position)
 
     async def _run_once(self) -> None:
-        now, due = self._now(), self.next_evaluation().ours
-        if due is None or due <= now:
+        due = self.next_evaluation().ours
+        if due is None or due <= self._now():
             await self.evaluate()
-        elif not await self.take_some():
-            left_seconds = (due - now).total_seconds()
+        elif await self.take_some() < _BATCH:  # there was no more
+            left_seconds = max(0.0, (due - self._now()).total_seconds())
             if self._state.is_position_stored:
                 await self._bus.wait(self.position, timeout_seconds=left_seconds)
                 return

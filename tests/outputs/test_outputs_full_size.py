@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKey, RunKind, Status
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.settings import AlertmanagerSettings, MetricsSettings
-from monitor.tracking.live_state import LiveState
+from monitor.tracking.live_state import LiveState, active_of
 from tests.full_size import (
     ALERTS,
     LINES_IN_A_STEP,
@@ -28,7 +28,7 @@ from tests.full_size import (
     firing,
     flow_of,
 )
-from tests.outputs.mqtt_scene import MqttScene, received_message, settings_for
+from tests.outputs.mqtt_scene import MqttScene, Subscriber, received_message, settings_for
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import PostReceiver
 from tests.outputs.stories import change, run_event
@@ -153,3 +153,47 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
                     lambda: sum(len(request.json()) for request in receiver.requests) >= ALERTS
                 )
     assert_short(longest)
+
+
+async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path: Path) -> None:
+    """A retained state shows the pipeline before the end or behind it, never in between."""
+    async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
+        settings = settings_for(broker.url, state_scan_seconds=0.1, state_interval_seconds=0.05)
+        topic = f"dataprep/v1/w/job_group/{LAST.id}/state"
+        async with MqttScene(tmp_path, settings) as scene, Subscriber(broker.port) as subscriber:
+            fill(scene.live_state, "w", now=scene.clock.now())
+            identity = ("w", RunKind.JOB_GROUP, LAST.id, f"r{LAST.id}")
+            health, now = scene.live_state.pipeline_health, scene.clock.now()
+            run = RunState(
+                key=LAST_RUN,
+                status=Status.RUNNING,
+                created_at=now,
+                pipeline=LAST,
+                confirmed_at=now,
+                confirmed_by=Source.POLL,
+            )
+            gather = scene.live_state.view.pipeline_health
+
+            def end() -> None:
+                scene.live_state.active.pop(LAST_RUN, None)
+                health[identity] = msgspec.structs.replace(health[identity], last_run_id="new")
+
+            def gather_and_end() -> tuple[PipelineHealth, ...]:
+                """Return what there is; with the next turn of the loop the run ends."""
+                if LAST_RUN in scene.live_state.active:
+                    asyncio.get_running_loop().call_soon(end)
+                return gather()
+
+            scene.live_state.active[LAST_RUN] = active_of(run)
+            scene.live_state.view.pipeline_health = gather_and_end  # type: ignore[method-assign]  # the same, and a commit behind it
+            await scene.start()
+            await subscriber.until(
+                lambda: any(
+                    message.json()["last_run"]["id"] == "new" for message in subscriber.on(topic)
+                )
+            )
+            shown = [message.json() for message in subscriber.on(topic)]
+    assert {(state["active_count"], state["last_run"]["id"]) for state in shown} <= {
+        (1, LAST.id),
+        (0, "new"),
+    }

@@ -15,6 +15,7 @@ import structlog
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import Source
+from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
@@ -26,7 +27,7 @@ log = structlog.get_logger()
 
 OLDEST_SECONDS = 86_400.0  # after which records are given up
 _READERS = 4
-_PIECE = 50  # observations; callbacks wait for the commit of one piece
+_PIECE = 20  # observations; callbacks wait for the commit of one piece
 # For each one of those that were read together last, the next ones are gathered for so long.
 _GATHER_SECONDS = 2.5
 _LONGEST_GATHER_SECONDS = 10.0
@@ -121,7 +122,7 @@ class DetailReaders:
                 priority=min(request.priority for request in requests),
                 most_requests=len(requests) // FEW,
             )
-            for request in requests:
+            async for request in in_slices(requests, size=_PIECE):
                 if (found := records.get(request.observation.key.id)) is not None:
                     self._take(request, found.jobs, found.read_at)
                     read += [request] if request.is_final else []

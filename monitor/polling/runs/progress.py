@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 import structlog
 
@@ -16,6 +17,7 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
@@ -28,7 +30,8 @@ from monitor.workspace.priority import Priority
 log = structlog.get_logger()
 
 _READS_PER_ROUND = 10
-_PIECE = 50  # observations; callbacks wait for one piece
+_PIECE = 20  # observations; callbacks wait for one piece
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Progress:
@@ -61,14 +64,14 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        due, has_listed = self._due(), False
+        due, has_listed = await self._due(), False
         if self._records.can_list(len(due)):
             now = self._context.clock.monotonic()
             if now >= self._list_again_at:
                 # A page shows more than what is due, so all is read, and less often.
                 self._list_again_at = now + self._context.settings.progress_seconds / 2
                 await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
-                due, has_listed = self._due(), True
+                due, has_listed = await self._due(), True
             elif self._records.is_proven:
                 return False
         chosen = due[:_READS_PER_ROUND]
@@ -88,16 +91,23 @@ class Progress:
             raise failure
         return has_listed or bool(chosen)
 
-    def _due(self) -> list[RunKey]:
+    async def _due(self) -> list[RunKey]:
+        """Return those whose records were not read for long enough, the first to be read first."""
         oldest = self._context.workspace_now() - timedelta(
             seconds=self._context.settings.progress_seconds
         )
-        active = self._context.active_keys(RunKind.JOB_GROUP)
-        self._tried_at = {key: self._tried_at[key] for key in active if key in self._tried_at}
-        read = [(self._read_at(key), key) for key in active]
-        due = [(at, key) for at, key in read if at is None or at <= oldest]
-        # Never read comes before read long ago.
-        return [key for _, key in sorted(due, key=lambda dated: (dated[0] is not None, dated[0]))]
+        tried_at: dict[RunKey, datetime] = {}
+        due: list[tuple[datetime, RunKey]] = []
+        async for key in in_slices(list(self._context.live_state.active)):
+            if key.workspace != self._context.name or key.kind is not RunKind.JOB_GROUP:
+                continue
+            if key in self._tried_at:
+                tried_at[key] = self._tried_at[key]
+            at = self._read_at(key) or _NEVER  # comes before what was read long ago
+            if at <= oldest:
+                due.append((at, key))
+        self._tried_at = tried_at
+        return [key async for _, key in in_slices(await sorted_in_slices(due, key=itemgetter(0)))]
 
     def _read_at(self, key: RunKey) -> datetime | None:
         active = self._context.live_state.active.get(key)

@@ -35,7 +35,7 @@ def observation_of(callback: StoredCallback) -> Observation:
     is_of_a_flow = callback.flow_id is not None and callback.kind is not RunKind.PLAN_RUN
     pipeline = Pipeline(kind=PipelineKind.FLOW, id=callback.flow_id or "") if is_of_a_flow else None
     return Observation(
-        key=RunKey(callback.workspace, callback.kind, callback.run_id),
+        key=run_of(callback),
         source=Source.CALLBACK,
         observed_at=callback.received_at,
         native_status=callback.native_status,

@@ -167,5 +167,7 @@ async def test_an_id_that_waits_for_its_answer_is_not_used_again(tmp_path: Path)
         paho._last_mid = before  # as after 65,535 messages
         second = link.send(OutgoingMessage(topic="a/b", payload=b"second"))
 
-        await asyncio.wait_for(asyncio.gather(first, second), timeout=5)
+        done, open_ = await asyncio.wait({first, second}, timeout=5)
+        assert (len(done), len(open_)) == (2, 0)
+        assert all(answer.exception() is None for answer in done)
         await link.close()

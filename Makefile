@@ -18,8 +18,8 @@ $(VENV):
 	$(PYTHON) -m venv $(VENV)
 
 $(DEMO): pyproject.toml monitor/__init__.py | $(VENV)
-	@echo "==> installing dataprep-monitor with the demo's broker into $(VENV)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	@echo "==> installing dataprep-monitor with the demo's broker into $(VENV); the first time takes a minute"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[demo]'
 	@touch $@
 
 $(TEST): pyproject.toml monitor/__init__.py | $(VENV)

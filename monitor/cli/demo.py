@@ -23,6 +23,9 @@ def demo(
         float | None,
         typer.Option("--for", min=1, metavar="SECONDS", help="Stop after so long and sum up."),
     ] = None,
+    no_events: Annotated[
+        bool, typer.Option("--no-events", help="Print no line for each event.")
+    ] = False,
 ) -> None:
     """Run sandbox, broker, daemon and page on this machine.
 
@@ -31,7 +34,12 @@ def demo(
     behind.
     """
     code = lazy.demo_session.run(
-        port=port, edition=edition, speed=speed, seed=seed, seconds=seconds
+        port=port,
+        edition=edition,
+        speed=speed,
+        seed=seed,
+        seconds=seconds,
+        shows_events=not no_events,
     )
     if code:
         raise typer.Exit(code)

@@ -1,46 +1,81 @@
-"""What the demo prints: a line for each event, and the table of the three counts."""
+"""What the demo prints: what to look at, a line for each event, and the table of the counts."""
 
 from __future__ import annotations
 
-import sys
+import textwrap
 from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from monitor.cli.demo_counts import Summary
 
-_NO_TIME = "(no time)           "
+_NO_TIME = "(no time)"
+_WIDEST = 100  # columns of a paragraph
+_TIME_WIDTH, _EVENT_WIDTH, _KIND_WIDTH, _ID_WIDTH = 20, 14, 9, 5
+_STYLES = {
+    "run.succeeded": "green",
+    "run.failed": "red",
+    "run.canceled": "yellow",
+    "run.lost": "yellow",
+    "alert.fired": "bold red",
+    "alert.resolved": "bold green",
+}
+_QUIET_STYLE = "dim"  # of what only begins
 
 
-def print_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+class DemoOutput:
+    """Prints on stdout, in colours where that is a terminal and NO_COLOR is not set."""
+
+    def __init__(self, *, shows_events: bool = True) -> None:
+        self._console = Console(highlight=False)
+        self._shows_events = shows_events
+
+    def print_line(self, line: str, *, style: str = "") -> None:
+        # As text, so that a name in square brackets is not taken for a style; in one line, so that
+        # what reads lines reads all of it.
+        if self._console.no_color:
+            style = ""
+        self._console.print(Text(line, style=style), soft_wrap=True)
+
+    def print_paragraph(self, text: str) -> None:
+        """Print a text between two empty lines, broken into lines that fit the terminal."""
+        width = min(_WIDEST, self._console.width) if self._console.is_terminal else _WIDEST
+        lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        for line in ("", *lines, ""):
+            self.print_line(line)
+
+    def print_event(self, event: dict[str, Any]) -> None:
+        """Print a CloudEvent as one line of columns, unless events are switched off."""
+        if not self._shows_events:
+            return
+        what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
+        # Never our own time in the workspace's place: a line would seem to come after the next one.
+        at = event.get("time") or _NO_TIME
+        columns = f"{at:<{_TIME_WIDTH}}  {what:<{_EVENT_WIDTH}}  {_details(event['data'], what)}"
+        self.print_line(columns, style=_STYLES.get(what, _QUIET_STYLE))
+
+    def print_summary(self, summary: Summary) -> int:
+        """Print the three counts side by side and return the exit code."""
+        line = "{:<10} {:<10} {:>8} {:>8} {:>8}"
+        self.print_line(line.format("kind", "result", "sandbox", "mqtt", "metrics"))
+        for row in summary.rows():
+            self.print_line(line.format(*row))
+        if empty := summary.empty_kinds:
+            self.print_line(f"no run ended of: {', '.join(empty)}; let it run longer")
+        agrees = summary.agrees
+        self.print_line("the three counts agree" if agrees else "the three counts DO NOT agree")
+        return 0 if agrees and not empty else 1
 
 
-def print_summary(summary: Summary) -> int:
-    """Print the three counts side by side and return the exit code."""
-    line = "{:<10} {:<10} {:>8} {:>8} {:>8}"
-    print_line(line.format("kind", "result", "sandbox", "mqtt", "metrics"))
-    for row in summary.rows():
-        print_line(line.format(*row))
-    if empty := summary.empty_kinds:
-        print_line(f"no run ended of: {', '.join(empty)}; let it run longer")
-    print_line("the three counts agree" if summary.agrees else "the three counts DO NOT agree")
-    return 0 if summary.agrees and not summary.empty_kinds else 1
-
-
-def print_event(event: dict[str, Any]) -> None:
-    """Print a CloudEvent as one line."""
-    data = event["data"]
-    # Never our own time in the workspace's place: a line would seem to come after the next one.
-    at = event.get("time") or _NO_TIME
-    what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
+def _details(data: dict[str, Any], what: str) -> str:
     if what.startswith("alert."):
-        summary = data["annotations"].get("summary") or data["labels"]["alertname"]
-        print_line(f"{at}  {what:<14}  {data['labels']['severity']}  {summary}")
-        return
+        labels = data["labels"]
+        summary = data["annotations"].get("summary") or labels["alertname"]
+        return f"{labels['severity']:<{_KIND_WIDTH}}  {summary}"
     run = data.get("run")
     if run is None:
-        print_line(f"{at}  {what:<14}  {data['what']}: {data['before']} -> {data['after']}")
-        return
+        return f"{data['what']}: {data['before']} -> {data['after']}"
     pipeline = data["pipeline"].get("name") or "unknown"
     error = f": {run['error']}" if run.get("error") else ""
-    print_line(f"{at}  {what:<14}  {run['kind']} {run['id']}  {pipeline}{error}")
+    return f"{run['kind']:<{_KIND_WIDTH}}  {run['id']:>{_ID_WIDTH}}  {pipeline}{error}"

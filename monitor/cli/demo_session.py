@@ -20,7 +20,7 @@ from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import Subscriber, broker
 from monitor.cli.demo_counts import Summary, ends_of_ledger, ends_of_metrics
-from monitor.cli.demo_output import print_event, print_line, print_summary
+from monitor.cli.demo_output import DemoOutput
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
 from monitor.model.clock import SystemClock
 from monitor.model.errors import MonitorError
@@ -40,10 +40,21 @@ _NEEDS = {
 }
 
 
-def run(*, port: int, edition: Edition, speed: float, seed: int, seconds: float | None) -> int:
+def run(
+    *,
+    port: int,
+    edition: Edition,
+    speed: float,
+    seed: int,
+    seconds: float | None,
+    shows_events: bool,
+) -> int:
     """Run a demo until its time is over or a signal ends it; return the exit code."""
     logs.configure(level="error")
-    session = DemoSession(port=port, edition=edition, speed=speed, seed=seed, seconds=seconds)
+    output = DemoOutput(shows_events=shows_events)
+    session = DemoSession(
+        output, port=port, edition=edition, speed=speed, seed=seed, seconds=seconds
+    )
     return asyncio.run(session.run())
 
 
@@ -51,7 +62,14 @@ class DemoSession:
     """One demo. `run` returns the exit code."""
 
     def __init__(
-        self, *, port: int, edition: Edition, speed: float, seed: int, seconds: float | None
+        self,
+        output: DemoOutput,
+        *,
+        port: int,
+        edition: Edition,
+        speed: float,
+        seed: int,
+        seconds: float | None,
     ) -> None:
         self._port = port
         self._edition = edition
@@ -59,7 +77,8 @@ class DemoSession:
         self._secret = secrets.token_urlsafe(24)
         self._clock = SystemClock()
         self._sandbox = Sandbox(sandbox_settings(edition, speed=speed, seed=seed), self._clock)
-        self._subscriber = Subscriber(print_event)
+        self._output = output
+        self._subscriber = Subscriber(output.print_event)
         self._stop = asyncio.Event()
         self._was_interrupted = False
 
@@ -84,10 +103,14 @@ class DemoSession:
             daemon, addresses = await undo.enter_async_context(
                 self._daemon(Path(folder), url, broker_port)
             )
-            print_line(f"sandbox    {url} (edition {self._edition}, token {self._sandbox.token})")
-            print_line(f"broker     mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)")
-            print_line(f"metrics    http://127.0.0.1:{addresses.server_port}/metrics")
-            print_line(f"page       http://127.0.0.1:{addresses.server_port}/")
+            self._output.print_line(
+                f"sandbox    {url} (edition {self._edition}, token {self._sandbox.token})"
+            )
+            self._output.print_line(
+                f"broker     mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"
+            )
+            self._output.print_line(f"metrics    http://127.0.0.1:{addresses.server_port}/metrics")
+            self._output.print_line(f"page       http://127.0.0.1:{addresses.server_port}/")
             return await self._perform(daemon, addresses)
 
     def _interrupt(self) -> None:
@@ -98,7 +121,7 @@ class DemoSession:
         await self._until_followed(daemon)
         status = daemon.view.workspaces()[0]
         if not self._kinds():
-            print_line(f"nothing can be followed here: {status.reason}")
+            self._output.print_line(f"nothing can be followed here: {status.reason}")
             return 0
         if self._edition is Edition.LE and addresses.callbacks_port is not None:
             create_webhook_tasks(
@@ -110,7 +133,7 @@ class DemoSession:
             return _INTERRUPTED
         if self._seconds is None:
             return 0
-        return print_summary(await self._wait_for_agreement(addresses))
+        return self._output.print_summary(await self._wait_for_agreement(addresses))
 
     async def _until_over(self) -> None:
         if self._seconds is None:

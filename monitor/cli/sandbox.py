@@ -32,6 +32,12 @@ def sandbox(
             autocompletion=completers.faults,
         ),
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Nothing starts by itself: no schedule, no caller.")
+    ] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Print every person's role and access token.")
+    ] = False,
     show_faults: Annotated[
         bool, typer.Option("--faults", help="Print what can go wrong, and start nothing.")
     ] = False,
@@ -39,13 +45,21 @@ def sandbox(
 ) -> None:
     """Run a workspace in which flows, plans and schedules run.
 
-    It listens on this machine only. Prints its URL and an access token. Everything lives in memory
-    and ends with the command. Its faults happen by chance, and the seed decides the chance;
-    --faults lists them.
+    It listens on this machine only. Prints its URL and an access token; --tokens prints those of
+    all its people, who see different things. Everything lives in memory and ends with the command.
+    Its faults happen by chance, and the seed decides the chance; --faults lists them.
     """
     if show_faults:
         lazy.sandbox_faults.print_table(as_json=as_json)
         return
     lazy.sandbox_process.run(
-        port, edition=edition, speed=speed, seed=seed, token=token, faults=fault or ()
+        port,
+        edition=edition,
+        speed=speed,
+        seed=seed,
+        token=token,
+        faults=fault or (),
+        is_quiet=quiet,
+        shows_people=tokens,
+        as_json=as_json,
     )

@@ -18,7 +18,7 @@ def print_table(columns: Row, rows: Sequence[Row]) -> None:
     if sys.stdout.isatty():
         terminal.print_table(columns, rows)
     else:
-        _print_plain(columns, rows)
+        print_plain(columns, rows)
 
 
 def print_json(value: Any) -> None:
@@ -27,7 +27,8 @@ def print_json(value: Any) -> None:
     sys.stdout.write(text.decode() + "\n")
 
 
-def _print_plain(columns: Row, rows: Sequence[Row]) -> None:
+def print_plain(columns: Row, rows: Sequence[Row]) -> None:
+    """Print rows whole, in aligned columns: what is long stays in one piece to be copied."""
     lines = [columns, *rows]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:

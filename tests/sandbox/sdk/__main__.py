@@ -21,9 +21,9 @@ from monitor.sandbox.settings import SandboxSettings, WorkSettings
 SDK = "trifacta==8.5.1"
 # It asks for Python 3.8 and old versions of all of these; it works with today's.
 NEEDS = (
-    "boto3 ijson ipywidgets metaphone numpy pandas python-slugify pywebhdfs regex requests "
-    "simplejson tqdm"
-).split()
+    *("boto3", "ijson", "ipywidgets", "metaphone", "numpy", "pandas", "python-slugify"),
+    *("pywebhdfs", "regex", "requests", "simplejson", "tqdm"),
+)
 CALLS = Path(__file__).with_name("calls.py")
 LIMIT_SECONDS = 600.0
 
@@ -49,7 +49,7 @@ async def _environment(folder: Path) -> Path:
     venv.create(folder / "environment", with_pip=True)
     python = folder / "environment" / "bin" / "python"
     pip = (str(python), "-m", "pip", "install", "--quiet")
-    for packages in (NEEDS, ["--no-deps", "--ignore-requires-python", SDK]):
+    for packages in (NEEDS, ("--no-deps", "--ignore-requires-python", SDK)):
         if await _run(*pip, *packages, home=str(folder)):
             raise SystemExit(f"pip could not install {' '.join(packages)}")
     return python

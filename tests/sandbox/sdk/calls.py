@@ -23,27 +23,30 @@ class Run:
         self.failed = 0
         self.made = 0
 
-    def call(self, name: str, work: Callable[[], Any], check: Callable[[Any], bool]) -> Any:
+    def call(
+        self, owner: Any, name: str, check: Callable[[Any], Any], *values: Any, **named: Any
+    ) -> Any:
         """Make one call and print its line; None where it failed."""
         self.made += 1
         said = io.StringIO()
         signal.alarm(CALL_SECONDS)  # the SDK waits for ever for a run that does not succeed
         try:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                result = work()
-                passed = check(result)
-        except Exception as exc:  # noqa: BLE001 - the reason is what this program is for
-            self.failed += 1
-            print(f"{name:34} {type(exc).__name__}: {exc}"[:400])  # noqa: T201
-            return None
+                result = getattr(owner, name)(*values, **named)
+                problem = "" if check(result) else f"unexpected: {result!r}"
+        except Exception as exc:  # noqa: BLE001 - any reason is what this program is to print
+            result, problem = None, f"{type(exc).__name__}: {exc}"
         finally:
             signal.alarm(0)
-        self.failed += not passed
-        print(f"{name:34} {'ok' if passed else f'unexpected: {result!r}'[:400]}")  # noqa: T201
+        self.failed += bool(problem)
+        place = getattr(owner, "__name__", type(owner).__name__)
+        shown = ", ".join(str(text) for text in named.values() if isinstance(text, str | bool))
+        sys.stdout.write(f"{place + '.' + name:36} {shown:24} {problem[:400] or 'ok'}\n")
         return result
 
 
 def out_of_time(number: int, frame: object) -> None:
+    del number, frame
     raise TimeoutError(f"no end within {CALL_SECONDS} s")
 
 
@@ -53,86 +56,63 @@ def main(url: str, token: str) -> int:
     sdk = importlib.import_module("trifacta")
     pandas = importlib.import_module("pandas")
     settings = importlib.import_module("trifacta.util.tfconfig")
-    run.call(
-        "setup_configuration",
-        lambda: settings.setup_configuration("sandbox", token, url),
-        lambda _: bool(settings.check_config()),
-    )
+    run.call(settings, "setup_configuration", lambda _: settings.check_config(), "me", token, url)
     letters = pandas.DataFrame({"letters": ["a", "b", "c"], "numbers": [1, 2, 3]})
     dogs = pandas.DataFrame({"dogs": ["Fido", "Spot"], "bones": ["T", "ankle"], "age": [3, 4]})
-    flow = run.call(
-        "wrangle", lambda: sdk.wrangle(letters, flow_name="Letters"), lambda flow: flow.flow_id > 0
-    )
+    flow = run.call(sdk, "wrangle", lambda flow: flow.flow_id > 0, letters, flow_name="Letters")
     new_flow(run, flow, letters, dogs)
-    flow = run.call(
-        "wrangle_existing",
-        lambda: sdk.wrangle_existing(flow.flow_id),
-        lambda found: found.recipe_names() == flow.recipe_names(),
-    )
-    run_results(run, flow, letters)
-    requests_of(run, sdk)
-    old_client(run, sdk.Client(url, token), flow)
-    run.call("_tf_cleanup", lambda: flow._tf_cleanup(), lambda _: True)  # noqa: SLF001
-    print(f"{run.made - run.failed} of {run.made} calls ok")  # noqa: T201
+    flow_id = getattr(flow, "flow_id", None)
+    again = run.call(sdk, "wrangle_existing", lambda flow: len(flow.recipe_names()) == 3, flow_id)
+    run_results(run, again, letters)
+    requests_of(run, importlib.import_module("trifacta.util.tfrequests"))
+    old_client(run, sdk.Client(url, token), again)
+    run.call(again, "_tf_cleanup", lambda _: True)
+    sys.stdout.write(f"{run.made - run.failed} of {run.made} calls ok\n")
     return int(run.failed > 0)
 
 
 def new_flow(run: Run, flow: Any, letters: Any, dogs: Any) -> None:
-    run.call("recipe_names", lambda: flow.recipe_names(), lambda names: len(names) == 1)
-    run.call(
-        "add_datasets",
-        lambda: flow.add_datasets((dogs, "dogs"), ("more", letters)),
-        lambda _: len(flow.recipe_names()) == 3,
-    )
-    run.call("open", lambda: flow.open(True), lambda page: f"/flows/{flow.flow_id}" in page)
-    run.call(
-        "open of a recipe",
-        lambda: flow.open(True, recipe_name=flow.recipe_names()[0]),
-        lambda page: f"/data/{flow.flow_id}/" in page,
-    )
+    run.call(flow, "recipe_names", lambda names: len(names) == 1)
+    added = ((dogs, "dogs"), ("more", letters))
+    run.call(flow, "add_datasets", lambda _: len(flow.recipe_names()) == 3, *added)
+    run.call(flow, "open", lambda page: f"/flows/{flow.flow_id}" in page, True)
+    name = first_recipe(flow)
+    run.call(flow, "open", lambda page: f"/data/{flow.flow_id}/" in page, True, recipe_name=name)
+
+
+def first_recipe(flow: Any, place: int = 0) -> Any:
+    return None if flow is None else flow.recipe_names()[place]
 
 
 def run_results(run: Run, flow: Any, letters: Any) -> None:
-    run.call("run_job", lambda: flow.run_job(), lambda group: group["id"] > 0)
-    run.call(
-        "run_job of another recipe",
-        lambda: flow.run_job(recipe_name=flow.recipe_names()[1]),
-        lambda group: group["id"] > 0,
-    )
-    run.call(
-        "profile",
-        lambda: flow.profile(),
-        lambda profile: list(profile["columnTypes"]) == ["letters", "numbers"],
-    )
-    run.call(
-        "profile of another recipe",
-        lambda: flow.profile(recipe_name=flow.recipe_names()[1]),
-        lambda profile: list(profile["columnTypes"]) == ["dogs", "bones", "age"],
-    )
+    other = first_recipe(flow, 1)
+    columns = {None: ["letters", "numbers"], other: ["dogs", "bones", "age"]}
+    for name, expected in columns.items():
+        run.call(flow, "run_job", lambda group: group["id"] > 0, recipe_name=name)
+        run.call(
+            flow,
+            "profile",
+            lambda profile, expected=expected: list(profile["columnTypes"]) == expected,
+            recipe_name=name,
+        )
     bars = {"VALID", "INVALID", "EMPTY"}
-    run.call("dq_bars", lambda: flow.dq_bars(), lambda table: set(table.columns) == bars)
-    run.call("dq_bars(False)", lambda: flow.dq_bars(False), lambda table: len(table) == 2)
+    run.call(flow, "dq_bars", lambda table: set(table.columns) == bars)
+    run.call(flow, "dq_bars", lambda table: len(table) == 2, show_types=False)
+    run.call(flow, "col_types", lambda types: list(types["type"]) == ["String", "Integer"])
     run.call(
-        "col_types",
-        lambda: flow.col_types(),
-        lambda types: list(types["type"]) == ["String", "Integer"],
-    )
-    run.call(
+        flow,
         "bars_df_list",
-        lambda: flow.bars_df_list(),
         lambda columns: [column["count"].sum() for column in columns] == [3, 3],
     )
     run.call(
+        flow,
         "summary",
-        lambda: flow.summary(),
         lambda table: table["ub"].count() == 1 and table["roundMin"].count() == 1,
     )
-    run.call("pdf_profile", lambda: flow.pdf_profile(), lambda pdf: pdf.content[:4] == b"%PDF")
-    run.call(
-        "output", lambda: flow.output(), lambda table: table.to_csv() == letters.to_csv()
-    )
-    run.call("open_profile", lambda: flow.open_profile(), lambda page: "/jobs/" in page)
-    run.call("get_pandas", lambda: flow.get_pandas(), lambda code: compiled(code, letters))
+    run.call(flow, "pdf_profile", lambda pdf: pdf.content[:4] == b"%PDF")
+    run.call(flow, "output", lambda table: table.equals(letters))
+    run.call(flow, "open_profile", lambda page: "/jobs/" in page)
+    run.call(flow, "get_pandas", lambda code: compiled(code, letters))
 
 
 def compiled(code: str, letters: Any) -> bool:
@@ -142,52 +122,36 @@ def compiled(code: str, letters: Any) -> bool:
     return bool(names["run_transforms"](letters).equals(letters))
 
 
-def requests_of(run: Run, sdk: Any) -> None:
+def requests_of(run: Run, requests: Any) -> None:
     """The module of requests that the rest is made of."""
-    requests = importlib.import_module("trifacta.util.tfrequests")
-    run.call(
-        "tfrequests.get",
-        lambda: requests.get("/v4/flows", {"limit": 1}).json(),
-        lambda page: page["data"][0]["name"] == "letters",
-    )
+    newest = "/v4/flows"
+    run.call(requests, "get", lambda page: is_called(page, "letters"), newest, {"limit": 1})
     made = run.call(
-        "tfrequests.post",
-        lambda: requests.post("/v4/flows/", json={"name": "made by requests"}).json(),
-        lambda flow: flow["id"] > 0,
+        requests, "post", lambda answer: answer.json()["id"] > 0, "/v4/flows/", json={"name": "new"}
     )
+    path = f"/v4/Flows/{made.json()['id']}/" if made is not None else ""
+    run.call(requests, "patch", lambda _: True, path, json={"name": "renamed"})
+    dataset = requests.get("/v4/datasetLibrary", {"datasetsFilter": "all"}).json()["data"][0]["id"]
     run.call(
-        "tfrequests.patch",
-        lambda: requests.patch(f"/v4/flows/{made['id']}/", json={"name": "renamed"}).json(),
-        lambda answer: answer["id"] == made["id"],
-    )
-    run.call(
-        "tfrequests.put",
-        lambda: requests.put("/v4/importedDatasets/" + first_dataset(requests), json={"name": "n"}),
+        requests,
+        "put",
         lambda answer: answer.json()["name"] == "n",
+        f"/v4/importedDatasets/{dataset}",
+        json={"name": "n"},
     )
-    run.call(
-        "tfrequests.delete",
-        lambda: requests.delete(f"/v4/Flows/{made['id']}/"),
-        lambda answer: answer.status_code == 204,
-    )
+    run.call(requests, "delete", lambda answer: answer.status_code == 204, path)
 
 
-def first_dataset(requests: Any) -> str:
-    return str(requests.get("/v4/datasetLibrary", {"datasetsFilter": "all"}).json()["data"][0]["id"])
+def is_called(answer: Any, name: str) -> bool:
+    return bool(answer.json()["data"][0]["name"] == name)
 
 
 def old_client(run: Run, client: Any, flow: Any) -> None:
     """The client that the package began as."""
-    run.call(
-        "Client.run_job",
-        lambda: client.run_job(flow.recipe_dict[flow.recipe_names()[0]].id),
-        bool,
-    )
-    run.call(
-        "Client.get_job_status",
-        lambda: client.get_job_status(client.job_group_id),
-        lambda status: status == "Complete",
-    )
+    recipe = None if flow is None else flow.recipe_dict[first_recipe(flow)].id
+    run.call(client, "run_job", bool, recipe)
+    group = getattr(client, "job_group_id", None)
+    run.call(client, "get_job_status", lambda status: status == "Complete", group)
 
 
 if __name__ == "__main__":

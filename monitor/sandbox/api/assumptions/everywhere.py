@@ -10,14 +10,19 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         text=(
             "The token is checked before the route: without a valid one, an unknown path "
             "answers 401 too. The body of a 401 is the usual envelope with "
-            "`UnauthorizedException`."
+            "`UnauthorizedException`. Edition `open` takes Basic authentication too: a person's "
+            "address, with any of his access tokens as the password."
         ),
+    ),
+    Assumption(
+        key="paths",
+        text="Paths may be written in any case and may end with a slash; values keep their case.",
     ),
     Assumption(
         key="order-of-lists",
         text=(
-            "Runs come newest first, everything else by ascending id, until `sort` says "
-            "otherwise. Equal values keep that order."
+            "Lists come newest first until `sort` says otherwise; equal values keep that order. "
+            "What is embedded comes by ascending id."
         ),
     ),
     Assumption(
@@ -92,7 +97,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="links",
         text=(
             'A body links to another object by its id, `31` or `{"id": 31}`. What does not '
-            "exist, or is nothing that the person sees, is refused alike (400, naming the field)."
+            "exist, or is nothing that the person sees, is refused alike (400, naming the field); "
+            "0 counts as `null`."
         ),
     ),
     Assumption(

@@ -54,11 +54,15 @@ def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
 
 
 def _rows(call: Call) -> Iterable[Dataset]:
-    """Return the datasets that the query's own filters leave, those of ``flowId`` first."""
+    """Return the datasets that the query's own filters leave, those of ``flowId`` first.
+
+    Of both kinds the newest come first.
+    """
     query = call.query.only(call.operation.query)
     requested = _requested_types(query)
     tests = [*_tests(call, query)]
     datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
+    datasets = sorted(datasets[::-1], key=lambda dataset: dataset.created_at, reverse=True)
     rows = [
         dataset
         for dataset in datasets

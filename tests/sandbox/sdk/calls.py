@@ -44,6 +44,12 @@ class Run:
         sys.stdout.write(f"{place + '.' + name:36} {shown:24} {problem[:400] or 'ok'}\n")
         return result
 
+    def judge(self, what: str, passed: object) -> None:
+        """Print whether what a call gave is right, where it is not a call itself."""
+        if not passed:
+            self.failed += 1
+            sys.stdout.write(f"{'':36} {what}: wrong\n")
+
 
 def out_of_time(number: int, frame: object) -> None:
     del number, frame
@@ -89,12 +95,8 @@ def run_results(run: Run, flow: Any, letters: Any) -> None:
     columns = {None: ["letters", "numbers"], other: ["dogs", "bones", "age"]}
     for name, expected in columns.items():
         run.call(flow, "run_job", lambda group: group["id"] > 0, recipe_name=name)
-        run.call(
-            flow,
-            "profile",
-            lambda profile, expected=expected: list(profile["columnTypes"]) == expected,
-            recipe_name=name,
-        )
+        profile = run.call(flow, "profile", bool, recipe_name=name)
+        run.judge("columns of the profile", profile and list(profile["columnTypes"]) == expected)
     bars = {"VALID", "INVALID", "EMPTY"}
     run.call(flow, "dq_bars", lambda table: set(table.columns) == bars)
     run.call(flow, "dq_bars", lambda table: len(table) == 2, show_types=False)

@@ -14,11 +14,10 @@ import msgspec
 from aiohttp import web
 
 from monitor.catalogue.operations import Edition, Operation, find
-from monitor.sandbox.api.assumptions import UPLOAD_LIMIT_BYTES
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
 from monitor.sandbox.api.request.authentication import authenticate
-from monitor.sandbox.api.request.content import read_content, readable
+from monitor.sandbox.api.request.content import UPLOAD_LIMIT_BYTES, read_content, readable
 from monitor.sandbox.api.request.parameters import Query, integer
 from monitor.sandbox.api.request.quotas import Quotas
 from monitor.sandbox.api.resources import RESOURCES
@@ -126,7 +125,8 @@ class Front:
         if not _is_of_api(path):
             raise route_not_found(request.method, path)
         world = self._services.world
-        person = authenticate(world, readable(request.headers.get("Authorization", "")))
+        header = readable(request.headers.get("Authorization", ""))
+        person = authenticate(world, header, self._services.edition)
         operation, path_values = self._route(request.method, path)
         headers.update(self._quotas.take(operation, person.id))
         for listener in self._listeners:
@@ -160,7 +160,7 @@ class Front:
 
 
 def _is_of_api(path: str) -> bool:
-    return path == "/v4" or path.startswith("/v4/")
+    return f"{path}/".casefold().startswith("/v4/")
 
 
 def _json_response(status: int, body: Json, headers: dict[str, str]) -> web.Response:

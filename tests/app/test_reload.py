@@ -147,23 +147,14 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     before = stage.configuration(
         tmp_path, stage.unreachable("kept"), stage.unreachable("gone"), _without("changed")
     )
-    after = stage.configuration(
-        tmp_path,
-        stage.unreachable("kept"),
-        stage.unreachable("changed"),
-        stage.unreachable("new"),
-        stage.unreachable("newer"),
-    )
-    webhook = WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY))
-    after = msgspec.structs.replace(after, webhook=webhook)
     names_before, names_after = {"kept", "gone", "changed"}, {"kept", "changed", "new", "newer"}
+    after = msgspec.structs.replace(
+        stage.configuration(tmp_path, *map(stage.unreachable, sorted(names_after))),
+        webhook=WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY)),
+    )
     consumers_before = {"metrics", "alerting", "misses/kept", "misses/gone"}
-    consumers_after = {
-        "metrics",
-        "alerting",
-        "webhook",
-        *(f"misses/{name}" for name in names_after),
-    }
+    misses_after = {f"misses/{name}" for name in names_after}
+    consumers_after = {"metrics", "alerting", "webhook", *misses_after}
     stores: list[RefusingStore] = []
     refused: list[int] = []
 

@@ -114,7 +114,10 @@ def _matchers() -> tuple[tuple[Operation, re.Pattern[str]], ...]:
     # Literal segments come first, so that ``/people/current`` is not read as an id.
     ordered = sorted(operations(), key=lambda operation: operation.path.count(":"))
     return tuple(
-        (operation, re.compile(re.sub(r":\w+", r"([^/]+)", operation.path) + r"/?"))
+        (
+            operation,
+            re.compile(re.sub(r":\w+", r"([^/]+)", operation.path) + r"/?", re.IGNORECASE),
+        )
         for operation in ordered
     )
 
@@ -122,7 +125,8 @@ def _matchers() -> tuple[tuple[Operation, re.Pattern[str]], ...]:
 def find(method: str, path: str) -> tuple[Operation, tuple[str, ...]] | None:
     """Return the operation that a method and a concrete path name, with its path values.
 
-    ``path`` is the decoded path without query. None where no operation matches.
+    ``path`` is the decoded path without query, in any case, perhaps with a slash at its end;
+    values keep their case. None where no operation matches.
     """
     for matcher, pattern in _matchers():
         if matcher.method == method.upper() and (match := pattern.fullmatch(path)):

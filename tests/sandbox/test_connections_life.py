@@ -130,7 +130,7 @@ async def test_connections_are_chosen_by_what_they_are(workspace: Workspace) -> 
         ({"filter": "HOST-A", "filterFields": "host", "filterType": "exactIgnoreCase"}, ["a"]),
         (
             {"filter": "host", "filterFields": "name,host", "filterType": "contains"},
-            ["a", "b", "c"],
+            ["c", "b", "a"],
         ),
         ({"includeDeleted": "true", "sort": "name"}, ["a", "b", "c", "gone"]),
     ],

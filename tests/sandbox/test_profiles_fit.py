@@ -61,8 +61,9 @@ def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int, unfit: 
         assert min(counts.values()) >= 0
         assert sum(counts.values()) == rows
         values = profile["profilerValidValueHistograms"][name]
-        if isinstance(values, list):
-            parts = [value["count"] for value in values]
+        if "topk" in values:
+            parts = [value["count"] for value in values["topk"]]
+            assert (values["k"], values["ub"], values["c"]) == (len(parts), len(parts), sum(parts))
         else:
             parts = [bucket["b"] for bucket in values["buckets"]]
             quartiles = list(values["quartiles"].values())

@@ -123,7 +123,8 @@ class Front:
         if not _is_of_api(path):
             raise route_not_found(request.method, path)
         world = self._services.world
-        person = authenticate(world, readable(request.headers.get("Authorization", "")))
+        header = readable(request.headers.get("Authorization", ""))
+        person = authenticate(world, header, self._services.edition)
         operation, path_values = self._route(request.method, path)
         headers.update(self._quotas.take(operation, person.id))
         for listener in self._listeners:
@@ -157,7 +158,7 @@ class Front:
 
 
 def _is_of_api(path: str) -> bool:
-    return path == "/v4" or path.startswith("/v4/")
+    return f"{path}/".casefold().startswith("/v4/")
 
 
 def _json_response(status: int, body: Json, headers: dict[str, str]) -> web.Response:

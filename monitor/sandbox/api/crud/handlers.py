@@ -104,7 +104,7 @@ def _handler(
 
 
 def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterable[T]:
-    """Return what a list shows and a count counts, before their query selects."""
+    """Return what a list shows and a count counts, newest first, before their query selects."""
     query = call.list_query()
 
     def is_shown(record: Record) -> bool:
@@ -114,7 +114,7 @@ def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterabl
             return call.view.in_scope(record, query.scope)
         return sees(call.view, record)
 
-    rows = (item for item in call.world.shelf(kind.record) if is_shown(item))
+    rows = (item for item in call.world.shelf(kind.record).newest() if is_shown(item))
     return rows if hooks is None else hooks.narrow(call, rows)
 
 

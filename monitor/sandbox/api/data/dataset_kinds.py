@@ -94,6 +94,7 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     constants={"workspace": reference(WORKSPACE_ID), "fileConfigurations": None},
     computed={
         "parsingScript": lambda _, record: reference(record.id),
+        "parsingRecipe": lambda _, record: reference(record.id),
         "storageLocation": lambda _, record: storage_location(record),
         "relationalSource": lambda _, record: _relational_source(record),
         "runParameters": lambda _, record: {"data": list(record.run_parameters)},

@@ -86,11 +86,18 @@ def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
 
 
 def _rows(call: Call) -> Iterable[Dataset]:
-    """Return the datasets that the query's own filters leave, those of ``flowId`` first."""
+    """Return the datasets that the query's own filters leave, those of ``flowId`` first.
+
+    Imported ones come before recipes, and of both the newest first.
+    """
     query = call.query.only(call.operation.query)
     requested = _requested_types(query)
     tests = [*_tests(call, query)]
-    datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
+    newest: tuple[Dataset, ...] = (
+        *call.world.imported_datasets.newest(),
+        *call.world.recipes.newest(),
+    )
+    datasets = [dataset for dataset in newest if dataset.deleted_at is None]
     rows = [
         dataset
         for dataset in datasets

@@ -70,6 +70,12 @@ RECIPE: Kind[Recipe] = Kind(
     unkept=frozenset({"importedDataset", "wrangledDataset"}),
     associations={
         "recipe": Association(key="recipe", target="recipes", find=lambda _, record: record),
+        "outputObjects": Association(
+            key="outputObjects",
+            target="outputobjects",
+            find=lambda view, record: view.world.outputs_of(record.id),
+            many=True,
+        ),
     },
 )
 
@@ -89,8 +95,8 @@ REFERENCE_NODE: Kind[ReferenceNode] = Kind(
 )
 
 
-def recipe(view: View, recipe: Recipe) -> dict[str, Json]:
-    """Return a wrangled dataset's script."""
+def recipe(view: View, recipe: Recipe | ImportedDataset) -> dict[str, Json]:
+    """Return a wrangled dataset's script, or that which parses an imported one."""
     del view
     return {
         **stamps(recipe),

@@ -7,8 +7,14 @@ from monitor.sandbox.api.people.people import people_of
 from monitor.sandbox.api.response.kinds import Association, Resource, View
 from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
 from monitor.sandbox.world.lineage import FlowNode, nodes_of
-from monitor.sandbox.world.records.objects import Flow, Recipe, Record, WebhookFlowTask
-from monitor.sandbox.world.records.parts import DatasetNode, Folder, ReferenceNode
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    ImportedDataset,
+    Recipe,
+    Record,
+    WebhookFlowTask,
+)
+from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge, Folder, ReferenceNode
 from monitor.sandbox.world.shelves import WORKSPACE_ID
 
 CLOUD_PROJECT = "sandbox"
@@ -31,17 +37,18 @@ def flow(view: View, flow: Flow) -> dict[str, Json]:
 
 
 def flow_node(view: View, flow_node: FlowNode) -> dict[str, Json]:
-    """Return a node; that of a recipe has the recipe's id."""
+    """Return a node; that of a recipe has the recipe's id, a dataset's that of its parsing."""
     del view
     recipe_id = flow_node.id if isinstance(flow_node, Recipe) else None
     shown: dict[str, Json] = {
         **stamps(flow_node),
         "flow": reference(flow_node.flow_id),
         "recipe": reference(recipe_id),
+        "wrangled": recipe_id is not None,
         "wrangledDataset": reference(recipe_id),
     }
     if isinstance(flow_node, DatasetNode):
-        shown["importedDataset"] = reference(flow_node.dataset_id)
+        shown["recipe"] = shown["importedDataset"] = reference(flow_node.dataset_id)
     if isinstance(flow_node, ReferenceNode):
         shown["referencedFlowNode"] = reference(flow_node.recipe_id)
     return shown
@@ -49,6 +56,12 @@ def flow_node(view: View, flow_node: FlowNode) -> dict[str, Json]:
 
 def flow_of(view: View, flow_node: FlowNode | WebhookFlowTask) -> Flow | None:
     return view.world.flows.get(flow_node.flow_id, with_deleted=True)
+
+
+def _dataset_of(view: View, flow_node: FlowNode) -> ImportedDataset | None:
+    if not isinstance(flow_node, DatasetNode):
+        return None
+    return view.world.imported_datasets.get(flow_node.dataset_id)
 
 
 FLOW = Association(key="flow", target="flows", find=flow_of)
@@ -83,6 +96,14 @@ FLOW_RESOURCES: dict[str, Resource] = {
                 find=lambda view, record: nodes_of(view.world, record.id),
                 many=True,
             ),
+            "flowedges": Association(
+                key="flowEdges",
+                target="flowedges",
+                find=lambda view, record: [
+                    edge for edge in view.world.shelf(FlowEdge).live() if edge.flow_id == record.id
+                ],
+                many=True,
+            ),
             "webhookflowtasks": Association(
                 key="webhookFlowTasks",
                 target="webhookflowtasks",
@@ -104,16 +125,14 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "recipe": Association(
                 key="recipe",
                 target="recipes",
-                find=lambda _, record: record if isinstance(record, Recipe) else None,
+                find=lambda view, record: (
+                    record if isinstance(record, Recipe) else _dataset_of(view, record)
+                ),
             ),
             "importeddataset": Association(
                 key="importedDataset",
                 target="importeddatasets",
-                find=lambda view, record: (
-                    view.world.imported_datasets.get(record.dataset_id)
-                    if isinstance(record, DatasetNode)
-                    else None
-                ),
+                find=_dataset_of,
             ),
         },
     ),

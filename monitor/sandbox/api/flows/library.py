@@ -86,7 +86,7 @@ def _library(call: Call) -> Iterator[Flow | Folder]:
     leaves_out = "excludeFolders" in call.operation.query and boolean(call.query, "excludeFolders")
     folders = (
         folder
-        for folder in call.world.shelf(Folder)
+        for folder in call.world.shelf(Folder).newest()
         if not leaves_out
         and query.scope != "shared"
         and (query.include_deleted or folder.deleted_at is None)
@@ -139,7 +139,7 @@ def count_flows_in_folder(call: Call) -> Reply:
 
 def get_inputs(call: Call) -> Reply:
     """List the imported datasets that a flow reads or holds."""
-    return call.list("importeddatasets", inputs_of(call.world, found(call, FLOW).id))
+    return call.list("importeddatasets", inputs_of(call.world, found(call, FLOW).id)[::-1])
 
 
 def get_outputs(call: Call) -> Reply:
@@ -151,7 +151,7 @@ def get_outputs(call: Call) -> Reply:
         for output_object_ in call.world.output_objects.live()
         if output_object_.recipe_id in recipes
     ]
-    return call.list("outputobjects", outputs, filter_fields=("id",))
+    return call.list("outputobjects", outputs[::-1], filter_fields=("id",))
 
 
 HANDLERS: Handlers = {

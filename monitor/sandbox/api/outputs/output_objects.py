@@ -128,7 +128,7 @@ def get_inputs(call: Call) -> Reply:
     output = found(call, OUTPUT_OBJECT)
     recipe = call.world.recipes.get(output.recipe_id)
     rows = [] if recipe is None else datasets_of(call.world, recipe)
-    return call.list("importeddatasets", rows)
+    return call.list("importeddatasets", rows[::-1])
 
 
 HOOKS: Hooks[OutputObject] = Hooks(prepare=_prepare_output_object, after=_replace_destinations)

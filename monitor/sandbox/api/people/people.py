@@ -96,7 +96,7 @@ def list_people(call: Call) -> Reply:
     """List the people of the workspace, or those whom the query describes."""
     return call.list(
         "people",
-        list(_described(call, call.world.people.live())),
+        list(_described(call, call.world.people.live()))[::-1],
         filter_fields=("name", "email"),
         extra=_extra_of(call),
     )

@@ -114,7 +114,7 @@ def _plans(call: Call) -> Iterable[Plan]:
     query = call.list_query()
     return (
         plan
-        for plan in call.world.plans
+        for plan in call.world.plans.newest()
         if (query.include_deleted or plan.deleted_at is None)
         and call.view.in_scope(plan, query.scope)
     )

@@ -95,7 +95,11 @@ def _json(content: bytes) -> Json:
 
 
 def _file_in(content: bytes, full_type: str) -> bytes:
-    """Return the file: the whole content, or the part of a form that is named ``data``."""
+    """Return the file: the whole content, or the part of a form that is a file.
+
+    Of several it is the one that is named ``data``, as clients have it by the reference; others
+    name theirs ``file`` or ``archive``.
+    """
     if full_type.partition(";")[0].strip().lower() == FORM_TYPE:
         content = _part_of_form(content, full_type)
     if not content:
@@ -109,11 +113,14 @@ def _part_of_form(content: bytes, full_type: str) -> bytes:
     boundary = header.get_boundary()
     if not boundary:
         raise bad_field("data", "cannot be found: the form has no boundary")
+    files: list[bytes] = []
     for part in content.split(b"--" + boundary.encode())[1:]:
         head, _, data = part.partition(b"\r\n\r\n")
         if b'name="data"' in head or b"name=data" in head:
             return data.removesuffix(b"\r\n")
-    return b""
+        if b"filename=" in head:
+            files.append(data.removesuffix(b"\r\n"))
+    return files[0] if files else b""
 
 
 def readable(text: str) -> str:

@@ -69,9 +69,18 @@ def _setting_of(view: View, other_job: Job) -> WriteSetting | None:
 
 
 def _results_of(view: View, job: Job) -> list[ScriptResult]:
-    """Return what a wrangling made, once it is done: tables first, then files."""
+    """Return what a job made, once it is done: tables first, then files.
+
+    They hang on the job that writes files, the first of several; on the wrangling where none does,
+    or where the cloud's own job writes them.
+    """
     group = _group_of(view, job)
-    if job.job_type != "wrangle" or job.status is not NativeStatus.COMPLETE or group is None:
+    if group is None or job.status is not NativeStatus.COMPLETE:
+        return []
+    writers = [item for item in view.world.jobs_of(group) if item.job_type == "filewriter"]
+    wranglers = [item for item in view.world.jobs_of(group) if item.job_type == "wrangle"]
+    is_of_cloud = any(item.cp_job_id is not None for item in wranglers)
+    if job not in (wranglers if is_of_cloud or not writers else writers)[:1]:
         return []
     places = [
         (publication.id, publication.table_name, publication.path)

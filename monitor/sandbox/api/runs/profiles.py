@@ -111,10 +111,11 @@ def _checks(column_profile: ColumnProfile) -> Json:
 def _values(column_profile: ColumnProfile) -> Json:
     if column_profile.name in _WORDS:
         words = _WORDS[column_profile.name][1]
-        return [
+        topk = [
             {"key": word, "count": count}
             for word, count in zip(words, column_profile.parts, strict=True)
         ]
+        return {"topk": topk, "k": len(topk), "c": column_profile.valid, "ub": len(topk)}
     _, low, high = _NUMBERS[column_profile.name]
     return {
         "min": low,

@@ -97,8 +97,9 @@ def _schedules(call: Call) -> Iterable[Schedule]:
     asset_id = integer(call.query, "assetId", 0)
     return (
         schedule
-        for schedule in call.world.schedules.live()
-        if schedule.creator_id == call.person.id
+        for schedule in call.world.schedules.newest()
+        if schedule.deleted_at is None
+        and schedule.creator_id == call.person.id
         and (not kinds or any(task.kind in kinds for task in schedule.tasks))
         and (not asset_id or any(task.target_id == asset_id for task in schedule.tasks))
     )

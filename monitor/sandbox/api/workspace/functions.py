@@ -19,7 +19,7 @@ FUNCTION = Kind(
 
 def list_recipes(call: Call) -> Reply:
     """List the recipes that use a function, whosever they are."""
-    return call.list("wrangleddatasets", _users(call))
+    return call.list("wrangleddatasets", _users(call)[::-1])
 
 
 def count_usage(call: Call) -> Reply:

@@ -163,6 +163,7 @@ class WriteSetting(Record):
     delim: str = ","
     has_quotes: bool = True
     include_mismatches: bool = True
+    suffix: str | None = None
     connection_id: int | None = None
     run_parameters: tuple[Mapping[str, Any], ...] = ()
 

@@ -155,7 +155,9 @@ def resource_of(kind: Kind[Any], names: Mapping[type[Record], str]) -> Resource:
     """
     if kind.resource is not None:
         return kind.resource
-    fields = models()[kind.model]
+    fields = {
+        name: model for name, model in models()[kind.model].items() if name not in kind.unshown
+    }
 
     def render(view: View, record: Any) -> dict[str, Json]:
         return _rendered(kind, fields, view, record)
@@ -256,14 +258,16 @@ def _reader(attribute: str) -> Any:
 
 def _associations(kind: Kind[Any], names: Mapping[type[Record], str]) -> dict[str, Association]:
     links = [
-        _association(key, link, names[link.target])
+        linking(key, link, names[link.target])
         for link in kind.references
         if (key := link.embeds_as or link.shown)
     ]
     return {**named(*OWN, *links), **kind.associations}
 
 
-def _association(key: str, link: Reference, target: str) -> Association:
+def linking(key: str, link: Reference, target: str) -> Association:
+    """Return the association that embeds what a link leads to, deleted or not."""
+
     def find(view: View, record: Any) -> Any:
         shelf = view.world.shelf(link.target)
         value = getattr(record, link.attribute)

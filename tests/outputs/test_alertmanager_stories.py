@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import pause
 from tests.outputs.alert_stories import BEGAN, alert, event_of
 from tests.outputs.output_scene import QUICK, OutputScene
@@ -115,7 +115,7 @@ async def play(steps: list[Step], folder: Path) -> Story:
         return AlertmanagerOutput(
             receiver.url,
             settings=AlertmanagerSettings(
-                urls=(receiver.url,), resend_seconds=RESEND_SECONDS, delivery=QUICK
+                urls=(receiver.url,), resend_seconds=RESEND_SECONDS, **QUICK
             ),
             bus=scene.store,
             clock=scene.clock,

@@ -20,9 +20,9 @@ from monitor.cli.doctor_checks.lines import (
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.mqtt.trial import BrokerTrial, try_broker
-from monitor.outputs.settings import MqttSettings
 
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
 _CONNECT_SECONDS = 5.0

@@ -21,13 +21,10 @@ from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputUnavailableError
 from monitor.outputs.alertmanager.output import try_alertmanager
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.http import tls_context
-from monitor.outputs.settings import (
-    AlertmanagerSettings,
-    ReceiverSettings,
-    WebhookSettings,
-    receiver_of,
-)
+from monitor.outputs.settings import ReceiverSettings, receiver_of
+from monitor.outputs.webhook.settings import WebhookSettings
 
 _ANSWER_SECONDS = 5.0
 _WEBHOOK = "webhook"

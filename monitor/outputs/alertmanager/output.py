@@ -11,9 +11,10 @@ from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.events import AlertEvent, Event, EventType
 from monitor.outputs.alertmanager.sender import JSON, Sender
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.http import HttpReceiver
-from monitor.outputs.settings import AlertmanagerSettings, receiver_of
+from monitor.outputs.settings import receiver_of
 
 _PATH = "/api/v2/alerts"
 # The other events change nothing there: Alertmanager reminds and silences by itself.
@@ -48,9 +49,7 @@ class AlertmanagerOutput:
             resend_seconds=settings.resend_seconds,
             alerting=alerting,
         )
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
+        self._delivery = Delivery(self, bus=bus, clock=clock, metrics=metrics, settings=settings)
 
     @property
     def is_well(self) -> bool:

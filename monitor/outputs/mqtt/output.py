@@ -21,9 +21,9 @@ from monitor.outputs.mqtt.connection import Connection
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
 from monitor.outputs.mqtt.retained import RetainedStates
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import BridgeInfo, NextStart
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttSettings
 from monitor.tracking.live_state import LiveStateView
 
 CONSUMER = "mqtt"
@@ -70,9 +70,7 @@ class MqttOutput:
             alerting=alerting,
             foreign_writes=self.foreign_writes,
         )
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
+        self._delivery = Delivery(self, bus=bus, clock=clock, metrics=metrics, settings=settings)
         self._bus = bus
 
     @property

@@ -16,7 +16,7 @@ from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.http import HttpReceiver
-from monitor.outputs.settings import WebhookSettings, signing_key
+from monitor.outputs.webhook.settings import WebhookSettings, signing_key
 from monitor.outputs.webhook.signature import signed_headers
 
 CONSUMER = "webhook"
@@ -55,9 +55,7 @@ class WebhookOutput:
             for _ in range(settings.workers)  # the delivery's window bounds them
         ]
         self._reason: str | None = None  # why the last request had no answer
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
+        self._delivery = Delivery(self, bus=bus, clock=clock, metrics=metrics, settings=settings)
 
     @property
     def is_well(self) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
-from monitor.sandbox.api.assumptions import REMEMBERED_EXECUTION_IDS
 from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.request.embedding import parse_embeds
 from monitor.sandbox.api.request.listing import ListQuery, admit, column, read_list_query, select
@@ -22,6 +21,8 @@ from monitor.sandbox.world.records.objects import Person, Record
 from monitor.sandbox.world.shelves import Shelf, World
 
 T = TypeVar("T", bound=Record)
+
+REMEMBERED_EXECUTION_IDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

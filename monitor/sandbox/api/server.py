@@ -14,11 +14,10 @@ import msgspec
 from aiohttp import web
 
 from monitor.catalogue.operations import Edition, Operation
-from monitor.sandbox.api.assumptions import UPLOAD_LIMIT_BYTES
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
 from monitor.sandbox.api.request.authentication import authenticate
-from monitor.sandbox.api.request.content import read_content, readable
+from monitor.sandbox.api.request.content import UPLOAD_LIMIT_BYTES, read_content, readable
 from monitor.sandbox.api.request.parameters import Query, integer
 from monitor.sandbox.api.request.quotas import Quotas
 from monitor.sandbox.api.resources import RESOURCES

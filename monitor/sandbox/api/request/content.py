@@ -10,12 +10,13 @@ from aiohttp import ClientError, web
 from msgspec import Struct
 
 from monitor.catalogue.operations import Operation
-from monitor.sandbox.api.assumptions import BODY_LIMIT_BYTES, UPLOAD_LIMIT_BYTES
 from monitor.sandbox.api.errors import ApiError, Json, bad_field, shortened, validation_failed
 from monitor.sandbox.api.models.models import request_of
 from monitor.sandbox.api.models.outcomes import FORM_TYPE, JSON_TYPE, body_types_of, takes_files
 from monitor.sandbox.api.request.validation import check_body, check_sizes
 
+BODY_LIMIT_BYTES = 1024 * 1024
+UPLOAD_LIMIT_BYTES = 16 * 1024 * 1024
 _FILE_NAME = re.compile(rb'filename="?([^";\r\n]*)')
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 from msgspec import Struct
 
 from monitor.catalogue.operations import Operation
-from monitor.sandbox.api.assumptions import QUOTA_WINDOW_SECONDS
 from monitor.sandbox.api.errors import ApiError
 from monitor.sandbox.world.shelves import World
+
+QUOTA_WINDOW_SECONDS = 60.0
 
 
 class Window(Struct):

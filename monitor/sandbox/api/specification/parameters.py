@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from monitor.catalogue.operations import Operation
-from monitor.sandbox.api.assumptions import LARGEST_SCHEDULE_LIMIT
 from monitor.sandbox.api.data.connection_kinds import OPERATIONS, SHARED_ROLES
 from monitor.sandbox.api.data.library_shapes import LIBRARY_TYPES
 from monitor.sandbox.api.errors import Json
 from monitor.sandbox.api.models.outcomes import RUNS
-from monitor.sandbox.api.request.listing import FILTER_TYPES, RAN_FOR, RAN_FROM, SCOPES, STATUSES
+from monitor.sandbox.api.request.listing import (
+    FILTER_TYPES,
+    LARGEST_SCHEDULE_LIMIT,
+    RAN_FOR,
+    RAN_FROM,
+    SCOPES,
+    STATUSES,
+)
 
 _WHOLE_NUMBERS = frozenset(
     {"folderId", "flowId", "flowNodeId", "currentFlowId", "datasourceFlowId", "userIdFilter"}

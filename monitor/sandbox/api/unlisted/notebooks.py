@@ -10,13 +10,13 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import create_record, found
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.data.dataset_kinds import DATASET_NODE, IMPORTED_DATASET
-from monitor.sandbox.api.data.recipe_kinds import RECIPE
+from monitor.sandbox.api.data.recipes import RECIPE
 from monitor.sandbox.api.errors import bad_field, not_found
-from monitor.sandbox.api.flows.flow_kinds import FLOW
-from monitor.sandbox.api.flows.flow_part_kinds import EDGE
-from monitor.sandbox.api.models.outcomes import status_of
+from monitor.sandbox.api.flows.edges import EDGE
+from monitor.sandbox.api.flows.flows import FLOW
+from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.outputs.output_kinds import OUTPUT_OBJECT
-from monitor.sandbox.api.people.aws_kinds import AWS_CONFIG
+from monitor.sandbox.api.people.aws import AWS_CONFIG
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.runs.job_shapes import result_of
 from monitor.sandbox.api.runs.profiles import columns_of

@@ -288,9 +288,8 @@ def _node_for(call: Call, flow: Flow, old_id: int, new_id: int) -> DatasetNode:
         call.world.update(old[0], by=call.person.id, dataset_id=new_id)
         return old[0]
     for node in old:
-        for edge in call.world.shelf(FlowEdge).live():
-            if edge.input_node_id == node.id:
-                call.world.delete(edge)
+        for edge in call.world.shelf(FlowEdge).having("input_node_id", node.id):
+            call.world.delete(edge)
         call.world.delete(node)
     return new[0]
 

@@ -70,9 +70,7 @@ FLOW: Kind[Flow] = Kind(
         Association("flowNodes", lambda view, record: nodes_of(view.world, record.id), many=True),
         Association(
             "flowEdges",
-            lambda view, record: [
-                edge for edge in view.world.shelf(FlowEdge).live() if edge.flow_id == record.id
-            ],
+            lambda view, record: view.world.shelf(FlowEdge).having("flow_id", record.id),
             many=True,
         ),
         Association(

@@ -150,8 +150,7 @@ def plan_node(
 
 
 def _overrides_of(view: View, plan_node: PlanNode) -> list[PlanOverride]:
-    overrides = view.world.shelf(PlanOverride).live()
-    return [override for override in overrides if override.plan_node_id == plan_node.id]
+    return view.world.shelf(PlanOverride).having("plan_node_id", plan_node.id)
 
 
 def _http_task(node: PlanNode, task: HttpTask) -> dict[str, Json]:

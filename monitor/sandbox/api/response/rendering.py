@@ -181,9 +181,12 @@ def name_of(kind: Kind[Any], attribute: str) -> str:
         if link.attribute == attribute and link.sent:
             return link.sent
     by_attribute = {kept: name for name, kept in kind.attributes.items()}
-    return by_attribute.get(attribute) or re.sub(
-        "_([a-z])", lambda found: found.group(1).upper(), attribute
-    )
+    return by_attribute.get(attribute) or camel(attribute)
+
+
+def camel(attribute: str) -> str:
+    """Return an attribute's name as the API writes names: ``table_name`` is ``tableName``."""
+    return re.sub("_([a-z])", lambda found: found.group(1).upper(), attribute)
 
 
 def plain(value: Any) -> Json:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.api.models.models import response_of
-from monitor.sandbox.api.models.outcomes import JSON_TYPE, media_type_of
+from monitor.sandbox.api.models.models import JSON_TYPE, media_type_of, response_of
 from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.assumptions import assumed_of
 from tests.sandbox.walk import Finding, walked

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.api.data.connection_kinds import OPEN_CREDENTIALS
+from monitor.sandbox.api.data.connections import OPEN_CREDENTIALS
 from monitor.sandbox.world.records.objects import Connection, ImportedDataset
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 

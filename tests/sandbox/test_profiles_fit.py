@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.sandbox.api.runs.pdf import CHARACTERS, LINES, one_page
+from monitor.sandbox.api.runs.job_results import CHARACTERS, LINES, one_page, result_lines
 from monitor.sandbox.api.runs.profiles import columns_of, profile_of, rows_of
-from monitor.sandbox.api.runs.result_page import result_lines
 from monitor.sandbox.world.records.objects import ImportedDataset
 from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world.shelves import World

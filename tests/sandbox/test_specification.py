@@ -10,8 +10,14 @@ import pytest
 from openapi_spec_validator import validate
 
 from monitor.catalogue.operations import Edition, operation, operations
-from monitor.sandbox.api.models.models import corrections, families, models, public_models
-from monitor.sandbox.api.models.outcomes import media_type_of, status_of
+from monitor.sandbox.api.models.models import (
+    corrections,
+    families,
+    media_type_of,
+    models,
+    public_models,
+    status_of,
+)
 from monitor.sandbox.api.specification.document import document
 from tests.sandbox.http_workspace import open_workspace
 

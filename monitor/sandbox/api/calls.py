@@ -12,7 +12,7 @@ from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.request.embedding import parse_embeds
 from monitor.sandbox.api.request.listing import ListQuery, admit, column, read_list_query, select
 from monitor.sandbox.api.request.parameters import INTEGER, Query
-from monitor.sandbox.api.response.faulty_lists import FaultyLists
+from monitor.sandbox.api.response.faults import FaultyLists
 from monitor.sandbox.api.response.kinds import View
 from monitor.sandbox.api.response.rendering import check, show
 from monitor.sandbox.callbacks.deliveries import Deliveries

@@ -16,13 +16,11 @@ from aiohttp import web
 from monitor.catalogue.operations import Edition, Operation, find
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
-from monitor.sandbox.api.request.authentication import authenticate
+from monitor.sandbox.api.request.authentication import Quotas, authenticate
 from monitor.sandbox.api.request.content import UPLOAD_LIMIT_BYTES, read_content, readable
 from monitor.sandbox.api.request.parameters import Query, integer
-from monitor.sandbox.api.request.quotas import Quotas
 from monitor.sandbox.api.resources import RESOURCES
-from monitor.sandbox.api.response.faulty import DATE, FaultyAnswers
-from monitor.sandbox.api.response.faulty_lists import FaultyLists
+from monitor.sandbox.api.response.faults import DATE, FaultyAnswers, FaultyLists
 from monitor.sandbox.api.response.kinds import View
 from monitor.sandbox.api.routes import HANDLERS
 from monitor.sandbox.callbacks.deliveries import Deliveries

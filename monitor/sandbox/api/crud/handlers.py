@@ -18,8 +18,7 @@ from monitor.sandbox.api.crud.deletion import delete
 from monitor.sandbox.api.crud.rights import require_right, sees
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import Json, bad_field
-from monitor.sandbox.api.models.models import request_of, response_of
-from monitor.sandbox.api.models.outcomes import MINIMAL, status_of
+from monitor.sandbox.api.models.models import MINIMAL, request_of, response_of, status_of
 from monitor.sandbox.api.response.kinds import Kind
 from monitor.sandbox.api.response.rendering import name_of, reference, stamp
 from monitor.sandbox.world.records.objects import Flow, Plan, Record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.people.person_shapes import people_of
+from monitor.sandbox.api.people.people import people_of
 from monitor.sandbox.api.response.kinds import Association, Resource, View
 from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
 from monitor.sandbox.world.lineage import FlowNode, nodes_of

@@ -12,7 +12,7 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import Hooks, crud, found, rows_of
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.errors import Json, bad_field, shortened
-from monitor.sandbox.api.models.outcomes import ZIP_TYPE, status_of
+from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
 from monitor.sandbox.api.packages.archive import (
     Package,
     PackageKind,

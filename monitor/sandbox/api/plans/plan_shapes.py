@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.people.person_shapes import people_of, person
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.people.people import people_of, person
+from monitor.sandbox.api.response.kinds import (
+    COLLABORATOR,
+    OWNER,
+    READ_ONLY,
+    Association,
+    Resource,
+    View,
+    role_of,
+)
 from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
-from monitor.sandbox.api.response.roles import COLLABORATOR, OWNER, READ_ONLY, role_of
 from monitor.sandbox.api.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.world.records.objects import (
     HttpTask,

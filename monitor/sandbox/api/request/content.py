@@ -10,8 +10,13 @@ from msgspec import Struct
 
 from monitor.catalogue.operations import Operation
 from monitor.sandbox.api.errors import ApiError, Json, bad_field, shortened, validation_failed
-from monitor.sandbox.api.models.models import request_of
-from monitor.sandbox.api.models.outcomes import FORM_TYPE, JSON_TYPE, body_types_of, takes_files
+from monitor.sandbox.api.models.models import (
+    FORM_TYPE,
+    JSON_TYPE,
+    body_types_of,
+    request_of,
+    takes_files,
+)
 from monitor.sandbox.api.request.validation import check_body, check_sizes
 
 BODY_LIMIT_BYTES = 1024 * 1024

@@ -16,6 +16,9 @@ from monitor.sandbox.world.shelves import World
 
 T = TypeVar("T", bound=Record)
 
+OWNER, COLLABORATOR, READ_ONLY = "owner", "collaborator", "readOnly"
+ROLES = (OWNER, COLLABORATOR, READ_ONLY)
+
 # What lists within lists could otherwise make of a short query.
 MOST_EMBEDDED = 100_000
 
@@ -190,3 +193,10 @@ class ResourceTable:
     def referrers(self, target: type[Record]) -> Sequence[tuple[Kind[Any], Reference]]:
         """Return the kinds that hold links to records of ``target``, each with its reference."""
         return self._referrers.get(target, ())
+
+
+def role_of(thing: Flow | Plan, person_id: int) -> str:
+    """Return what somebody is who sees a flow or plan."""
+    if person_id == thing.creator_id:
+        return OWNER
+    return READ_ONLY if person_id in thing.read_only else COLLABORATOR

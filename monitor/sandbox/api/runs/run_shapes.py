@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.people.person_shapes import dataflow_options_of
+from monitor.sandbox.api.people.people import dataflow_options_of
 from monitor.sandbox.api.response.kinds import Association, Resource, View
 from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, UPDATER, reference, stamp
 from monitor.sandbox.world.records.objects import Recipe, Record

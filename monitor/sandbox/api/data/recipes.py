@@ -1,4 +1,4 @@
-"""Recipes, which the API calls wrangled datasets: made, put into other flows, fed otherwise."""
+"""Recipes, which the API calls wrangled datasets, and the places of others' recipes in flows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,105 @@ from monitor.sandbox.api.crud.handlers import Hooks, answer, create_record, crud
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.crud.values import linked
 from monitor.sandbox.api.data.dataset_kinds import IMPORTED_DATASET
-from monitor.sandbox.api.data.recipe_kinds import RECIPE, REFERENCE_NODE
-from monitor.sandbox.api.errors import bad_field, not_found
+from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.kinds import Kind, Reference
-from monitor.sandbox.api.response.rendering import show
+from monitor.sandbox.api.response.kinds import (
+    Association,
+    Kind,
+    OnDelete,
+    Reference,
+    Resource,
+    View,
+    Visibility,
+)
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, show, stamps
 from monitor.sandbox.world.lineage import builds_upon, cut_edges
-from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
-from monitor.sandbox.world.records.parts import ReferenceNode
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe
+from monitor.sandbox.world.records.parts import ReferenceNode, UserDefinedFunction
+from monitor.sandbox.world.shelves import World
+
+
+def is_referenced(world: World, recipe: Recipe) -> bool:
+    """True where another flow refers to a recipe."""
+    return any(node.recipe_id == recipe.id for node in world.shelf(ReferenceNode).live())
+
+
+def _reference_info(view: View, recipe: Recipe) -> Json:
+    return {"id": recipe.id, "name": recipe.name} if is_referenced(view.world, recipe) else None
+
+
+RECIPE: Kind[Recipe] = Kind(
+    record=Recipe,
+    name="wrangledDataset",
+    plural="wrangleddatasets",
+    model="WrangledDataset",
+    requests=("WrangledDatasetCreateRequest", "WrangledDatasetUpdateRequest"),
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow", sent="flow"),
+        Reference(
+            attribute="dataset_ids",
+            target=ImportedDataset,
+            on_delete=OnDelete.REFUSE,
+            many=True,
+            embeds_as="importedDatasets",
+        ),
+        Reference(attribute="upstream_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
+        Reference(
+            attribute="function_ids",
+            target=UserDefinedFunction,
+            on_delete=OnDelete.CLEAR,
+            many=True,
+        ),
+    ),
+    home="flow_id",
+    visibility=Visibility.HOME,
+    constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
+    computed={
+        "recipe": lambda _, record: reference(record.id),
+        "referenceinfo": _reference_info,
+    },
+    # Which of the two is the input is decided by the handler.
+    unkept=frozenset({"importedDataset", "wrangledDataset"}),
+    associations={
+        "recipe": Association(key="recipe", target="recipes", find=lambda _, record: record),
+        "outputObjects": Association(
+            key="outputObjects",
+            target="outputobjects",
+            find=lambda view, record: view.world.outputs_of(record.id),
+            many=True,
+        ),
+    },
+)
+
+
+REFERENCE_NODE: Kind[ReferenceNode] = Kind(
+    record=ReferenceNode,
+    name="flowNode",
+    plural="referencenodes",
+    model="ReferenceNode",
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow"),
+        Reference(attribute="recipe_id", target=Recipe, shown="referencedFlowNode"),
+    ),
+    home="flow_id",
+    constants={"activeSample": None, "wrangled": False},
+    also_shown=("createdAt", "updatedAt", "creator", "updater"),
+)
+
+
+def recipe(view: View, recipe: Recipe | ImportedDataset) -> dict[str, Json]:
+    """Return a wrangled dataset's script, or that which parses an imported one."""
+    del view
+    return {
+        **stamps(recipe),
+        "name": recipe.name,
+        "description": recipe.description,
+        "active": True,
+    }
+
+
+RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=OWN)
+
 
 INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
 

@@ -82,10 +82,9 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
             stop.set()
 
 
-def configured(folder: Path, broker_url: str | None = None, **more: Any) -> Configuration:
-    """Return settings without a workspace; ``more`` are sections."""
-    settings = stage.configuration(folder, broker_url=broker_url)
-    return msgspec.structs.replace(settings, **more)
+def configured(folder: Path, broker_url: str | None = None, **outputs: Any) -> Configuration:
+    """Return settings without a workspace."""
+    return stage.configuration(folder, broker_url=broker_url, **outputs)
 
 
 def webhook(receiver: PostReceiver, **more: Any) -> WebhookSettings:
@@ -235,7 +234,9 @@ async def test_a_smaller_series_budget_applies_at_once(tmp_path: Path) -> None:
             return await count("orders") == 2
 
         await eventually(is_counted, why="nothing was counted")
-        small = configured(tmp_path, metrics=MetricsSettings(series_budget=100))
+        small = msgspec.structs.replace(
+            configured(tmp_path), metrics=MetricsSettings(series_budget=100)
+        )
         assert await run.daemon.reload(small) == []
 
         async def is_merged() -> bool:

@@ -1,1 +1,0 @@
-"""Events as lines of a file, for log shippers."""

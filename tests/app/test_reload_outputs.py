@@ -23,6 +23,7 @@ from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
+from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.webhook.settings import WebhookSettings
 from tests.app import stage
@@ -178,6 +179,29 @@ async def test_what_has_no_answer_goes_to_the_new_address(tmp_path: Path) -> Non
             await hanging.until(lambda: len(hanging.requests) >= 1)
             await run.daemon.reload(configured(tmp_path, webhook=webhook(working, workers=1)))
             await working.until(lambda: ids_of(working) == ids)
+
+
+async def test_another_file_goes_on_where_the_former_one_ends(tmp_path: Path) -> None:
+    """Each event is in one of the two, in order, and a replay writes both to the present one."""
+    former, later = tmp_path / "former", tmp_path / "later"
+
+    def written_to(file: Path) -> list[str]:
+        return [json.loads(line)["id"] for line in file.read_text().splitlines()]
+
+    settings = configured(tmp_path, file=FileSettings(path=str(former)))
+    async with running(settings, tmp_path) as run:
+        before = await run.emit(*range(200))
+        await run.daemon.reload(configured(tmp_path, file=FileSettings(path=str(later))))
+        after = await run.emit(*range(200, 210))
+        await eventually(
+            lambda: written_to(former) + written_to(later) == [*before, *after],
+            why=lambda: (written_to(former), written_to(later)),
+        )
+        replayed = await run.face.post(
+            "/api/v1/replay", output="file", since="2026-01-01T00:00:00Z"
+        )
+        assert replayed["reason"] is None
+    assert written_to(later)[-210:] == [*before, *after]
 
 
 async def test_settings_that_cannot_work_refuse_the_reload_as_a_whole(tmp_path: Path) -> None:

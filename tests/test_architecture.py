@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.metrics",
         "bus.contract",
     ),
-    "config": (*MODEL, "catalogue", "schedules", "*.settings"),
+    "config": (*MODEL, "schedules", "*.settings"),
     "logs": MODEL,
     "supervisor": MODEL,
     "app": ("*", "!cli", "!sandbox"),
@@ -73,8 +73,9 @@ PURE = (
     *(f"model.{name}" for name in ("alerts", "ends", "errors", "events", "inventory")),
     *(
         f"model.{name}"
-        for name in ("live_state", "observations", "runs", "suggestions", "triggers")
+        for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
+    "model.triggers",
     "schedules",
     *(
         f"tracking.{name}"

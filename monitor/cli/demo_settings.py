@@ -76,8 +76,8 @@ def configuration(
             # The demo's broker never answers a client of MQTT 5.
             protocol=MqttProtocol.V311,
         ),
-        server=ServerSettings(port=port),
-        callbacks=ListenerSettings(port=callbacks_port),
+        server=ServerSettings(listen=f"127.0.0.1:{port}"),
+        callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
 

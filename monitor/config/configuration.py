@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.config.daemon_keys import LogSettings
+from monitor.config.log_settings import LogSettings
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.metrics.settings import MetricsSettings

@@ -16,8 +16,7 @@ from urllib.parse import quote
 from monitor.config.keys import Key, Kind
 from monitor.config.locations import secret_keys
 from monitor.config.problems import Problems
-from monitor.config.table import SECTIONS, is_repeated, section, written_keys
-from monitor.config.workspace_keys import WORKSPACES
+from monitor.config.sections import SECTIONS, WORKSPACES, is_repeated, section
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import suggestion
 
@@ -81,9 +80,9 @@ def _set_in_section(
         problems.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
         return
     key = target.key(name) or target.key(name.rpartition("_")[0])
-    if key is None or name not in (key.name, *written_keys(target)):
+    if key is None or name not in (key.name, *target.written_keys()):
         secrets = [known.name for known in target.keys if known.kind is Kind.SECRET]
-        meant = suggestion(name, [*written_keys(target), *secrets])
+        meant = suggestion(name, [*target.written_keys(), *secrets])
         hint = f"did you mean {variable_of(path, meant)}?" if meant else "remove the variable"
         problems.add_hidden(variable, f"[{path}] has no such key; {hint}")
         return

@@ -6,10 +6,9 @@ import json
 import textwrap
 from typing import Any
 
-from monitor.config.keys import Key, Kind, Section, default_of, in_toml, number
+from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import ABOUT_FORMS, SecretForm
-from monitor.config.table import SECTIONS, below
-from monitor.config.workspace_keys import WORKSPACES
+from monitor.config.sections import SECTIONS, WORKSPACES, Section, below
 
 _HEAD = """\
 #:schema ./monitor.schema.json
@@ -48,26 +47,25 @@ def _section_toml(section: Section) -> str:
     head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
     lines = ["", *_comment(section.about), head]
     for key in section.keys:
-        lines.extend(_key_toml(section, key))
+        lines.extend(_key_toml(key))
     if section.is_example:
         lines = [f"#{line}" if line and not line.startswith("#") else line for line in lines]
     return "\n".join([*lines, ""])
 
 
-def _key_toml(section: Section, key: Key) -> list[str]:
+def _key_toml(key: Key) -> list[str]:
     lines = ["", *_comment(" ".join(part for part in (key.about, _limits(key)) if part))]
     if key.kind is Kind.SECRET:
         for form in SecretForm:
-            name = str(key.example)
+            name = str(key.setting.example)
             name = name.upper().replace("-", "_") if form is SecretForm.ENV else name
             mark = "" if key.is_required and form is SecretForm.FILE else "#"
             lines.append(f'{mark}{key.name}_{form} = "{_EXAMPLE_PLACES[form].format(name)}"')
         return lines
-    default = default_of(section, key)
-    if default is None:
+    if key.default is None:
         mark = "" if key.is_required else "#"
-        return [*lines, f"{mark}{key.name} = {in_toml(key.example)}"]
-    return [*lines, f"{key.name} = {in_toml(default)}"]
+        return [*lines, f"{mark}{key.name} = {in_toml(key.setting.example)}"]
+    return [*lines, f"{key.name} = {in_toml(key.default)}"]
 
 
 def _limits(key: Key) -> str:
@@ -123,7 +121,7 @@ def _section_schema(section: Section) -> dict[str, Any]:
                 about = f"{key.about} Here: {ABOUT_FORMS[form]}."
                 properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
         else:
-            properties[key.name] = _key_schema(section, key)
+            properties[key.name] = _key_schema(key)
     table = _table_schema(_required_keys(section), properties, below(section.path))
     table = {"description": section.about, **table}
     if not section.is_repeated:
@@ -139,7 +137,7 @@ def _required_keys(section: Section) -> set[str]:
     return {key.name for key in section.keys if key.is_required and section.is_repeated}
 
 
-def _key_schema(section: Section, key: Key) -> dict[str, Any]:
+def _key_schema(key: Key) -> dict[str, Any]:
     unit = f" Unit: {key.unit}." if key.unit else ""
     schema: dict[str, Any] = {
         "description": f"{key.about}{unit}",
@@ -158,6 +156,5 @@ def _key_schema(section: Section, key: Key) -> dict[str, Any]:
     if key.maximum is not None:
         schema["maximum"] = key.maximum
     if key.pattern:
-        schema["pattern"] = f"^{key.pattern}$"
-    default = default_of(section, key)
-    return schema if default is None else {**schema, "default": default}
+        schema["pattern"] = key.pattern
+    return schema if key.default is None else {**schema, "default": key.default}

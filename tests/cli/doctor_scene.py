@@ -100,7 +100,7 @@ async def run_checks(
     configuration = Configuration(
         workspaces=workspaces,
         mqtt=mqtt,
-        server=server or ServerSettings(port=0),
+        server=server or ServerSettings(listen="127.0.0.1:0"),
         callbacks=callbacks,
         alertmanager=alertmanager,
         webhook=webhook,

@@ -88,7 +88,7 @@ PURE_WORDS = {f"bus.contract.{name}" for name in ("ConsumerStatus", "Retention",
 PURE_LIBRARIES = (
     *("__future__", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime"),
     *("difflib", "enum", "fnmatch", "functools", "hashlib", "heapq", "itertools", "math", "re"),
-    *("statistics", "string", "types", "typing", "zoneinfo", "importlib.import_module"),
+    *("hmac", "statistics", "string", "types", "typing", "zoneinfo", "importlib.import_module"),
     *("cronsim", "fastdigest", "msgspec"),
 )
 READS_OUTSIDE = {"open", "print", "input", "datetime.now", "datetime.utcnow", "date.today"}

@@ -78,17 +78,17 @@ async def test_jobs_embed_what_they_wrote(workspace: Workspace) -> None:
 
 
 async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
-    """What the finished filewriter names: a table first, its path a list in a text."""
+    """A wrangling names its tables, with a path that is a list in a text; a writer its file."""
     job_group = workspace.job_group()
     path = f"/v4/jobGroups/{job_group.id}"
     embed = "jobs.scriptResults.storageLocation"
     jobs = workspace.world.jobs_of(job_group)
-    writer = next(job for job in jobs if job.job_type == "filewriter")
+    wrangle = next(job for job in jobs if job.job_type == "wrangle")
 
     async def results() -> list[Any]:
         jobs = (await workspace.get(path, embed=embed)).body["jobs"]["data"]
         found = {job["id"]: job["scriptResults"]["data"] for job in jobs}
-        return [*found.pop(writer.id), *itertools.chain(*found.values())]
+        return [*found.pop(wrangle.id), *itertools.chain(*found.values())]
 
     before = await results()
     for job in jobs:

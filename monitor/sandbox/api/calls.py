@@ -74,8 +74,8 @@ class Services:
 class Call:
     """One request to one operation, from a person whom the workspace knows.
 
-    ``body`` is None where none was sent, ``upload`` where no file was. ``base_url`` is the
-    address that the caller used.
+    ``body`` is None where none was sent, ``upload`` where no file was; its name is empty where it
+    has none. ``base_url`` is the address that the caller used.
     """
 
     operation: Operation
@@ -83,6 +83,7 @@ class Call:
     query: Query
     body: Json
     upload: bytes | None
+    upload_name: str
     execution_id: str
     base_url: str
     person: Person

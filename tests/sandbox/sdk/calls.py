@@ -91,6 +91,8 @@ def first_recipe(flow: Any, place: int = 0) -> Any:
 
 
 def run_results(run: Run, flow: Any, letters: Any) -> None:
+    # It answers nothing once the flow was run by the same object: an oversight of the SDK.
+    run.call(flow, "pdf_profile", lambda pdf: pdf.content[:4] == b"%PDF")
     other = first_recipe(flow, 1)
     columns = {None: ["letters", "numbers"], other: ["dogs", "bones", "age"]}
     for name, expected in columns.items():
@@ -111,7 +113,6 @@ def run_results(run: Run, flow: Any, letters: Any) -> None:
         "summary",
         lambda table: table["ub"].count() == 1 and table["roundMin"].count() == 1,
     )
-    run.call(flow, "pdf_profile", lambda pdf: pdf.content[:4] == b"%PDF")
     run.call(flow, "output", lambda table: table.equals(letters))
     run.call(flow, "open_profile", lambda page: "/jobs/" in page)
     run.call(flow, "get_pandas", lambda code: compiled(code, letters))

@@ -189,7 +189,10 @@ _FILES = {
     "getJobGroupPdfResults": PDF_TYPE,
 }
 _TAKES_FILES_ONLY = frozenset(
-    {"importPackage", "importPackageDryRun", "importMacroPackage", "importPlanPackage"}
+    {
+        *("importPackage", "importPackageDryRun", "importMacroPackage", "importPlanPackage"),
+        *("importAndAddDataset", "createRelease"),
+    }
 )
 _TAKES_FILES_TOO = frozenset({"importEnvironmentParametersPackage"})
 

@@ -101,6 +101,7 @@ class ImportedDataset(Record):
     is_converted: bool = False
     is_hidden: bool = False
     disable_type_inference: bool = False
+    content: bytes | None = field(default=None, repr=False)  # of a file that was uploaded here
     run_parameters: tuple[Mapping[str, Any], ...] = ()
 
 

@@ -1,6 +1,11 @@
 """Validates a parsed configuration and gathers all its problems. Reads no file or environment."""
 
-from monitor.config.configuration import Configuration, WorkspaceConfiguration, config_hash
+from monitor.config.configuration import (
+    Configuration,
+    WorkspaceConfiguration,
+    changes_needing_restart,
+    config_hash,
+)
 from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
 from monitor.config.log_settings import LogForm, LogLevel, LogSettings
 from monitor.config.problems import Problem
@@ -18,6 +23,7 @@ __all__ = [
     "SecretSource",
     "ValidationResult",
     "WorkspaceConfiguration",
+    "changes_needing_restart",
     "config_hash",
     "parse_configuration",
     "validate",

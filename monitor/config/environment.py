@@ -88,7 +88,7 @@ def _set_in_section(
         return
     table = _table(result, parts[:-1])
     if table is not None:
-        _put(table, name, _parsed(key, name, variable, text, problems))
+        _put(table, key, name, _parsed(key, name, variable, text, problems))
         problems.origins[f"{path}.{name}"] = variable
 
 
@@ -107,7 +107,7 @@ def _set_in_workspace(
             path = f"{WORKSPACES.path}[{index}].{key_name}"
             key = WORKSPACES.key(key_name)
             if key is not None:
-                _put(table, key_name, _parsed(key, key_name, variable, text, problems))
+                _put(table, key, key_name, _parsed(key, key_name, variable, text, problems))
                 problems.origins[path] = variable
             return
     names = [_spelled(table.get("name")) for table in tables if isinstance(table, dict)]
@@ -129,19 +129,13 @@ def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
     return table if isinstance(table, dict) else None
 
 
-def _put(table: dict[str, Any], name: str, value: Any) -> None:
-    # A secret from the environment replaces every form in which the file gives it.
-    for secret in _secrets():
-        forms = (secret.name, *secret_keys(secret.name))
-        if name in forms:
-            for form in forms:
-                table.pop(form, None)
+def _put(table: dict[str, Any], key: Key, name: str, value: Any) -> None:
+    if key.kind is Kind.SECRET:
+        # A secret from the environment replaces every form in which the file gives it.
+        for form in (key.name, *secret_keys(key.name)):
+            table.pop(form, None)
     if value is not None:
         table[name] = value
-
-
-def _secrets() -> list[Key]:
-    return [key for section in SECTIONS for key in section.keys if key.kind is Kind.SECRET]
 
 
 def _parsed(key: Key, name: str, variable: str, text: str, problems: Problems) -> Any:

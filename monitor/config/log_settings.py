@@ -38,6 +38,6 @@ class LogSettings(Struct, frozen=True, kw_only=True):
         bool,
         StartSetting(
             "For debugging: log each step that held the event loop for more than 2 ms, with "
-            "the task that took it. It doubles the daemon's processor time; read at start."
+            "the task that took it. It doubles the daemon's processor time."
         ),
     ] = False

@@ -36,7 +36,8 @@ class ReadTable(Struct, frozen=True, kw_only=True):
         own = {field.name: field for field in msgspec.structs.fields(settings)}
         needed = {name: None for name, field in own.items() if field.required}
         given = {name: value for name, value in self.fields.items() if name in own}
-        return settings(**{**needed, **given, **more})
+        nested = {name: part.build() for name, part in self.parts.items() if name in own}
+        return settings(**{**needed, **given, **nested, **more})
 
     @property
     def is_whole(self) -> bool:

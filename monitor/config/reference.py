@@ -1,14 +1,17 @@
-"""Writes the reference of all settings, and the JSON Schema for editors, from the one table."""
+"""Writes what is made of the settings: reference, JSON Schema, and the README's table of rules."""
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import Any
 
+from monitor.alerting.settings import RULE_DEFINITIONS, AnyRuleDefinition, Quantity
 from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import ABOUT_FORMS, SecretForm
 from monitor.config.sections import SECTIONS, WORKSPACES, Section, below
+from monitor.model.settings import StartSetting
 
 _HEAD = """\
 #:schema ./monitor.schema.json
@@ -18,6 +21,8 @@ _HEAD = """\
 # What has a default is written with it; what has none is written as an example behind a #.
 # config/minimal.toml is a minimal configuration.
 # `dataprep-monitor check -c FILE` lists every problem at once.
+#
+# A reload puts every change in force but those of keys that are read at start.
 #
 # A secret never stands in this file. For each one give exactly one of
 #   <key>_file        a file that holds nothing else; a line end behind it is ignored
@@ -36,6 +41,9 @@ _EXAMPLE_PLACES = {
     SecretForm.ENV: "{}",
     SecretForm.CREDENTIAL: "{}",
 }
+
+_RULES_HEAD = "| rule | it fires when | `threshold` | other numbers | for | severity | fields |"
+_RULES_TABLE = re.compile(rf"^{re.escape(_RULES_HEAD)}\n(?:\|.*\n)*", re.MULTILINE)
 
 
 def reference_toml() -> str:
@@ -76,6 +84,8 @@ def _limits(key: Key) -> str:
         parts.append(f"From {_grouped(key.minimum)} to {_grouped(key.maximum)}.")
     if key.is_required:
         parts.append("Required.")
+    if isinstance(key.setting, StartSetting):
+        parts.append("Read at start.")
     return " ".join(parts)
 
 
@@ -158,3 +168,44 @@ def _key_schema(key: Key) -> dict[str, Any]:
     if key.pattern:
         schema["pattern"] = key.pattern
     return schema if key.default is None else {**schema, "default": key.default}
+
+
+def rules_table() -> list[str]:
+    """Return the lines of the table."""
+    return [
+        _RULES_HEAD,
+        "|---|---|---|---|---|---|---|",
+        *map(_rule_row, RULE_DEFINITIONS.values()),
+    ]
+
+
+def with_rules_table(text: str) -> str:
+    """Return a document with its table of rules replaced; without one, as it is."""
+    table = "".join(f"{row}\n" for row in rules_table())
+    return _RULES_TABLE.sub(lambda _: table, text)
+
+
+def _rule_row(definition: AnyRuleDefinition) -> str:
+    window, minimum = definition.window, definition.minimum
+    others = [
+        f"`{name}` {_quantity(quantity)}"
+        for name, quantity in (("window_seconds", window), ("minimum", minimum))
+        if quantity is not None
+    ]
+    cells = (
+        f"`{definition.rule}`" + ("" if definition.is_default else ", off by default"),
+        definition.about,
+        _quantity(definition.threshold),
+        "; ".join(others) or "-",
+        f"{definition.for_seconds:g} s" if definition.for_seconds else "-",
+        definition.severity,
+        ", ".join(f"`{field}`" for field in definition.template_fields),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _quantity(quantity: Quantity | None) -> str:
+    if quantity is None:
+        return "-"
+    default = "" if quantity.default is None else f" (**{quantity.default:,.10g}**)"
+    return f"{quantity.about}{default}"

@@ -81,26 +81,25 @@ def _built(
     # The settings' own default is for a service, whose user has no home.
     url = {} if store_url is None or "url" in storage.fields else {"url": store_url}
     retention = storage.parts["retention"]
+    whole = {name: part.build() for name, part in parts.items()}
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
     return Configuration(
-        workspaces=workspaces,
-        alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
-        mqtt=parts["mqtt"].build() if "mqtt" in parts else None,
-        alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
-        webhook=parts["webhook"].build() if "webhook" in parts else None,
-        server=parts["server"].build(),
-        callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
-        # The store must not drop a callback that its workspace still waits to confirm.
-        storage=storage.build(
-            **url,
-            retention=retention.build(
-                callbacks_seconds=max([Retention().callbacks_seconds, *waits])
+        **{
+            **whole,
+            "workspaces": workspaces,
+            "alerting": alerting_settings(
+                parts["alerting"], repeated["alerts"], repeated["silences"]
             ),
-        ),
-        # The same horizon: a run that the store has deleted must not make its events again.
-        tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
-        metrics=parts["metrics"].build(),
-        log=parts["log"].build(),
+            # The store must not drop a callback that its workspace still waits to confirm.
+            "storage": storage.build(
+                **url,
+                retention=retention.build(
+                    callbacks_seconds=max([Retention().callbacks_seconds, *waits])
+                ),
+            ),
+            # The same horizon: a run that the store has deleted must not make its events again.
+            "tracking": TrackingSettings(forget_seconds=retention.get("runs_seconds")),
+        }
     )
 
 

@@ -16,9 +16,8 @@ from msgspec import Meta
 from monitor.alerting.settings import RuleKind
 from monitor.config import Configuration, SecretSource, parse_configuration
 from monitor.config.__main__ import main
-from monitor.config.alerting_table import rules_table
 from monitor.config.keys import Kind, setting_of
-from monitor.config.reference import json_schema, reference_toml, schema_text
+from monitor.config.reference import json_schema, reference_toml, rules_table, schema_text
 from monitor.config.sections import SECTIONS, Section
 from monitor.model.secrets import Secret
 from tests.config.settings_tables import WEBHOOK_SECRET

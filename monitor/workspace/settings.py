@@ -63,6 +63,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
             is_required=True,
         ),
     ] = None
+    # None: found out while running; refuses nothing until then.
     edition: Annotated[
         Edition | None,
         Setting(

@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.metrics",
         "bus.contract",
     ),
-    "config": (*MODEL, "schedules", "*.settings"),
+    "config": (*MODEL, "schedules", "*.settings", "outputs.records"),
     "logs": MODEL,
     "supervisor": MODEL,
     "app": ("*", "!cli", "!sandbox"),

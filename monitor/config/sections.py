@@ -12,10 +12,8 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.keys import Key, Kind, keys_of
 from monitor.config.locations import secret_keys
 from monitor.config.log_settings import LogSettings
-from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.outputs.webhook.settings import WebhookSettings
+from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -57,6 +55,10 @@ def _section(path: str, *types: type[Struct], **marks: Any) -> Section:
     return Section(path=path, settings=types[0], keys=keys, **marks)
 
 
+OUTPUTS = tuple(
+    _section(record.section, record.settings, is_optional=True, is_example=not record.is_usual)
+    for record in RECORDS
+)
 WORKSPACES = _section("workspaces", WorkspaceSettings, is_repeated=True)
 
 SECTIONS: tuple[Section, ...] = (
@@ -64,13 +66,11 @@ SECTIONS: tuple[Section, ...] = (
     _section("workspaces.poll", PollSettings, WorkspaceSettings),
     _section("workspaces.inventory", InventorySettings),
     _section("workspaces.callbacks", CallbackSettings, PollSettings, is_optional=True),
-    _section("mqtt", MqttSettings, is_optional=True),
+    *OUTPUTS,
     _section("server", ServerSettings),
     _section("callbacks", ListenerSettings, is_optional=True),
     _section("storage", StorageSettings),
     _section("storage.retention", Retention),
-    _section("alertmanager", AlertmanagerSettings, is_optional=True, is_example=True),
-    _section("webhook", WebhookSettings, is_optional=True, is_example=True),
     _section("metrics", MetricsSettings),
     _section("alerting", AlertingSettings),
     _section("alerts", RuleSettings, is_optional=True, is_repeated=True),

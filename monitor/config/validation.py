@@ -15,6 +15,7 @@ from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
+from monitor.config.sections import OUTPUTS
 from monitor.model.errors import ConfigurationError
 from monitor.tracking.settings import TrackingSettings
 
@@ -81,25 +82,24 @@ def _built(
     # The settings' own default is for a service, whose user has no home.
     url = {} if store_url is None or "url" in storage.fields else {"url": store_url}
     retention = storage.parts["retention"]
-    whole = {name: part.build() for name, part in parts.items()}
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
     return Configuration(
-        **{
-            **whole,
-            "workspaces": workspaces,
-            "alerting": alerting_settings(
-                parts["alerting"], repeated["alerts"], repeated["silences"]
+        workspaces=workspaces,
+        alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
+        outputs={name: part.build() for name, part in parts.items() if part.section in OUTPUTS},
+        server=parts["server"].build(),
+        callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
+        # The store must not drop a callback that its workspace still waits to confirm.
+        storage=storage.build(
+            **url,
+            retention=retention.build(
+                callbacks_seconds=max([Retention().callbacks_seconds, *waits])
             ),
-            # The store must not drop a callback that its workspace still waits to confirm.
-            "storage": storage.build(
-                **url,
-                retention=retention.build(
-                    callbacks_seconds=max([Retention().callbacks_seconds, *waits])
-                ),
-            ),
-            # The same horizon: a run that the store has deleted must not make its events again.
-            "tracking": TrackingSettings(forget_seconds=retention.get("runs_seconds")),
-        }
+        ),
+        # The same horizon: a run that the store has deleted must not make its events again.
+        tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
+        metrics=parts["metrics"].build(),
+        log=parts["log"].build(),
     )
 
 

@@ -138,7 +138,7 @@ def unpacked(pages: Mapping[str, bytes], kind: PackageKind) -> Package:
         ApiError: 400, naming ``data``.
     """
     if MANIFEST not in pages:
-        raise bad_package(f"is no package: it has no {MANIFEST}")
+        raise bad_package(f"is no package: it has no {MANIFEST}, nor one document of a flow")
     manifest = read_as(pages[MANIFEST], Manifest, MANIFEST)
     if manifest.format != FORMAT or manifest.version != VERSION:
         raise bad_package(

@@ -70,6 +70,8 @@ _ELSEWHERE = frozenset(
         *("creator_id", "updater_id", "extras", "id"),
     }
 )
+_SAYS_NOTHING: tuple[object, ...] = (None, [], {}, "")
+UNSAID = {"active": True, "nextPortId": 1}  # as a new recipe has it
 _OF_FLOW = frozenset(
     {
         *("flownodes", "flowedges", "recipes", "outputobjects", "datasources"),
@@ -86,11 +88,14 @@ def read_package(content: bytes, kind: PackageKind) -> Package:
     """
     pages = pages_in(content)
     names = [name for name in pages if name.endswith((".json", ".json5"))]
-    if kind is not PackageKind.FLOW or MANIFEST in pages or len(names) != 1:
+    if MANIFEST in pages or len(names) != 1:
         return unpacked(pages, kind)
     name = names[0]
     page = as_json(pages[name], shortened(name)) if name.endswith("5") else pages[name]
     document: Document = read_as(page, Document, name)
+    found = document.get("type", PackageKind.FLOW)
+    if found != kind or kind is not PackageKind.FLOW:
+        raise bad_package(f"is a package of the kind {shortened(str(found))}, not {kind}")
     files = {other: page for other, page in pages.items() if other != name}
     return package_of(document, files)
 
@@ -105,8 +110,6 @@ def package_of(document: Document, files: Mapping[str, bytes]) -> Package:
     if isinstance(data, dict) and isinstance(data.get("flownodes"), list):
         document = {**document, "data": nested(data)}
     shape = _shape_of(document)
-    if shape.type != "flow":
-        raise bad_package(f"is a package of the kind {shortened(shape.type)}, not flow")
     data = document["data"]
     reading = _Reading()
     for place, flow in enumerate(shape.data.flows):
@@ -194,7 +197,8 @@ class _Reading:
             if attribute in _ELSEWHERE or key in placed:
                 continue
             if attribute not in names:
-                extras[key] = value
+                if value not in _SAYS_NOTHING and UNSAID.get(key, ...) != value:
+                    extras[key] = value
             elif value is not None:
                 row[attribute] = value
         self.put(table, {**row, **(values or {}), "extras": {**extras, **(kept or {})} or None})
@@ -294,7 +298,13 @@ class _FlowReading:
             row = {**home, "recipe_id": node.flow_node_id, "extras": extras}
             self._reading.put("referencenodes", row)
         elif not node.wrangled and (source := self._source_of(node)) is not None:
-            parsing = {key: value for key, value in (script or {}).items() if key not in _NAMING}
+            parsing = {
+                key: value
+                for key, value in (script or {}).items()
+                if key not in _NAMING
+                and value not in _SAYS_NOTHING
+                and UNSAID.get(key, ...) != value
+            }
             extras = {**kept, **({"recipe": parsing} if parsing else {})} or None
             self._reading.put("datasetnodes", {**home, "dataset_id": source.id, "extras": extras})
         else:
@@ -325,15 +335,27 @@ class _FlowReading:
         relational = source.relationalsource or RelationalSource()
         script = self._scripts.get(source.parsing_script_id, {})
         values: Document = {"name": script.get("name", ""), "run_parameters": flat(row)}
+        placed = {"parsingScriptId", "runParameters", "bucket", "path", "relationalsource"}
+        kept: Document = {}
         if relational.table_name or relational.raw:
             names = [relational.table_name] if relational.table_name else []
             values["table_path"] = [*(relational.relational_path or ()), *names]
             values["raw"] = relational.raw or []
-        elif not row.get("uri"):
-            path = f"/{(source.path or '').lstrip('/')}"
-            values["uri"] = f"{source.type or 'file'}://{source.bucket or ''}{path}"
-        placed = ("parsingScriptId", "runParameters", "bucket", "path")
-        self._reading.add("importeddatasets", ImportedDataset, row, values, placed=placed)
+            rest = {
+                key: value
+                for key, value in row["relationalsource"].items()
+                if key not in _ADDRESS and snake(key) not in _ELSEWHERE and value is not None
+            }
+            kept = {"relationalsource": rest} if rest else {}
+            placed |= {"type"} if source.type == "jdbc" else set()
+        else:
+            placed.add("type")
+            if not row.get("uri") and source.path is not None:
+                path = source.path.lstrip("/")
+                values["uri"] = f"{source.type or 'file'}://{source.bucket or ''}/{path}"
+        self._reading.add(
+            "importeddatasets", ImportedDataset, row, values, placed=placed, kept=kept
+        )
 
     def _read_output(self, shape: VendorOutput, row: Document) -> None:
         parts: tuple[tuple[str, str, type[Record]], ...] = (
@@ -351,6 +373,7 @@ class _FlowReading:
 
 
 _NAMING = frozenset({"id", "name"})
+_ADDRESS = frozenset({"relationalPath", "tableName", "raw", "datasourceId"})
 
 
 def snake(name: str) -> str:

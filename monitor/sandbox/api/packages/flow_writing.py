@@ -19,9 +19,10 @@ import msgspec
 
 from monitor.sandbox.api.packages.archive import Package, Rows, json_of, zipped
 from monitor.sandbox.api.packages.flow_document import Document
+from monitor.sandbox.api.packages.flow_reading import UNSAID
 
 _PRODUCT = "sandbox"
-_SCRIPT = {"active": True, "nextPortId": 1, "steps": []}
+_SCRIPT = {**UNSAID, "steps": []}
 
 
 def packed(package: Package) -> bytes:
@@ -45,8 +46,10 @@ def document_of(package: Package) -> Document:
     writing = _Writing(tables)
     exported_at = msgspec.to_builtins(package.manifest.exported_at)
     named = f"{exported_at} {package.manifest.roots}"
-    functions = sorted(tables["userdefinedfunctions"], key=lambda row: str(row["name"]))
-    connections = sorted(tables["connections"], key=lambda row: str(row["uuid"]))
+    functions = sorted(tables["userdefinedfunctions"], key=lambda row: row["name"])
+    connections = sorted(
+        tables["connections"], key=lambda row: (str(row["name"]), str(row["uuid"]))
+    )
     return {
         "type": "flow",
         "kind": "artifact",
@@ -60,7 +63,7 @@ def document_of(package: Package) -> Document:
         },
         "data": {
             "artifacts": [],
-            "connections": [_shown(row) for row in connections],
+            "connections": [_shown(row) for row in tables["connections"]],
             "flows": [writing.flow(row) for row in tables["flows"]],
             **({"userdefinedfunctions": [_shown(row) for row in functions]} if functions else {}),
         },
@@ -243,6 +246,7 @@ def _source(row: Document, script_id: int) -> Document:
         bucket, _, path = rest.partition("/")
         shown |= {"type": scheme or "file", "bucket": bucket or None, "path": f"/{path}"}
     if row["table_path"] or row["raw"]:
+        shown.setdefault("type", "jdbc")
         *folders, table = row["table_path"] or [None]
         shown["relationalsource"] = {
             **kept.get("relationalsource", {}),

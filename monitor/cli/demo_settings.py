@@ -10,7 +10,7 @@ from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings

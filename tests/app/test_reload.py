@@ -22,7 +22,7 @@ from monitor.logs import Redactor
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import WebhookSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage

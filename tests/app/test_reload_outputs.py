@@ -23,7 +23,8 @@ from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MetricsSettings, WebhookSettings
+from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually

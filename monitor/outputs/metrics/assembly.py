@@ -21,13 +21,13 @@ from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
 from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.daemon import LoopLag
 from monitor.outputs.metrics.exposition import Exposition
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.metrics.snapshot import (
     ConfigurationStatus,
     MetricsSnapshot,
     snapshot_of,
     status_of,
 )
-from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
 __all__ = ["CONSUMER", "Exposition", "LoopLag", "Metrics", "MetricsConsumer"]

@@ -21,7 +21,7 @@ from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()

@@ -49,10 +49,6 @@ def is_visible(view: View, connection: Connection) -> bool:
 
 CONNECTION: Kind[Connection] = Kind(
     record=Connection,
-    name="connection",
-    plural="connections",
-    model="Connection",
-    requests=("ConnectionCreateRequest",),
     is_visible_to=is_visible,
     constants={"workspace": reference(WORKSPACE_ID)},
     computed={
@@ -118,14 +114,6 @@ def get_status(call: Call) -> Reply:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        CONNECTION,
-        create="createConnection",
-        listed="listConnections",
-        counted="countConnections",
-        read="getConnection",
-        deleted="deleteConnection",
-        hooks=Hooks(prepare=_prepare, narrow=_narrow),
-    ),
+    **crud(CONNECTION, Hooks(prepare=_prepare, narrow=_narrow)),
     "getConnectionStatus": get_status,
 }

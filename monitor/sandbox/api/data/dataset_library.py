@@ -12,7 +12,7 @@ from monitor.sandbox.api.data.imported_datasets import subjects_of
 from monitor.sandbox.api.data.recipes import is_referenced
 from monitor.sandbox.api.errors import ApiError, Json
 from monitor.sandbox.api.request.parameters import Query, boolean, integer, word
-from monitor.sandbox.api.response.kinds import Resource, View
+from monitor.sandbox.api.response.kinds import Resource, View, named
 from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.world.lineage import inputs_of
 from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
@@ -48,7 +48,7 @@ LIBRARY_ROWS = Resource(
     plural="datasetlibraryrows",
     render=library_row,
     columns={**NAMED, "type": type_in_library},
-    associations=OWN,
+    associations=named(*OWN),
 )
 
 

@@ -215,13 +215,7 @@ HOOKS: Hooks[ImportedDataset] = Hooks(prepare=_prepare)
 
 
 HANDLERS: Handlers = {
-    **crud(
-        IMPORTED_DATASET,
-        create="createImportedDataset",
-        changed=("updateImportedDataset", "patchImportedDataset"),
-        deleted="deleteImportedDataset",
-        hooks=HOOKS,
-    ),
+    **crud(IMPORTED_DATASET, HOOKS),
     "getImportedDataset": get_imported_dataset,
     "addImportedDatasetToFlow": add_to_flow,
     "copyDataSource": copy_data_source,

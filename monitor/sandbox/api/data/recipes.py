@@ -18,7 +18,7 @@ from monitor.sandbox.api.response.kinds import (
     Reference,
     Resource,
     View,
-    Visibility,
+    named,
 )
 from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, show, stamps
 from monitor.sandbox.world.lineage import builds_upon, cut_edges
@@ -38,10 +38,7 @@ def _reference_info(view: View, recipe: Recipe) -> Json:
 
 RECIPE: Kind[Recipe] = Kind(
     record=Recipe,
-    name="wrangledDataset",
-    plural="wrangleddatasets",
     model="WrangledDataset",
-    requests=("WrangledDatasetCreateRequest", "WrangledDatasetUpdateRequest"),
     references=(
         Reference(attribute="flow_id", target=Flow, shown="flow", sent="flow"),
         Reference(
@@ -60,7 +57,6 @@ RECIPE: Kind[Recipe] = Kind(
         ),
     ),
     home="flow_id",
-    visibility=Visibility.HOME,
     constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
     computed={
         "recipe": lambda _, record: reference(record.id),
@@ -68,15 +64,12 @@ RECIPE: Kind[Recipe] = Kind(
     },
     # Which of the two is the input is decided by the handler.
     unkept=frozenset({"importedDataset", "wrangledDataset"}),
-    associations={
-        "recipe": Association(key="recipe", target="recipes", find=lambda _, record: record),
-        "outputObjects": Association(
-            key="outputObjects",
-            target="outputobjects",
-            find=lambda view, record: view.world.outputs_of(record.id),
-            many=True,
+    associations=named(
+        Association("recipe", lambda _, record: record, target="recipes"),
+        Association(
+            "outputObjects", lambda view, record: view.world.outputs_of(record.id), many=True
         ),
-    },
+    ),
 )
 
 
@@ -84,7 +77,6 @@ REFERENCE_NODE: Kind[ReferenceNode] = Kind(
     record=ReferenceNode,
     name="flowNode",
     plural="referencenodes",
-    model="ReferenceNode",
     references=(
         Reference(attribute="flow_id", target=Flow, shown="flow"),
         Reference(attribute="recipe_id", target=Recipe, shown="referencedFlowNode"),
@@ -106,7 +98,7 @@ def recipe(view: View, recipe: Recipe | ImportedDataset) -> dict[str, Json]:
     }
 
 
-RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=OWN)
+RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=named(*OWN))
 
 
 INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
@@ -233,16 +225,7 @@ def swap_input(call: Call) -> Reply:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        RECIPE,
-        create="createWrangledDataset",
-        listed="listWrangledDatasets",
-        counted="countWrangledDatasets",
-        read="getWrangledDataset",
-        changed=("patchWrangledDataset",),
-        deleted="deleteWrangledDataset",
-        hooks=Hooks(prepare=_prepare, after=_refer_to_others),
-    ),
+    **crud(RECIPE, Hooks(prepare=_prepare, after=_refer_to_others)),
     "addWrangledDatasetToFlow": add_to_flow,
     "getInputDataset": get_input,
     "updateInputDataset": swap_input,

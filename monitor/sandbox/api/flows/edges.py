@@ -15,7 +15,7 @@ from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.flows.flows import FLOW
 from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.kinds import Association, Kind, Reference, Visibility
+from monitor.sandbox.api.response.kinds import Association, Kind, Reference, named
 from monitor.sandbox.api.response.rendering import show
 from monitor.sandbox.world.lineage import FlowNode, node_of, recipe_behind
 from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe, Record
@@ -27,32 +27,28 @@ _NODES: tuple[type[Record], ...] = (Recipe, DatasetNode, ReferenceNode)
 
 EDGE: Kind[FlowEdge] = Kind(
     record=FlowEdge,
-    name="flowEdge",
-    plural="flowedges",
-    model="FlowEdge",
     references=(
         Reference(attribute="flow_id", target=Flow, shown="flow"),
         *(Reference(attribute="input_node_id", target=node) for node in _NODES),
         *(Reference(attribute="output_node_id", target=node) for node in _NODES),
     ),
     home="flow_id",
-    visibility=Visibility.HOME,
     computed={
         "inputFlowNode": lambda _, record: {"id": record.input_node_id},
         "outputFlowNode": lambda _, record: {"id": record.output_node_id},
     },
-    associations={
-        "inputflownode": Association(
-            key="inputFlowNode",
+    associations=named(
+        Association(
+            "inputFlowNode",
+            lambda view, record: node_of(view.world, record.input_node_id),
             target="flownodes",
-            find=lambda view, record: node_of(view.world, record.input_node_id),
         ),
-        "outputflownode": Association(
-            key="outputFlowNode",
+        Association(
+            "outputFlowNode",
+            lambda view, record: node_of(view.world, record.output_node_id),
             target="flownodes",
-            find=lambda view, record: node_of(view.world, record.output_node_id),
         ),
-    },
+    ),
     filter_fields=("id",),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.sandbox.api.errors import Json
 from monitor.sandbox.api.people.people import people_of
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
 from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
 from monitor.sandbox.world.lineage import FlowNode, nodes_of
 from monitor.sandbox.world.records.objects import (
@@ -64,7 +64,7 @@ def _dataset_of(view: View, flow_node: FlowNode) -> ImportedDataset | None:
     return view.world.imported_datasets.get(flow_node.dataset_id)
 
 
-FLOW = Association(key="flow", target="flows", find=flow_of)
+FLOW = Association("flow", flow_of, target="flows")
 NOTHING: tuple[Record, ...] = ()
 
 FLOW_RESOURCES: dict[str, Resource] = {
@@ -76,64 +76,51 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "description": lambda _, record: record.description,
             "defaultOutputDir": lambda _, record: record.default_output_dir,
         },
-        associations={
-            **OWN,
-            "folder": Association(
-                key="folder",
-                target="folders",
-                find=lambda view, record: (
+        associations=named(
+            *OWN,
+            Association(
+                "folder",
+                lambda view, record: (
                     None
                     if record.folder_id is None
                     else view.world.shelf(Folder).get(record.folder_id)
                 ),
+                target="folders",
             ),
-            "snapshots": Association(
-                key="snapshots", target="flownodes", find=lambda _view, _one: NOTHING, many=True
+            Association("snapshots", lambda _view, _one: NOTHING, target="flownodes", many=True),
+            Association(
+                "flowNodes", lambda view, record: nodes_of(view.world, record.id), many=True
             ),
-            "flownodes": Association(
-                key="flowNodes",
-                target="flownodes",
-                find=lambda view, record: nodes_of(view.world, record.id),
-                many=True,
-            ),
-            "flowedges": Association(
-                key="flowEdges",
-                target="flowedges",
-                find=lambda view, record: [
+            Association(
+                "flowEdges",
+                lambda view, record: [
                     edge for edge in view.world.shelf(FlowEdge).live() if edge.flow_id == record.id
                 ],
                 many=True,
             ),
-            "webhookflowtasks": Association(
-                key="webhookFlowTasks",
-                target="webhookflowtasks",
-                find=lambda view, record: view.world.webhook_tasks_of(record.id),
+            Association(
+                "webhookFlowTasks",
+                lambda view, record: view.world.webhook_tasks_of(record.id),
                 many=True,
             ),
-            "associatedpeople": Association(
-                key="associatedPeople", target="people", find=people_of, many=True
-            ),
-        },
+            Association("associatedPeople", people_of, target="people", many=True),
+        ),
     ),
     "flownodes": Resource(
         plural="flownodes",
         render=flow_node,
         columns=STAMPS,
-        associations={
-            **OWN,
-            "flow": FLOW,
-            "recipe": Association(
-                key="recipe",
-                target="recipes",
-                find=lambda view, record: (
+        associations=named(
+            *OWN,
+            FLOW,
+            Association(
+                "recipe",
+                lambda view, record: (
                     record if isinstance(record, Recipe) else _dataset_of(view, record)
                 ),
+                target="recipes",
             ),
-            "importeddataset": Association(
-                key="importedDataset",
-                target="importeddatasets",
-                find=_dataset_of,
-            ),
-        },
+            Association("importedDataset", _dataset_of, target="importeddatasets"),
+        ),
     ),
 }

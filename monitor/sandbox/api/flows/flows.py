@@ -20,7 +20,7 @@ from monitor.sandbox.api.response.kinds import (
     Kind,
     OnDelete,
     Reference,
-    Visibility,
+    named,
     role_of,
 )
 from monitor.sandbox.api.response.rendering import reference, stamp
@@ -30,31 +30,22 @@ from monitor.sandbox.world.shelves import WORKSPACE_ID, World
 
 FOLDER: Kind[Folder] = Kind(
     record=Folder,
-    name="folder",
-    plural="folders",
-    model="Folder",
-    requests=("FolderCreateRequest", "FolderUpdateRequest"),
     constants={"workspace": {"id": WORKSPACE_ID}},
-    associations={
-        "flows": Association(
-            key="flows",
-            target="flows",
-            find=lambda view, record: [
+    associations=named(
+        Association(
+            "flows",
+            lambda view, record: [
                 flow
                 for flow in view.world.flows.live()
                 if flow.folder_id == record.id and view.may_see(flow)
             ],
             many=True,
         )
-    },
+    ),
 )
 
 FLOW: Kind[Flow] = Kind(
     record=Flow,
-    name="flow",
-    plural="flows",
-    model="Flow",
-    requests=("FlowCreateRequest", "FlowUpdateRequest"),
     references=(
         Reference(
             attribute="folder_id",
@@ -64,7 +55,6 @@ FLOW: Kind[Flow] = Kind(
             on_delete=OnDelete.CLEAR,
         ),
     ),
-    visibility=Visibility.HOME,
     unkept=frozenset({"incrementName"}),
     resource=FLOW_RESOURCES["flows"],
 )
@@ -145,25 +135,8 @@ def share_flow(call: Call) -> Reply:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        FLOW,
-        create="createFlow",
-        listed="listFlows",
-        counted="countFlows",
-        read="getFlow",
-        changed=("patchFlow",),
-        deleted="deleteFlow",
-        hooks=Hooks(prepare=_prepare, narrow=_in_folder),
-    ),
+    **crud(FLOW, Hooks(prepare=_prepare, narrow=_in_folder)),
     "copyFlow": copy_flow,
-    **crud(
-        FOLDER,
-        create="createFolder",
-        listed="listFolders",
-        counted="countFolders",
-        read="getFolder",
-        changed=("patchFolder",),
-        deleted="deleteFolder",
-    ),
+    **crud(FOLDER),
     "shareFlow": share_flow,
 }

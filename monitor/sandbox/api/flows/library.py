@@ -13,8 +13,8 @@ from monitor.sandbox.api.errors import Json
 from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES, flow
 from monitor.sandbox.api.flows.flows import FLOW, FOLDER
 from monitor.sandbox.api.request.parameters import boolean
-from monitor.sandbox.api.response.kinds import Association, Resource, View
-from monitor.sandbox.api.response.rendering import NAMED, reference, stamp, stamps
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
 from monitor.sandbox.world.lineage import inputs_of
 from monitor.sandbox.world.records.objects import Flow
 from monitor.sandbox.world.records.parts import Folder
@@ -50,9 +50,7 @@ def _of(kind: type[Flow | Folder], association: Association) -> Association:
             return association.find(view, record)
         return () if association.many else None
 
-    return Association(
-        key=association.key, target=association.target, find=find, many=association.many
-    )
+    return Association(association.key, find, target=association.target, many=association.many)
 
 
 LIBRARY_ROWS = Resource(
@@ -63,17 +61,11 @@ LIBRARY_ROWS = Resource(
         "description": lambda _, record: record.description,
         "type": lambda _, record: "flow" if isinstance(record, Flow) else "folder",
     },
-    associations={
-        **{
-            name: _of(Folder, other_association)
-            for name, other_association in FOLDER.associations.items()
-        },
-        **{
-            name: _of(Flow, other_association)
-            for name, other_association in _FLOW.associations.items()
-        },
-        **{name: _FLOW.associations[name] for name in ("creator", "updater")},
-    },
+    associations=named(
+        *(_of(Folder, association) for association in FOLDER.associations.values()),
+        *(_of(Flow, association) for association in _FLOW.associations.values()),
+        *OWN,
+    ),
 )
 
 

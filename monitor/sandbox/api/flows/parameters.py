@@ -14,7 +14,7 @@ from monitor.sandbox.api.crud.handlers import (
 )
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import bad_field
-from monitor.sandbox.api.response.kinds import Kind, Reference, Visibility
+from monitor.sandbox.api.response.kinds import Kind, Reference
 from monitor.sandbox.world.records.objects import Flow
 from monitor.sandbox.world.records.parts import (
     FlowNotificationSettings,
@@ -25,25 +25,16 @@ _OF_FLOW = Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowI
 
 PARAMETER_OVERRIDE: Kind[FlowRunParameterOverride] = Kind(
     record=FlowRunParameterOverride,
-    name="flowRunParameterOverride",
-    plural="flowrunparameteroverrides",
-    model="FlowRunParameterOverride",
-    requests=("FlowRunParameterOverrideCreateRequest", "FlowRunParameterOverrideUpdateRequest"),
     references=(_OF_FLOW,),
     home="flow_id",
-    visibility=Visibility.HOME,
     filter_fields=("overrideKey",),
 )
 
 NOTIFICATION_SETTINGS: Kind[FlowNotificationSettings] = Kind(
     record=FlowNotificationSettings,
-    name="flowNotificationSettings",
     plural="flownotificationsettings",
-    model="FlowNotificationSettings",
-    requests=("FlowNotificationSettingsCreateRequest",),
     references=(_OF_FLOW,),
     home="flow_id",
-    visibility=Visibility.HOME,
     filter_fields=("id",),
 )
 
@@ -85,13 +76,7 @@ def create_notification_settings(call: Call) -> Reply:
 _HOOKS: Hooks[FlowRunParameterOverride] = Hooks(prepare=_prepare)
 
 HANDLERS: Handlers = {
-    **crud(
-        PARAMETER_OVERRIDE,
-        read="getFlowRunParameterOverride",
-        changed=("patchFlowRunParameterOverride",),
-        deleted="deleteFlowRunParameterOverride",
-        hooks=_HOOKS,
-    ),
+    **crud(PARAMETER_OVERRIDE, _HOOKS),
     "createFlowRunParameterOverride": create_override,
     "createFlowNotificationSettings": create_notification_settings,
 }

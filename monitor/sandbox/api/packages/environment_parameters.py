@@ -168,12 +168,7 @@ def _texts_by_kind(world: World) -> dict[str, list[str]]:
 HOOKS: Hooks[EnvironmentParameter] = Hooks(prepare=_prepared)
 
 HANDLERS: Handlers = {
-    **crud(
-        ENVIRONMENT_PARAMETER,
-        create="createEnvironmentParameter",
-        deleted="deleteEnvironmentParameter",
-        hooks=HOOKS,
-    ),
+    **crud(ENVIRONMENT_PARAMETER, HOOKS),
     "listEnvironmentParameters": list_parameters,
     "getEnvironmentParameter": get_parameter,
     "getEnvironmentParametersPackage": get_package,

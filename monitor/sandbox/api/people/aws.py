@@ -39,10 +39,6 @@ def _credential(view: View, aws_config: AwsConfig) -> Json:
 
 AWS_CONFIG = Kind(
     record=AwsConfig,
-    name="awsConfig",
-    plural="awsconfigs",
-    model="AwsConfig",
-    requests=("AwsConfigCreateRequest", "AwsConfigUpdateRequest"),
     references=(
         Reference(attribute="person_id", target=Person, sent="personId"),
         Reference(attribute="active_role_id", target=AwsRole, on_delete=OnDelete.CLEAR),
@@ -54,10 +50,6 @@ AWS_CONFIG = Kind(
 )
 AWS_ROLE = Kind(
     record=AwsRole,
-    name="awsRole",
-    plural="awsroles",
-    model="AwsRole",
-    requests=("AwsRoleCreateRequest", "AwsRoleUpdateRequest"),
     references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
     # A role is answered by two models, one with the configuration and one with its id.
     computed={"awsConfigId": lambda _, record: record.aws_config_id},
@@ -160,20 +152,10 @@ def _may_change_role(call: Call, role: AwsRole) -> None:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        AWS_CONFIG,
-        create="createAwsConfig",
-        listed="listAwsConfigs",
-        changed=("updateAwsConfig",),
-        hooks=Hooks(prepare=_prepare_config, may_change=_may_change_config),
-    ),
+    **crud(AWS_CONFIG, Hooks(prepare=_prepare_config, may_change=_may_change_config)),
     **crud(
         AWS_ROLE,
-        create="createAwsRole",
-        listed="listAwsRoles",
-        changed=("updateAwsRole",),
-        deleted="deleteAwsRole",
-        hooks=Hooks(
+        Hooks(
             prepare=_prepare_role,
             narrow=_narrow_roles,
             after=_activate,

@@ -181,12 +181,7 @@ OVERRIDE_HOOKS: Hooks[PlanOverride] = Hooks(prepare=_prepare_override, after=_no
 
 
 HANDLERS: Handlers = {
-    **crud(PLAN_NODE, create="createPlanNode", hooks=NODE_HOOKS),
+    **crud(PLAN_NODE, NODE_HOOKS),
     "deletePlanNode": delete_plan_node,
-    **crud(
-        PLAN_OVERRIDE,
-        create="createPlanOverride",
-        changed=("updatePlanOverride",),
-        hooks=OVERRIDE_HOOKS,
-    ),
+    **crud(PLAN_OVERRIDE, OVERRIDE_HOOKS),
 }

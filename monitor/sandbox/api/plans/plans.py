@@ -19,7 +19,7 @@ from monitor.sandbox.api.plans.plan_shapes import (
 )
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import INTEGER, boolean
-from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, Visibility, role_of
+from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, role_of
 from monitor.sandbox.api.response.rendering import reference
 from monitor.sandbox.api.schedules.schedules import schedule
 from monitor.sandbox.running.engine import NothingToRunError
@@ -37,10 +37,6 @@ from monitor.sandbox.world.records.runs import RanFrom
 
 PLAN: Kind[Plan] = Kind(
     record=Plan,
-    name="plan",
-    plural="plans",
-    model="Plan",
-    requests=("PlanCreateRequest", "PlanUpdateRequest"),
     references=(
         Reference(
             attribute="original_plan_id",
@@ -49,16 +45,11 @@ PLAN: Kind[Plan] = Kind(
             on_delete=OnDelete.KEEP,
         ),
     ),
-    visibility=Visibility.HOME,
     resource=PLAN_RESOURCES["plans"],
 )
 
 PLAN_NODE: Kind[PlanNode] = Kind(
     record=PlanNode,
-    name="planNode",
-    plural="plannodes",
-    model="PlanNode",
-    requests=("PlanNodeCreateRequest",),
     references=(
         Reference(attribute="plan_id", target=Plan, shown="plan", sent="planId"),
         # A plan keeps the node of a flow that is gone, and then cannot be run.
@@ -72,7 +63,6 @@ PLAN_NODE: Kind[PlanNode] = Kind(
         ),
     ),
     home="plan_id",
-    visibility=Visibility.HOME,
     # What these say is kept in other words: see `nodes`.
     unkept=frozenset({"coordinates", "inPlanNodeIds", "statusRule", "task", "httpTask"}),
     resource=PLAN_RESOURCES["plannodes"],
@@ -80,30 +70,21 @@ PLAN_NODE: Kind[PlanNode] = Kind(
 
 PLAN_EDGE: Kind[PlanEdge] = Kind(
     record=PlanEdge,
-    name="planEdge",
-    plural="planedges",
-    model="PlanEdge",
     references=(
         Reference(attribute="plan_id", target=Plan, shown="plan"),
         Reference(attribute="in_plan_node_id", target=PlanNode),
         Reference(attribute="out_plan_node_id", target=PlanNode),
     ),
     home="plan_id",
-    visibility=Visibility.HOME,
     resource=PLAN_RESOURCES["planedges"],
 )
 
 PLAN_OVERRIDE: Kind[PlanOverride] = Kind(
     record=PlanOverride,
-    name="planOverride",
-    plural="planoverrides",
-    model="PlanOverride",
-    requests=("PlanOverrideCreateRequest", "PlanOverrideUpdateRequest"),
     references=(
         Reference(attribute="plan_node_id", target=PlanNode, shown="planNode", sent="planNodeId"),
     ),
     home="plan_node_id",
-    visibility=Visibility.HOME,
     filter_fields=("overrideKey",),
 )
 
@@ -234,7 +215,7 @@ def delete_plan_permissions(call: Call) -> Reply:
 
 
 HANDLERS: Handlers = {
-    **crud(PLAN, create="createPlan", changed=("updatePlan",), deleted="deletePlan"),
+    **crud(PLAN),
     "listPlans": list_plans,
     "countPlans": count_plans,
     "readFull": read_full,

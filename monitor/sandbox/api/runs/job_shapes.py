@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
 from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, reference, stamp
 from monitor.sandbox.world.records.objects import WriteSetting
 from monitor.sandbox.world.records.runs import Job, JobGroup, NativeStatus
@@ -153,45 +153,37 @@ JOB_RESOURCES: dict[str, Resource] = {
             "status": lambda _, run: run.status.value,
             "jobType": lambda _, record: record.job_type,
         },
-        associations={
-            "creator": CREATOR,
-            "jobgroup": Association(key="jobGroup", target="jobgroups", find=_group_of),
-            "errormessage": Association(
-                key="errorMessage",
+        associations=named(
+            CREATOR,
+            Association("jobGroup", _group_of, target="jobgroups"),
+            Association(
+                "errorMessage",
+                lambda _, record: None if record.error_message is None else record,
                 target="joberrors",
-                find=lambda _, record: None if record.error_message is None else record,
             ),
-            "scriptresults": Association(
-                key="scriptResults", target="scriptresults", find=_results_of, many=True
-            ),
-            "filewriterjob": Association(
-                key="fileWriterJob",
+            Association("scriptResults", _results_of, many=True),
+            Association(
+                "fileWriterJob",
+                lambda _, record: record if record.job_type == "filewriter" else None,
                 target="filewriterjobs",
-                find=lambda _, record: record if record.job_type == "filewriter" else None,
                 inline=True,
             ),
-        },
+        ),
     ),
     "joberrors": Resource(plural="joberrors", render=_error, columns=IDENTITY),
     "filewriterjobs": Resource(
         plural="filewriterjobs",
         render=_writer,
         columns=IDENTITY,
-        associations={
-            "writesetting": Association(
-                key="writeSetting", target="writesettings", find=_setting_of
-            )
-        },
+        associations=named(Association("writeSetting", _setting_of, target="writesettings")),
     ),
     "scriptresults": Resource(
         plural="scriptresults",
         render=_script_result,
         columns=IDENTITY,
-        associations={
-            "storagelocation": Association(
-                key="storageLocation", target="storagelocations", find=lambda _, record: record
-            )
-        },
+        associations=named(
+            Association("storageLocation", lambda _, record: record, target="storagelocations")
+        ),
     ),
     "storagelocations": Resource(
         plural="storagelocations", render=_storage_location, columns=IDENTITY

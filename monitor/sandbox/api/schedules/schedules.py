@@ -9,7 +9,7 @@ from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.errors import Json, bad_field, forbidden, shortened, validation_failed
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import integer, words
-from monitor.sandbox.api.response.kinds import Kind, Resource, View
+from monitor.sandbox.api.response.kinds import Kind, Resource, View, named
 from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
 from monitor.sandbox.api.schedules.triggers import read_trigger, trigger_document, will_fire
 from monitor.sandbox.world.records.objects import (
@@ -72,14 +72,13 @@ SCHEDULE_RESOURCES: dict[str, Resource] = {
         plural="schedules",
         render=schedule,
         columns={**NAMED, "enabled": lambda _, record: record.enabled, "flow": target_names},
-        associations=OWN,
+        associations=named(*OWN),
     ),
 }
 
 SCHEDULE: Kind[Schedule] = Kind(
     record=Schedule,
     name="schedule",
-    plural="schedules",
     model="ScheduleResponseWithTask",
     requests=("ScheduleCreateRequest", "ScheduleUpdateRequest"),
     resource=SCHEDULE_RESOURCES["schedules"],

@@ -8,7 +8,14 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.errors import Json, bad_field, validation_failed
 from monitor.sandbox.api.flows.flow_shapes import FLOW
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, Resource, View, Visibility
+from monitor.sandbox.api.response.kinds import (
+    Kind,
+    OnDelete,
+    Reference,
+    Resource,
+    View,
+    named,
+)
 from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.api.workspace.configuration import whole_number
 from monitor.sandbox.world.records.objects import Flow, Recipe, WebhookFlowTask
@@ -38,23 +45,18 @@ WEBHOOK_RESOURCES: dict[str, Resource] = {
         plural="webhookflowtasks",
         render=webhook_task,
         columns=NAMED,
-        associations={**OWN, "flow": FLOW},
+        associations=named(*OWN, FLOW),
     ),
 }
 
 
 WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
     record=WebhookFlowTask,
-    name="webhookFlowTask",
-    plural="webhookflowtasks",
-    model="WebhookFlowTask",
-    requests=("WebhookFlowTaskCreateRequest",),
     references=(
         Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId"),
         Reference(attribute="flow_node_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
     ),
     home="flow_id",
-    visibility=Visibility.HOME,
     resource=WEBHOOK_RESOURCES["webhookflowtasks"],
 )
 

@@ -10,9 +10,6 @@ from monitor.sandbox.world.records.parts import UserDefinedFunction
 
 FUNCTION = Kind(
     record=UserDefinedFunction,
-    name="userDefinedFunction",
-    plural="userdefinedfunctions",
-    model="UserDefinedFunction",
     visibility=Visibility.EVERYBODY,
 )
 
@@ -36,13 +33,7 @@ def _users(call: Call) -> list[Recipe]:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        FUNCTION,
-        listed="listUserDefinedFunctions",
-        counted="countUserDefinedFunctions",
-        read="getUserDefinedFunction",
-        deleted="deleteUserDefinedFunction",
-    ),
+    **crud(FUNCTION),
     "getListOfRecipesUsingThisFunction": list_recipes,
     "getCountOfAllFlowsAndRecipesUsingThisFunction": count_usage,
 }

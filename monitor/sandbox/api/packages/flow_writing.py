@@ -22,6 +22,12 @@ from monitor.sandbox.api.packages.flow_document import Document
 from monitor.sandbox.api.packages.flow_reading import UNSAID
 
 _PRODUCT = "sandbox"
+# The parts of an output, by their names in the document.
+_PARTS = {
+    "publications": "publications",
+    "writesettings": "writesettings",
+    "sqlScripts": "sqlscripts",
+}
 _SCRIPT = {**UNSAID, "steps": []}
 
 
@@ -46,10 +52,7 @@ def document_of(package: Package) -> Document:
     writing = _Writing(tables)
     exported_at = msgspec.to_builtins(package.manifest.exported_at)
     named = f"{exported_at} {package.manifest.roots}"
-    functions = sorted(tables["userdefinedfunctions"], key=lambda row: row["name"])
-    connections = sorted(
-        tables["connections"], key=lambda row: (str(row["name"]), str(row["uuid"]))
-    )
+    functions = tables["userdefinedfunctions"]
     return {
         "type": "flow",
         "kind": "artifact",
@@ -82,11 +85,16 @@ class _Writing:
         ids = (row["id"] for rows in tables.values() for row in rows)
         self._new_ids = itertools.count(max(ids, default=0) + 1)
         self._sources = {row["id"]: row for row in tables["importeddatasets"]}
+        self._parts: defaultdict[tuple[str, int], Rows] = defaultdict(list)
+        for table in _PARTS.values():
+            for row in tables[table]:
+                self._parts[table, row["output_object_id"]].append(row)
 
     def flow(self, row: Document) -> Document:
         """Return a flow with all that is in it."""
         recipes = self._of(row, "wrangleddatasets")
         nodes = _Nodes(row["id"], self._of(row, "datasetnodes"), self._of(row, "referencenodes"))
+        own = {recipe["id"] for recipe in recipes}
         edges = self._edges(row, recipes, nodes)
         shown: Document = {
             "references": [],
@@ -110,7 +118,7 @@ class _Writing:
             "outputobjects": [
                 self._output(output)
                 for output in self._tables["outputobjects"]
-                if output["recipe_id"] in {recipe["id"] for recipe in recipes}
+                if output["recipe_id"] in own
             ],
             "webhookflowtasks": [
                 {
@@ -128,27 +136,31 @@ class _Writing:
         return [row for row in self._tables[table] if row["flow_id"] == flow["id"]]
 
     def _edges(self, flow: Document, recipes: Rows, nodes: _Nodes) -> Rows:
-        """Return an edge for all that a recipe reads, its primary input first, then the others."""
-        kept = {
-            (edge["input_node_id"], edge["output_node_id"]): edge
-            for edge in self._of(flow, "flowedges")
-        }
+        """Return the edges to each recipe: from its primary input, then from the others."""
+        kept: defaultdict[int, dict[int, Document]] = defaultdict(dict)
+        for edge in self._of(flow, "flowedges"):
+            kept[edge["output_node_id"]].setdefault(edge["input_node_id"], edge)
         own = {recipe["id"] for recipe in recipes}
         edges: Rows = []
         for recipe in recipes:
-            for place, node_id in enumerate(nodes.read_by(recipe, own, self._new_ids)):
-                edge = kept.pop((node_id, recipe["id"]), None) or {
-                    "id": next(self._new_ids),
-                    "in_port_id": 0,
-                    "out_port_id": place,
-                    "input_node_id": node_id,
-                    "output_node_id": recipe["id"],
-                    "extras": None,
-                }
-                # The port of the primary input has no number.
-                port = (edge["out_port_id"] or None) if place else None
-                edges.append(_edge(edge, port))
-        return [*edges, *(_edge(edge, edge["out_port_id"] or None) for edge in kept.values())]
+            known = kept[recipe["id"]]
+            first, *others = (*nodes.read_by(recipe, own, self._new_ids), *known) or (None,)
+            datasets = {node["id"] for node in nodes.datasets}
+            others.sort(key=lambda node_id: node_id not in datasets)
+            ordered = [] if first is None else dict.fromkeys((first, *others))
+            for place, node_id in enumerate(ordered):
+                edge = known.get(node_id) or {"id": next(self._new_ids), "out_port_id": place}
+                edges.append(
+                    {
+                        "id": edge["id"],
+                        "inFlowNodeId": node_id,
+                        "inPortId": edge.get("in_port_id") or None,
+                        "outFlowNodeId": recipe["id"],
+                        # The port of the primary input has no number.
+                        "outPortId": (edge["out_port_id"] or None) if place else None,
+                    }
+                )
+        return edges
 
     def _parsing(self, node: Document) -> Document:
         kept = (node["extras"] or {}).get("recipe", {})
@@ -157,15 +169,10 @@ class _Writing:
 
     def _output(self, row: Document) -> Document:
         shown = {**_shown(row, "recipe_id"), "flowNodeId": row["recipe_id"]}
-        for key, table in (
-            ("publications", "publications"),
-            ("writesettings", "writesettings"),
-            ("sqlScripts", "sqlscripts"),
-        ):
+        for key, table in _PARTS.items():
             shown[key] = [
                 {**_shown(part, "output_object_id"), "runParameters": _edited(part)}
-                for part in self._tables[table]
-                if part["output_object_id"] == row["id"]
+                for part in self._parts[table, row["id"]]
             ]
         return shown
 
@@ -218,16 +225,6 @@ def _node(
         "scriptId": script_id,
         "flowNodeId": refers_to,
         "wrangled": wrangled,
-    }
-
-
-def _edge(row: Document, out_port_id: int | None) -> Document:
-    return {
-        "id": row["id"],
-        "inFlowNodeId": row["input_node_id"],
-        "inPortId": row["in_port_id"] or None,
-        "outFlowNodeId": row["output_node_id"],
-        "outPortId": out_port_id,
     }
 
 

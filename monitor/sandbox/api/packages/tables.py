@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from monitor.sandbox.api.errors import shortened
 from monitor.sandbox.api.packages.archive import bad_package
 
 Row: TypeAlias = dict[str, Any]
@@ -37,13 +38,9 @@ class _Tables:
     """The tables of one package, and what hangs on what in them."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        try:
-            tables = msgspec.convert(data, dict[str, list[dict[str, Any]]])
-        except msgspec.ValidationError as exc:
-            raise bad_package(f"has tables that cannot be read: {exc}") from exc
         self._tables = {
-            name: [row for row in rows if row.get("deleted_at") is None]
-            for name, rows in tables.items()
+            name: [row for row in _rows_of(name, rows) if row.get("deleted_at") is None]
+            for name, rows in data.items()
         }
         self._grouped: dict[tuple[str, str], Grouped] = {}
         self._parameters = self._parameters_by_owner()
@@ -146,6 +143,13 @@ class _Tables:
                     parameter = {"type": row.get("type"), "runParameterEdit": edit}
                     found[owner, row[owner]].append(parameter)
         return found
+
+
+def _rows_of(name: str, value: Any) -> list[Row]:
+    try:
+        return msgspec.convert(value, list[Row])
+    except msgspec.ValidationError as exc:
+        raise bad_package(f"has a table {shortened(name)} that cannot be read: {exc}") from exc
 
 
 def _id_in(row: Row, key: str = "id") -> int:

@@ -12,9 +12,9 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
-from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 

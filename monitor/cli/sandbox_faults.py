@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from monitor.cli import tables
 from monitor.model.errors import ConfigurationError
-from monitor.sandbox.faults import FaultError, parse_faults, table
 from monitor.sandbox.settings import WorldOptions
+from monitor.sandbox.world.faults import FaultError, parse_faults, table
 
 __all__ = ["parse", "print_table", "table"]
 

@@ -10,15 +10,15 @@ from aiohttp import web
 
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.clock import Clock
+from monitor.sandbox.api.server import RequestListener, build_app
 from monitor.sandbox.callbacks.deliveries import Deliveries
-from monitor.sandbox.engine.engine import Engine
-from monitor.sandbox.engine.schedules import ScheduleRunner
-from monitor.sandbox.engine.traffic import Traffic
-from monitor.sandbox.http.server import RequestListener, build_app
-from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.seeding import seed_world
+from monitor.sandbox.running.engine import Engine
+from monitor.sandbox.running.schedules import ScheduleRunner
+from monitor.sandbox.running.traffic import Traffic
 from monitor.sandbox.settings import SandboxSettings
-from monitor.sandbox.world import World
+from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.seeding.seed import seed_world
+from monitor.sandbox.world.shelves import World
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.faults import WorldOptions
+from monitor.sandbox.world.faults import WorldOptions
 
 __all__ = [
     "DeliverySettings",

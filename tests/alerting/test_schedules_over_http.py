@@ -22,11 +22,18 @@ from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.records.objects import Flow, OutputObject, Plan, PlanNode, Recipe, Schedule
-from monitor.sandbox.records.objects import ScheduleTask as Task
-from monitor.sandbox.records.runs import RanFrom
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    OutputObject,
+    Plan,
+    PlanNode,
+    Recipe,
+    Schedule,
+)
+from monitor.sandbox.world.records.objects import ScheduleTask as Task
+from monitor.sandbox.world.records.runs import RanFrom
 from monitor.schedules import times_between
 from tests.alerting.engine_scene import guard
 from tests.alerting.scheduled_world import EARLY, GRACE, HOURLY, NIGHTLY, Rhythm

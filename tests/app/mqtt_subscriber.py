@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from monitor.sandbox.ledger import RESULTS, Ledger
+from monitor.sandbox.world.ledger import RESULTS, Ledger
 from tests.app.eventually import eventually
 from tests.servers import Mosquitto
 

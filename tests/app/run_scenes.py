@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe
 
 _QUEUE_SECONDS = 4.0  # on the clock
 

@@ -9,8 +9,8 @@ import msgspec
 
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
-from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe
 from tests.app import stage
 from tests.app.alert_messages import alerts_by_key
 from tests.app.alertmanager_receiver import Notified

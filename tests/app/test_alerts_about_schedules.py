@@ -13,16 +13,10 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.triggers import CronTrigger, DailyTrigger, ScheduleTrigger
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import (
-    Flow,
-    OutputObject,
-    Recipe,
-    Schedule,
-    ScheduleTask,
-)
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.objects import Flow, OutputObject, Recipe, Schedule, ScheduleTask
 from tests.app import stage
 from tests.app.alert_messages import alerts_by_key
 from tests.app.alertmanager_receiver import Notified

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage, test_alerts_about_schedules
 from tests.app.alert_messages import alerts_by_key

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from monitor.alerting.settings import AlertingSettings
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe
 from tests.app import stage
 from tests.app.alert_messages import alert_events, alerts_by_key
 from tests.app.eventually import eventually, pause

@@ -13,7 +13,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import WebhookSettings
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alert_messages import alert_events, alerts_by_key, retained_alerts

@@ -11,8 +11,8 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
-from monitor.sandbox.records.objects import Flow, OutputObject, Recipe
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Flow, OutputObject, Recipe
 from tests.app import stage
 from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.eventually import eventually

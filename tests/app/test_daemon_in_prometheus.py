@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.scraping import Prometheus, prometheus

@@ -16,7 +16,7 @@ import pytest
 from monitor.callbacks.settings import ListenerSettings
 from monitor.listening.handles import raise_handle_limit
 from monitor.listening.settings import ConnectionLimits
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.daemon_http import Face

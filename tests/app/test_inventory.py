@@ -12,8 +12,8 @@ import pytest
 from monitor.catalogue.operations import Edition
 from monitor.config import WorkspaceConfiguration
 from monitor.polling.settings import InventorySettings
-from monitor.sandbox.records.objects import Flow, Schedule
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Flow, Schedule
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually

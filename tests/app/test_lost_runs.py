@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.runs import JobGroup
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.runs import JobGroup
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.eventually import eventually

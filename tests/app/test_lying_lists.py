@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually

@@ -14,7 +14,7 @@ from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
 from monitor.cli.main import main
 from monitor.model.clock import Clock
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.daemon_http import Face

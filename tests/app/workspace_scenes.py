@@ -15,9 +15,9 @@ import msgspec
 
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe, Token
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import Recipe, Token
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually, pause
 from tests.outputs.receiving import PostReceiver

@@ -20,14 +20,14 @@ from msgspec import Struct
 
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
+from monitor.sandbox.api.server import build_app
 from monitor.sandbox.callbacks.deliveries import Deliveries
-from monitor.sandbox.engine.engine import Engine
-from monitor.sandbox.http.server import build_app
-from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.records.objects import Flow, Person, Recipe, Token
-from monitor.sandbox.records.runs import JobGroup, NativeStatus
+from monitor.sandbox.running.engine import Engine
 from monitor.sandbox.settings import DeliverySettings, WorkSettings
-from monitor.sandbox.world import World
+from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.records.objects import Flow, Person, Recipe, Token
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
 from tests.bench.figures import Figure, ratios, table
 
 TITLE = "Pages of the job library with many job groups"

@@ -22,9 +22,9 @@ from monitor.catalogue.operations import Edition
 from monitor.model.live_state import PollStatus
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
-from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority

@@ -23,10 +23,10 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.secrets import Secret
 from monitor.polling.poller import WorkspacePoller
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.runs import JobGroup
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.runs import JobGroup
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from monitor.cli.main import main
-from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.settings import WorldOptions
+from monitor.sandbox.world.records.objects import Flow
 from tests.app.eventually import eventually
 from tests.app.processes import COMMAND, running
 from tests.cli.api_scene import TOKEN, api_scene, configured

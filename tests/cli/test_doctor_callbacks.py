@@ -21,8 +21,8 @@ from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
-from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.eventually import eventually

@@ -10,11 +10,11 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from monitor.model.clock import SystemClock
-from monitor.sandbox.engine.engine import Order
-from monitor.sandbox.faults import WorldOptions
-from monitor.sandbox.records.runs import JobGroup, RanFor
+from monitor.sandbox.running.engine import Order
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+from monitor.sandbox.world.faults import WorldOptions
+from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import ENDS, ReceivedEvents, Subscriber, ends_in, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.running.engine import Order, Outcome
+from monitor.sandbox.world.records.objects import Recipe
 from tests.app.alert_messages import AlertKey, alerts_by_key
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts

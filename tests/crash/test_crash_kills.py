@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from monitor.sandbox.faults import parse_faults
-from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.settings import TrafficSettings
+from monitor.sandbox.world.faults import parse_faults
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.app.eventually import pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.scene import FORGED_FROM, scene

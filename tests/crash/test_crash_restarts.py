@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from monitor.sandbox.faults import parse_faults
 from monitor.sandbox.settings import TrafficSettings
+from monitor.sandbox.world.faults import parse_faults
 from tests.app.eventually import eventually, pause
 from tests.crash.conftest import ReportCounts
 from tests.crash.scene import Scene, scene

@@ -12,11 +12,11 @@ from monitor.model.events import RunEvent
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.secrets import Secret
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Flow, Recipe
-from monitor.sandbox.records.runs import JobGroup, RanFor
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
+from monitor.sandbox.world.records.objects import Flow, Recipe
+from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, asleep
 

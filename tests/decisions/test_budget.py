@@ -9,7 +9,7 @@ import pytest
 
 from monitor.model.events import EventType, RunEvent
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine.engine import Outcome
+from monitor.sandbox.running.engine import Outcome
 from tests.app.eventually import pause
 from tests.decisions.followed import Followed
 

@@ -16,9 +16,9 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.runs import Source
 from monitor.model.secrets import Secret
-from monitor.sandbox.engine.engine import Outcome
-from monitor.sandbox.records.runs import SAMPLING_LIKE
+from monitor.sandbox.running.engine import Outcome
 from monitor.sandbox.settings import WorldOptions
+from monitor.sandbox.world.records.runs import SAMPLING_LIKE
 from tests.decisions.followed import ALL, Followed, following
 from tests.polling.conftest import NAME, asleep
 

@@ -9,9 +9,9 @@ import pytest
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import RunKind, RunState
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.runs import JobGroup, PlanSnapshotRun
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.settings import WorldOptions
+from monitor.sandbox.world.records.runs import JobGroup, PlanSnapshotRun
 from tests.app.eventually import pause
 from tests.decisions.followed import ADA, HAND_OVER_SECONDS, Followed, following
 

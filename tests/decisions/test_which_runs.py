@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Plan
-from monitor.sandbox.records.runs import SAMPLING_LIKE, PlanSnapshotRun, RanFor
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.settings import WorldOptions
+from monitor.sandbox.world.records.objects import Plan
+from monitor.sandbox.world.records.runs import SAMPLING_LIKE, PlanSnapshotRun, RanFor
 from tests.decisions.followed import ADA, ALL, HAND_OVER_SECONDS, Followed, following
 
 

@@ -21,9 +21,9 @@ from monitor.model.secrets import Secret
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene

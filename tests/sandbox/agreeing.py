@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.catalogue.operations import find
-from monitor.sandbox.records.flows import Folder
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -20,8 +19,7 @@ from monitor.sandbox.records.objects import (
     Schedule,
     WriteSetting,
 )
-from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.records.packages import EnvironmentParameter
+from monitor.sandbox.world.records.parts import EnvironmentParameter, Folder, SqlScript
 
 Json = Any
 

@@ -8,11 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from monitor.sandbox.callbacks.deliveries import Deliveries
-from monitor.sandbox.engine.engine import Engine, Order, Outcome
-from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.records.objects import Flow, OutputObject, Plan, PlanEdge, PlanNode, Recipe
+from monitor.sandbox.running.engine import Engine, Order, Outcome
 from monitor.sandbox.settings import WorkSettings, WorldOptions
-from monitor.sandbox.world import World
+from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    OutputObject,
+    Plan,
+    PlanEdge,
+    PlanNode,
+    Recipe,
+)
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 
 ANYBODY = 11

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from monitor.sandbox.http.showing.models import (
+from monitor.sandbox.api.models.models import (
     AnyOf,
     Field,
     ListOf,

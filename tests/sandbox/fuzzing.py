@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.catalogue.operations import Edition, operation
-from monitor.sandbox.records.objects import Record
+from monitor.sandbox.world.records.objects import Record
 from tests.sandbox.http_workspace import OWNER_TOKEN, Workspace, open_workspace
 from tests.sandbox.samples.sample import Living
 from tests.sandbox.samples.table import SAMPLES, furnish

@@ -13,11 +13,12 @@ import msgspec
 from aiohttp import web
 
 from monitor.catalogue.operations import Edition
+from monitor.sandbox.api.server import RequestListener, build_app
 from monitor.sandbox.callbacks.deliveries import Deliveries
-from monitor.sandbox.engine.engine import Engine
-from monitor.sandbox.http.server import RequestListener, build_app
-from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.running.engine import Engine
+from monitor.sandbox.settings import DeliverySettings, WorkSettings
+from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     HttpTask,
@@ -32,9 +33,8 @@ from monitor.sandbox.records.objects import (
     Token,
     WriteSetting,
 )
-from monitor.sandbox.records.runs import JobGroup, NativeStatus
-from monitor.sandbox.settings import DeliverySettings, WorkSettings
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 
 OWNER_TOKEN = "token-of-the-owner"

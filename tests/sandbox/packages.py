@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from monitor.sandbox.world import World
+from monitor.sandbox.world.shelves import World
 from tests.sandbox.http_workspace import Answer, Workspace
 
 Tables = dict[str, list[dict[str, Any]]]

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.http.assumptions.assumption import Assumption
-from monitor.sandbox.http.assumptions.table import ASSUMPTIONS, assumed_of
-from monitor.sandbox.http.outcomes import JSON_TYPE, media_type_of
-from monitor.sandbox.http.registry import HANDLERS
-from monitor.sandbox.http.showing.models import response_of
+from monitor.sandbox.api.assumptions.assumption import Assumption
+from monitor.sandbox.api.assumptions.table import ASSUMPTIONS, assumed_of
+from monitor.sandbox.api.models.models import response_of
+from monitor.sandbox.api.models.outcomes import JSON_TYPE, media_type_of
+from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.walk import Finding, walked
 
 README = Path(__file__).parents[2] / "monitor" / "sandbox" / "README.md"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.records.data import DatasetNode, ReferenceNode
-from monitor.sandbox.records.flows import (
-    FlowEdge,
-    FlowNotificationSettings,
-    FlowRunParameterOverride,
-)
-from monitor.sandbox.records.functions import UserDefinedFunction
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
     Recipe,
     WebhookFlowTask,
 )
-from monitor.sandbox.records.outputs import SqlScript
+from monitor.sandbox.world.records.parts import (
+    DatasetNode,
+    FlowEdge,
+    FlowNotificationSettings,
+    FlowRunParameterOverride,
+    ReferenceNode,
+    SqlScript,
+    UserDefinedFunction,
+)
 from tests.sandbox.http_workspace import Workspace
 
 IMPORT, DRY_RUN = "/v4/flows/package", "/v4/flows/package/dryRun"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from monitor.catalogue.operations import Operation, operations
-from monitor.sandbox.http.assumptions.table import ASSUMPTIONS, assumed_of
-from monitor.sandbox.http.showing.models import public_models
+from monitor.sandbox.api.assumptions.table import ASSUMPTIONS, assumed_of
+from monitor.sandbox.api.models.models import public_models
 
 # Described by the facts, though no public model has that name.
 DESCRIBED = frozenset({"RunJobResponse", "JobGroupProfile", "OpenApiSpecResponse", "object"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.workspace import WorkspaceSetting
+from monitor.sandbox.world.records.parts import WorkspaceSetting
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Answer, Workspace, open_workspace
 
 CONFIGURATION = "/v4/workspaces/current/configuration"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.http.data.connection_kinds import OPEN_CREDENTIALS
-from monitor.sandbox.records.objects import Connection, ImportedDataset
+from monitor.sandbox.api.data.connection_kinds import OPEN_CREDENTIALS
+from monitor.sandbox.world.records.objects import Connection, ImportedDataset
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 SECRET = "not-for-anybody"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.lineage import inputs_of
-from monitor.sandbox.records.data import DatasetNode
-from monitor.sandbox.records.objects import Connection, ImportedDataset
+from monitor.sandbox.world.lineage import inputs_of
+from monitor.sandbox.world.records.objects import Connection, ImportedDataset
+from monitor.sandbox.world.records.parts import DatasetNode
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 
 DATASETS = "/v4/importedDatasets"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from monitor.sandbox.records.data import ReferenceNode
-from monitor.sandbox.records.objects import Flow, ImportedDataset
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset
+from monitor.sandbox.world.records.parts import ReferenceNode
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 LIBRARY = "/v4/datasetLibrary"

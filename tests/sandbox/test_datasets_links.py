@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.sandbox.http.data.wrangled_datasets import INPUTS, primary_of
-from monitor.sandbox.http.kinds.kind import OnDelete
-from monitor.sandbox.http.kinds.table import KINDS
-from monitor.sandbox.lineage import builds_upon, inputs_of
-from monitor.sandbox.records.data import DatasetNode, ReferenceNode
-from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, Recipe, Record
+from monitor.sandbox.api.data.wrangled_datasets import INPUTS, primary_of
+from monitor.sandbox.api.resources import RESOURCES
+from monitor.sandbox.api.response.kinds import OnDelete
+from monitor.sandbox.world.lineage import builds_upon, inputs_of
+from monitor.sandbox.world.records.objects import Connection, Flow, ImportedDataset, Recipe, Record
+from monitor.sandbox.world.records.parts import DatasetNode, ReferenceNode
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Answer, Workspace, open_workspace
 
 PICKS = st.integers(min_value=0, max_value=1_000)
@@ -94,7 +94,7 @@ class Links(RuleBasedStateMachine):
 
     def dangling(self) -> Iterator[str]:
         world = self.workspace.world
-        for kind in KINDS:
+        for kind in RESOURCES.kinds:
             # Several links of one attribute: its ids are of any of their kinds.
             targets: dict[str, list[type[Record]]] = {}
             for link in kind.references:

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.sandbox.records.data import DatasetNode
-from monitor.sandbox.records.flows import FlowEdge
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Connection,
     ImportedDataset,
     OutputObject,
@@ -19,6 +17,7 @@ from monitor.sandbox.records.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
+from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
 
 

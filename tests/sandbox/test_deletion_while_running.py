@@ -7,8 +7,9 @@ import random
 import aiohttp
 import pytest
 
-from monitor.sandbox.records.flows import Folder
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -21,9 +22,8 @@ from monitor.sandbox.records.objects import (
     Schedule,
     WriteSetting,
 )
-from monitor.sandbox.records.runs import NativeStatus
-from monitor.sandbox.sandbox import Sandbox
-from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.parts import Folder
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.clocks import ManualClock
 
 PATHS: dict[type[Record], str] = {

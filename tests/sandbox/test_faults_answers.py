@@ -10,9 +10,9 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 import pytest
 
-from monitor.sandbox.faults import parse_faults
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.world.faults import parse_faults
 from tests.clocks import ManualClock
 from tests.sandbox.http_workspace import Workspace, open_workspace
 

@@ -12,9 +12,9 @@ import pytest
 
 from monitor.sandbox.callbacks.deliveries import DeliveryState
 from monitor.sandbox.callbacks.faults import FIRST_UNKNOWN_ID
-from monitor.sandbox.engine.engine import Outcome
-from monitor.sandbox.faults import WorldOptions, parse_faults
-from monitor.sandbox.records.objects import Flow
+from monitor.sandbox.running.engine import Outcome
+from monitor.sandbox.world.faults import WorldOptions, parse_faults
+from monitor.sandbox.world.records.objects import Flow
 from tests.sandbox.bench import ANYBODY
 from tests.sandbox.test_world_deliveries import Post, Received, posting
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from monitor.cli.main import main
-from monitor.sandbox.faults import Fault, FaultError, WorldOptions, parse_faults, table
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.world.faults import Fault, FaultError, WorldOptions, parse_faults, table
 from tests.clocks import ManualClock
 
 

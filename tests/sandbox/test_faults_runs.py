@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from monitor.sandbox.faults import parse_faults
-from monitor.sandbox.http.runs.profiles import columns_of
-from monitor.sandbox.ledger import DELETED
-from monitor.sandbox.records.runs import NativeStatus, RanFor
+from monitor.sandbox.api.runs.profiles import columns_of
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.faults import parse_faults
+from monitor.sandbox.world.ledger import DELETED
+from monitor.sandbox.world.records.runs import NativeStatus, RanFor
 from tests.clocks import ManualClock
 from tests.sandbox.bench import ANYBODY, Bench, running
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.data import DatasetNode
-from monitor.sandbox.records.flows import FlowEdge
-from monitor.sandbox.records.objects import ImportedDataset, Recipe
+from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
+from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 
 

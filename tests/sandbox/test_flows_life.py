@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride, Folder
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Flow,
     ImportedDataset,
     OutputObject,
@@ -16,6 +15,7 @@ from monitor.sandbox.records.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
+from monitor.sandbox.world.records.parts import FlowEdge, FlowRunParameterOverride, Folder
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 MISSING = "DataNotFoundException"

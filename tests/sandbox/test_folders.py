@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.world.records.parts import Folder
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 MISSING = "DataNotFoundException"

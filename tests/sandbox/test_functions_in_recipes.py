@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.records.functions import UserDefinedFunction
-from monitor.sandbox.records.objects import Recipe
-from monitor.sandbox.seeding import seed_world
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.objects import Recipe
+from monitor.sandbox.world.records.parts import UserDefinedFunction
+from monitor.sandbox.world.seeding.seed import seed_world
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
 

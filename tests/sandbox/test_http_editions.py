@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 LISTED = [Edition.PC, Edition.PL, Edition.RL, Edition.LE]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.http.errors import ApiError
-from monitor.sandbox.http.reading.embedding import Embed, parse_embeds
-from monitor.sandbox.records.objects import WebhookFlowTask
-from monitor.sandbox.records.runs import NativeStatus
+from monitor.sandbox.api.errors import ApiError
+from monitor.sandbox.api.request.embedding import Embed, parse_embeds
+from monitor.sandbox.world.records.objects import WebhookFlowTask
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.records.objects import Flow
-from monitor.sandbox.records.runs import NativeStatus
+from monitor.sandbox.world.records.objects import Flow
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 

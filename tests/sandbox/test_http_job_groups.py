@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.records.runs import NativeStatus
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.http.reading.listing import date_limit
-from monitor.sandbox.records.objects import Flow
-from monitor.sandbox.records.runs import JobGroup, NativeStatus, RanFor, RanFrom
+from monitor.sandbox.api.request.listing import date_limit
+from monitor.sandbox.world.records.objects import Flow
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus, RanFor, RanFrom
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 LIBRARY = "/v4/jobLibrary"

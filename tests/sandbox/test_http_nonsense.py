@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.catalogue.operations import Operation, operations
-from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.http_workspace import open_workspace
 
 PARAMETERS = sorted({name for other_operation in operations() for name in other_operation.query})

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from monitor.model.triggers import HourlyTrigger
-from monitor.sandbox.records.objects import ScheduleHistory, ScheduleTask
-from monitor.sandbox.records.runs import NativeStatus, PlanSnapshotRun, RanFrom
+from monitor.sandbox.world.records.objects import ScheduleHistory, ScheduleTask
+from monitor.sandbox.world.records.runs import NativeStatus, PlanSnapshotRun, RanFrom
 from tests.sandbox.http_workspace import Workspace, open_workspace
 from tests.sandbox.working import at_work
 

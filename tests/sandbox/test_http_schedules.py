@@ -20,7 +20,7 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
-from monitor.sandbox.records.objects import Schedule, ScheduleTask
+from monitor.sandbox.world.records.objects import Schedule, ScheduleTask
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 SCHEDULES = "/v4/schedules"

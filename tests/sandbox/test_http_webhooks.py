@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from tests.sandbox.http_workspace import Workspace, open_workspace
 from tests.servers import free_port
 

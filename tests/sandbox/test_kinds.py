@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import operations
-from monitor.sandbox.http.kinds.kind import Kind, OnDelete
-from monitor.sandbox.http.kinds.resources import attribute_of
-from monitor.sandbox.http.kinds.table import KINDS, RESOURCES
-from monitor.sandbox.http.registry import FAMILIES, HANDLERS
-from monitor.sandbox.http.showing.models import models
+from monitor.sandbox.api.models.models import models
+from monitor.sandbox.api.resources import RESOURCES as TABLE
+from monitor.sandbox.api.response.kinds import Kind, OnDelete
+from monitor.sandbox.api.response.rendering import attribute_of
+from monitor.sandbox.api.routes import HANDLERS, SERVING
 
+KINDS, RESOURCES = TABLE.kinds, TABLE.resources
 STAMPS = {"id", "createdAt", "updatedAt", "creator", "updater"}
 
 
@@ -112,7 +113,7 @@ def test_a_kind_is_described_once() -> None:
 
 
 def test_every_handler_serves_an_operation() -> None:
-    """Handlers are named by operations of the catalogue, and no family serves another's."""
-    served = [name for family in FAMILIES for name in family.HANDLERS]
+    """Handlers are named by operations of the catalogue, and no two modules serve the same."""
+    served = [name for module in SERVING for name in module.HANDLERS]
     assert len(served) == len(set(served))
     assert set(served) == HANDLERS.keys() <= {operation.operation_id for operation in operations()}

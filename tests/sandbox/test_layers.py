@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-HTTP = Path(__file__).parents[2] / "monitor" / "sandbox" / "http"
-ROOT = "monitor.sandbox.http."
-ACTING = ("calls", "crud", "registry", "server")
-DATA_FOLDERS = {"reading", "showing", "kinds"}
+from monitor.sandbox.api.routes import SERVING
+
+API = Path(__file__).parents[2] / "monitor" / "sandbox" / "api"
+ROOT = "monitor.sandbox.api."
+ACTING = ("calls", "crud", "routes", "server")
+DATA_FOLDERS = {"models", "request", "response"}
 
 
 def is_data(path: Path) -> bool:
     """True for descriptions as data: kinds, shapes, and what they are made with."""
-    return (
-        path.parent.name in DATA_FOLDERS
-        or path.stem == "kinds"
-        or path.stem.endswith(("_kinds", "_shapes"))
-    )
+    return path.parent.name in DATA_FOLDERS or path.stem.endswith(("_kinds", "_shapes"))
 
 
 def imports_of(path: Path) -> list[str]:
@@ -31,7 +29,7 @@ def imports_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "path",
-    [item for item in sorted(HTTP.rglob("*.py")) if is_data(item)],
+    [item for item in sorted(API.rglob("*.py")) if is_data(item)],
     ids=lambda character: character.stem,
 )
 def test_data_needs_nothing_that_acts(path: Path) -> None:
@@ -41,9 +39,9 @@ def test_data_needs_nothing_that_acts(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted((HTTP / "crud").glob("*.py")), ids=lambda character: character.stem
+    "path", sorted((API / "crud").glob("*.py")), ids=lambda character: character.stem
 )
 def test_what_is_alike_knows_no_family(path: Path) -> None:
     """What all resources do alike names none of them."""
-    families = {item.parent.name for item in HTTP.glob("*/served.py")}
+    families = {module.__name__.split(".")[-2] for module in SERVING}
     assert not families & {name.split(".")[0] for name in imports_of(path)}

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from monitor.sandbox.lineage import inputs_of
-from monitor.sandbox.records.objects import Flow, ImportedDataset, OutputObject, Recipe
-from monitor.sandbox.world import World
+from monitor.sandbox.world.lineage import inputs_of
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset, OutputObject, Recipe
+from monitor.sandbox.world.shelves import World
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 RECIPES = 6_000

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Connection,
     OutputObject,
     Publication,
     Record,
     WriteSetting,
 )
-from monitor.sandbox.records.outputs import SqlScript
+from monitor.sandbox.world.records.parts import SqlScript
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 
 FILE = {"path": "gs://out/x.csv", "action": "create", "format": "csv"}

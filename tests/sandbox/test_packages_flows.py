@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.flows import (
-    Folder,
-)
-from monitor.sandbox.records.functions import UserDefinedFunction
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.world.records.objects import (
     Connection,
     ImportedDataset,
     OutputObject,
     Recipe,
     WriteSetting,
 )
+from monitor.sandbox.world.records.parts import Folder, UserDefinedFunction
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,

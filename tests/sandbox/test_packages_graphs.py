@@ -7,15 +7,14 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.sandbox.http.packages.archive import PackageKind, pack, unpack
-from monitor.sandbox.http.packages.arrivals import arrivals_of
-from monitor.sandbox.http.packages.exporting import export
-from monitor.sandbox.http.packages.graph import graph_of, plant
-from monitor.sandbox.http.packages.importing import answer_of, bring_in, refuse_invalid
-from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.records.data import DatasetNode, ReferenceNode
-from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride
-from monitor.sandbox.records.objects import (
+from monitor.sandbox.api.packages.archive import PackageKind, pack, unpack
+from monitor.sandbox.api.packages.arrivals import arrivals_of
+from monitor.sandbox.api.packages.exporting import export
+from monitor.sandbox.api.packages.graph import graph_of, plant
+from monitor.sandbox.api.packages.importing import answer_of, bring_in, refuse_invalid
+from monitor.sandbox.api.resources import RESOURCES
+from monitor.sandbox.api.response.kinds import View
+from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -29,8 +28,14 @@ from monitor.sandbox.records.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.parts import (
+    DatasetNode,
+    FlowEdge,
+    FlowRunParameterOverride,
+    ReferenceNode,
+    SqlScript,
+)
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 from tests.sandbox.packages import fingerprint, meaning
 
@@ -159,18 +164,18 @@ def test_out_and_in_again_is_the_same(data: Draw) -> None:
     roots: list[Flow | Plan] = [plan, *world.flows.live()]
     root = data.draw(st.sampled_from(roots))
     kind = PackageKind.PLAN if root is plan else PackageKind.FLOW
-    view = View(world, me)
+    view = View(world, me, RESOURCES)
     out = pack(export(view, root, kind=kind, comment=None))
     before = fingerprint(world)
 
-    on_trial = View(world.scratch_copy(), me)
-    arrivals = arrivals_of(unpack(out, kind), on_trial.world, by=me.id)
+    on_trial = View(world.scratch_copy(), me, RESOURCES)
+    arrivals = arrivals_of(unpack(out, kind), on_trial)
     tried = bring_in(on_trial, arrivals, folder_id=None)
     refuse_invalid(on_trial, tried)
     assert fingerprint(world) == before
 
     imported = bring_in(view, arrivals, folder_id=None)
-    view = View(world, me)
+    view = View(world, me, RESOURCES)
     assert answer_of(view, imported) == answer_of(on_trial, tried)
     (new,) = imported.roots
     assert isinstance(new, Flow | Plan)
@@ -184,12 +189,13 @@ def test_a_copy_shares_nothing_that_is_a_part(data: Draw) -> None:
     """A planted graph has as many parts as the first, all of them new, and the same uses."""
     world, me, plan = grown(data)
     root = data.draw(st.sampled_from([plan, *world.flows.live()]))
-    graph = graph_of(world, root, leave_out={WebhookFlowTask})
+    view = View(world, me, RESOURCES)
+    graph = graph_of(view, root, leave_out={WebhookFlowTask})
     before = set(fingerprint(world))
 
-    made = plant(world, graph.parts, by=me.id)
+    made = plant(view, graph.parts, by=me.id)
 
-    copy = graph_of(world, made[type(root), root.id])
+    copy = graph_of(view, made[type(root), root.id])
     assert [type(part) for part in copy.parts] == [type(part) for part in graph.parts]
     assert not {(type(part), part.id) for part in graph.parts} & {
         (type(part), part.id) for part in copy.parts

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.sandbox.http.errors import ApiError
-from monitor.sandbox.http.packages.archive import PackageKind, unpack
-from monitor.sandbox.http.packages.arrivals import arrivals_of
-from monitor.sandbox.http.packages.importing import answer_of, bring_in, refuse_invalid
-from monitor.sandbox.http.showing.rendering import View
+from monitor.sandbox.api.errors import ApiError
+from monitor.sandbox.api.packages.archive import PackageKind, unpack
+from monitor.sandbox.api.packages.arrivals import arrivals_of
+from monitor.sandbox.api.packages.importing import answer_of, bring_in, refuse_invalid
+from monitor.sandbox.api.resources import RESOURCES
+from monitor.sandbox.api.response.kinds import View
 from tests.sandbox.packages import fingerprint, pages_of, tables_of, zipped
 from tests.sandbox.samples.packages import flow_package
 from tests.sandbox.samples.sample import Living
@@ -44,8 +45,9 @@ def refusal_of(living: Living, content: bytes) -> str:
     """Do what a dry run does; return why not, or nothing where it went well."""
     world, person = living.workspace.world, living.things.owner
     try:
-        arrivals = arrivals_of(unpack(content, PackageKind.FLOW), world, by=person.id)
-        view = View(world.scratch_copy(), person)
+        view = View(world, person, RESOURCES)
+        arrivals = arrivals_of(unpack(content, PackageKind.FLOW), view)
+        view = View(world.scratch_copy(), person, RESOURCES)
         imported = bring_in(view, arrivals, folder_id=None)
         refuse_invalid(view, imported)
         msgspec.json.encode(answer_of(view, imported))

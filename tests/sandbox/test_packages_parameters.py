@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.objects import WriteSetting
-from monitor.sandbox.records.packages import EnvironmentParameter, Macro
+from monitor.sandbox.world.records.objects import WriteSetting
+from monitor.sandbox.world.records.parts import EnvironmentParameter, Macro
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,
     COLLEAGUE_TOKEN,

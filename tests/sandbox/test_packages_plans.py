@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.objects import PlanEdge, Recipe
-from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.records.runs import NativeStatus
+from monitor.sandbox.world.records.objects import PlanEdge, Recipe
+from monitor.sandbox.world.records.parts import PlanOverride
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,

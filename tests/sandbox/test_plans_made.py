@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.objects import PlanEdge, PlanNode, Schedule, ScheduleTask
-from monitor.sandbox.records.plans import PlanOverride
+from monitor.sandbox.world.records.objects import PlanEdge, PlanNode, Schedule, ScheduleTask
+from monitor.sandbox.world.records.parts import PlanOverride
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
 from tests.sandbox.working import at_work
 

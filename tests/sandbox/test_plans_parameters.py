@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.flows import FlowRunParameterOverride
+from monitor.sandbox.world.records.parts import FlowRunParameterOverride
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.working import at_work
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.sandbox.http.runs.pdf import CHARACTERS, LINES, one_page
-from monitor.sandbox.http.runs.profiles import columns_of, profile_of, rows_of
-from monitor.sandbox.http.runs.result_page import result_lines
-from monitor.sandbox.records.objects import ImportedDataset
-from monitor.sandbox.records.runs import JobGroup, NativeStatus
-from monitor.sandbox.world import World
+from monitor.sandbox.api.runs.pdf import CHARACTERS, LINES, one_page
+from monitor.sandbox.api.runs.profiles import columns_of, profile_of, rows_of
+from monitor.sandbox.api.runs.result_page import result_lines
+from monitor.sandbox.world.records.objects import ImportedDataset
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 from tests.sandbox.fitting import faults
 from tests.sandbox.http_workspace import Workspace, open_workspace

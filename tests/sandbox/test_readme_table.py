@@ -6,7 +6,7 @@ import difflib
 import inspect
 
 from monitor.catalogue.operations import operations
-from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.readme_table import README, made
 
 

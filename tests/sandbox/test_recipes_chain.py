@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.runs import JobGroup
+from monitor.sandbox.running.engine import Order, Outcome
+from monitor.sandbox.world.records.runs import JobGroup
 from tests.sandbox.http_workspace import Workspace, open_workspace
 from tests.sandbox.test_profiles_fit import text_of
 from tests.sandbox.working import at_work, until_over

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.lineage import builds_upon, datasets_of
-from monitor.sandbox.records.data import ReferenceNode
-from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, OutputObject, Recipe
-from monitor.sandbox.records.runs import JobGroup
-from monitor.sandbox.world import World
+from monitor.sandbox.world.lineage import builds_upon, datasets_of
+from monitor.sandbox.world.records.objects import (
+    Connection,
+    Flow,
+    ImportedDataset,
+    OutputObject,
+    Recipe,
+)
+from monitor.sandbox.world.records.parts import ReferenceNode
+from monitor.sandbox.world.records.runs import JobGroup
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,

@@ -11,8 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from monitor.sandbox.records.flows import Folder
-from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, Record, Schedule
+from monitor.sandbox.world.records.objects import (
+    Connection,
+    Flow,
+    ImportedDataset,
+    Record,
+    Schedule,
+)
+from monitor.sandbox.world.records.parts import Folder
 from tests.sandbox.agreeing import SHAPES, SHARED, Expected, Thing, tally
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,

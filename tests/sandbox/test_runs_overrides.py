@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.records.flows import FlowRunParameterOverride
-from monitor.sandbox.records.objects import Publication, WriteSetting
-from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.records.runs import JobGroup, NativeStatus, RanFrom
+from monitor.sandbox.world.records.objects import Publication, WriteSetting
+from monitor.sandbox.world.records.parts import FlowRunParameterOverride, SqlScript
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus, RanFrom
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 FILE = {"path": "gs://elsewhere/x.json", "action": "overwrite", "format": "json"}

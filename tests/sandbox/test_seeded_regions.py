@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.sandbox.engine.engine import Engine
-from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.seeding import seed_world
+from monitor.sandbox.running.engine import Engine
 from monitor.sandbox.settings import WorkSettings
-from monitor.sandbox.world import World
+from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.records.parts import PlanOverride
+from monitor.sandbox.world.seeding.seed import seed_world
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 
 

@@ -10,9 +10,9 @@ import pytest
 from openapi_spec_validator import validate
 
 from monitor.catalogue.operations import Edition, operation, operations
-from monitor.sandbox.http.outcomes import media_type_of, status_of
-from monitor.sandbox.http.showing.models import corrections, families, models, public_models
-from monitor.sandbox.http.specification.document import document
+from monitor.sandbox.api.models.models import corrections, families, models, public_models
+from monitor.sandbox.api.models.outcomes import media_type_of, status_of
+from monitor.sandbox.api.specification.document import document
 from tests.sandbox.http_workspace import open_workspace
 
 # Where recorded answers and other evidence differ from the public models.

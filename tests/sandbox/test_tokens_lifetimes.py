@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from monitor.catalogue.operations import Edition, operations
-from monitor.sandbox.records.objects import Token
+from monitor.sandbox.world.records.objects import Token
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Answer, open_workspace
 
 TOKENS = "/v4/apiAccessTokens"

@@ -8,9 +8,9 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.model.triggers import HourlyTrigger
-from monitor.sandbox.records.objects import Schedule, ScheduleTask
-from monitor.sandbox.records.people import AwsConfig
-from monitor.sandbox.records.runs import NativeStatus
+from monitor.sandbox.world.records.objects import Schedule, ScheduleTask
+from monitor.sandbox.world.records.parts import AwsConfig
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,
     COLLEAGUE_TOKEN,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.triggers import CronTrigger, OneTimeTrigger, ScheduleTrigger, UnsupportedTrigger
-from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.http.schedules.triggers import read_trigger, trigger_document
+from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.schedules.triggers import read_trigger, trigger_document
 from monitor.schedules import next_after
 from monitor.workspace.triggers import TRIGGER
 from tests.schedules.drawn import rhythms, within

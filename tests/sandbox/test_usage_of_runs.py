@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.records.runs import JobGroup
+from monitor.sandbox.world.records.runs import JobGroup
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 COMPUTE = "/v4/usages/jobMetrics/compute"

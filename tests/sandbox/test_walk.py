@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.catalogue.operations import Edition, operations
-from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.api.routes import HANDLERS
 from tests.sandbox.samples.table import SAMPLES
 from tests.sandbox.walk import walked
 

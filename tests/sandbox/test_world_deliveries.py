@@ -14,10 +14,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from monitor.sandbox.callbacks.deliveries import Deliveries, DeliveryState, signature
-from monitor.sandbox.engine.engine import Order, Outcome
-from monitor.sandbox.records.objects import Flow, WebhookFlowTask
-from monitor.sandbox.records.runs import JobGroup, RanFor
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
+from monitor.sandbox.world.records.objects import Flow, WebhookFlowTask
+from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 
 

@@ -7,10 +7,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from monitor.sandbox.callbacks.deliveries import Deliveries
-from monitor.sandbox.engine.engine import NothingToRunError
-from monitor.sandbox.records.objects import HttpTask, Plan, PlanNode
-from monitor.sandbox.records.runs import FlowRun, NativeStatus, PlanSnapshotRun, RanFor, RanFrom
+from monitor.sandbox.running.engine import NothingToRunError
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
+from monitor.sandbox.world.records.objects import HttpTask, Plan, PlanNode
+from monitor.sandbox.world.records.runs import (
+    FlowRun,
+    NativeStatus,
+    PlanSnapshotRun,
+    RanFor,
+    RanFrom,
+)
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 
 CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (

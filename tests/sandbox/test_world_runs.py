@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.sandbox.engine.engine import NothingToRunError, Order, Outcome
-from monitor.sandbox.records.runs import NativeStatus, RanFor, RanFrom
+from monitor.sandbox.running.engine import NothingToRunError, Order, Outcome
 from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.world.records.runs import NativeStatus, RanFor, RanFrom
 from tests.sandbox.bench import ANYBODY, EVEN, running
 
 CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.ledger import DELETED, KINDS, RESULTS, Transition
-from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+from monitor.sandbox.world.ledger import DELETED, KINDS, RESULTS, Transition
+from monitor.sandbox.world.records.runs import NativeStatus
 from tests.clocks import ManualClock
 from tests.sandbox.bench import advance_until
 

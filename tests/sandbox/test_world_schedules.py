@@ -15,10 +15,10 @@ from monitor.model.triggers import (
     ScheduleTrigger,
     UnsupportedTrigger,
 )
-from monitor.sandbox.engine.schedules import OVER, ScheduleRunner
-from monitor.sandbox.records.objects import Flow, Plan, Schedule, ScheduleTask
-from monitor.sandbox.records.runs import RanFrom
+from monitor.sandbox.running.schedules import OVER, ScheduleRunner
 from monitor.sandbox.settings import WorkSettings, WorldOptions
+from monitor.sandbox.world.records.objects import Flow, Plan, Schedule, ScheduleTask
+from monitor.sandbox.world.records.runs import RanFrom
 from tests.sandbox.bench import ANYBODY, Bench, running
 
 QUICK = WorkSettings(speed=1_000, cancel_ratio=0, failure_factor=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.records.objects import WriteSetting
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.objects import WriteSetting
+from monitor.sandbox.world.shelves import World
 from tests.clocks import ManualClock
 
 OUTPUTS = st.integers(1, 3)

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.sandbox.records.objects import Flow, Person, Plan, PlanSnapshot, Token
-from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.settings import WorldOptions
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.objects import Flow, Person, Plan, PlanSnapshot, Token
+from monitor.sandbox.world.seeding.seed import seed_world
+from monitor.sandbox.world.shelves import World
 from monitor.schedules import check, next_after
 from tests.clocks import ManualClock
 from tests.sandbox.bench import ANYBODY

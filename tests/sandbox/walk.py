@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pypdf
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.http.outcomes import (
+from monitor.sandbox.api.models.models import response_of
+from monitor.sandbox.api.models.outcomes import (
     JSON_TYPE,
     PDF_TYPE,
     ZIP_TYPE,
     media_type_of,
     status_of,
 )
-from monitor.sandbox.http.showing.models import response_of
 from tests.sandbox.fitting import faults
 from tests.sandbox.http_workspace import Answer
 from tests.sandbox.samples.table import SAMPLES, call, open_living

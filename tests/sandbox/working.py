@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from monitor.sandbox.records.runs import JobGroup, PlanSnapshotRun
+from monitor.sandbox.world.records.runs import JobGroup, PlanSnapshotRun
 from tests.sandbox.http_workspace import Workspace
 
 PATIENCE_SECONDS = 10

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.daemon_http import Face

@@ -17,9 +17,9 @@ from msgspec import Raw
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.model.errors import NotAvailableError, RequestRejectedError, UnreadableAnswerError
 from monitor.model.secrets import Secret
-from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
+from monitor.sandbox.world.records.objects import Flow
 from monitor.workspace import calling
 from monitor.workspace.calling import resolve
 from monitor.workspace.client import Priority

@@ -14,9 +14,9 @@ from monitor.catalogue.operations import Edition, operations
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, UnauthorizedError
 from monitor.model.runs import PipelineKind, Status, status_of
 from monitor.model.secrets import Secret
-from monitor.sandbox.records.objects import Token
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
+from monitor.sandbox.world.records.objects import Token
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page, ScheduleRow
 from monitor.workspace.settings import WorkspaceSettings

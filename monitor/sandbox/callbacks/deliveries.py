@@ -21,10 +21,10 @@ import aiohttp
 import structlog
 
 from monitor.sandbox.callbacks.faults import Statement, statements
-from monitor.sandbox.records.objects import HttpTask, WebhookFlowTask
-from monitor.sandbox.records.runs import JobGroup, NativeStatus, PlanSnapshotRun
 from monitor.sandbox.settings import DeliverySettings
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.objects import HttpTask, WebhookFlowTask
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus, PlanSnapshotRun
+from monitor.sandbox.world.shelves import World
 
 log = structlog.get_logger()
 

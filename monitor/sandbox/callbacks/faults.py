@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from monitor.sandbox.records.objects import WebhookFlowTask
-from monitor.sandbox.records.runs import JobGroup, NativeStatus
-from monitor.sandbox.world import World
+from monitor.sandbox.world.records.objects import WebhookFlowTask
+from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
 
 # No job group ever has such an id.
 FIRST_UNKNOWN_ID = 90_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.records.objects import Connection, ImportedDataset, Recipe
+from monitor.sandbox.world.records.objects import Connection, ImportedDataset, Recipe
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.records.data import DatasetNode
-from monitor.sandbox.records.flows import FlowRunParameterOverride, Folder
-from monitor.sandbox.records.objects import Flow, ImportedDataset
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset
+from monitor.sandbox.world.records.parts import DatasetNode, FlowRunParameterOverride, Folder
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

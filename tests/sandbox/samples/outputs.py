@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.records.objects import Connection, OutputObject, Publication, WriteSetting
-from monitor.sandbox.records.outputs import SqlScript
+from monitor.sandbox.world.records.objects import (
+    Connection,
+    OutputObject,
+    Publication,
+    WriteSetting,
+)
+from monitor.sandbox.world.records.parts import SqlScript
 from tests.sandbox.samples.sample import Living, Sample, of
 
 WRITE_SETTING = {"path": "gs://out/more.csv", "action": "create", "format": "csv"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, pack
-from monitor.sandbox.http.packages.exporting import export, manifest_of
-from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.records.objects import Flow, Plan
-from monitor.sandbox.records.packages import EnvironmentParameter, Macro
+from monitor.sandbox.api.packages.archive import Package, PackageKind, Rows, pack
+from monitor.sandbox.api.packages.exporting import export, manifest_of
+from monitor.sandbox.api.resources import RESOURCES
+from monitor.sandbox.api.response.kinds import View
+from monitor.sandbox.world.records.objects import Flow, Plan
+from monitor.sandbox.world.records.parts import EnvironmentParameter, Macro
 from tests.sandbox.samples.sample import Living, Sample, of
 
 
@@ -20,13 +21,13 @@ def furnish(living: Living) -> None:
 
 def flow_package(living: Living) -> bytes:
     """Return the package of a flow that the owner has."""
-    view = View(living.workspace.world, living.things.owner)
+    view = View(living.workspace.world, living.things.owner, RESOURCES)
     return pack(export(view, living.things.orders, kind=PackageKind.FLOW, comment=None))
 
 
 def plan_package(living: Living) -> bytes:
     """Return the package of a plan that the owner has."""
-    view = View(living.workspace.world, living.things.owner)
+    view = View(living.workspace.world, living.things.owner, RESOURCES)
     return pack(export(view, living.things.nightly, kind=PackageKind.PLAN, comment=None))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.records.objects import Person, Token
-from monitor.sandbox.records.people import AwsConfig, AwsRole
+from monitor.sandbox.world.records.objects import Person, Token
+from monitor.sandbox.world.records.parts import AwsConfig, AwsRole
 from tests.sandbox.samples.sample import Living, Sample, of
 
 ROLE = "arn:aws:iam::123456789012:role/wrangler"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.records.objects import Plan, PlanNode, ScheduleHistory
-from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.records.runs import PlanSnapshotRun
+from monitor.sandbox.world.records.objects import Plan, PlanNode, ScheduleHistory
+from monitor.sandbox.world.records.parts import PlanOverride
+from monitor.sandbox.world.records.runs import PlanSnapshotRun
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

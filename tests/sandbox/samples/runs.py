@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.sandbox.records.runs import FlowRun, Job, JobGroup, NativeStatus
+from monitor.sandbox.world.records.runs import FlowRun, Job, JobGroup, NativeStatus
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from monitor.sandbox.records.objects import Record
+from monitor.sandbox.world.records.objects import Record
 from tests.sandbox.http_workspace import ADMIN_TOKEN, OWNER_TOKEN, Things, Workspace
 
 T = TypeVar("T", bound=Record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.model.triggers import HourlyTrigger
-from monitor.sandbox.records.objects import Schedule, ScheduleTask
+from monitor.sandbox.world.records.objects import Schedule, ScheduleTask
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.world.records.objects import WebhookFlowTask
 from tests.sandbox.samples.sample import Living, Sample, of
 
 NOWHERE = "http://127.0.0.1:9"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.http.workspace.usage import ENTITLEMENT_ID, PROJECT_ID
-from monitor.sandbox.records.functions import UserDefinedFunction
-from monitor.sandbox.world import WORKSPACE_ID
+from monitor.sandbox.api.workspace.usage import ENTITLEMENT_ID, PROJECT_ID
+from monitor.sandbox.world.records.parts import UserDefinedFunction
+from monitor.sandbox.world.shelves import WORKSPACE_ID
 from tests.sandbox.samples.sample import Living, Sample, of
 
 PERIOD = ("2026-11-01", "2026-11-30")

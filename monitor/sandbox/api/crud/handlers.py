@@ -1,0 +1,222 @@
+"""The handlers that all resources have alike, made from a kind.
+
+crud(kind, create="createFolder", listed="listFolders", ...) -> Handlers
+    What an operation is not named for is not served.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any, Generic, TypeVar
+
+from monitor.sandbox.api.calls import NO_CONTENT, Call, Handler, Handlers, Reply
+from monitor.sandbox.api.crud.deletion import delete
+from monitor.sandbox.api.crud.rights import require_right, sees
+from monitor.sandbox.api.crud.values import values_of
+from monitor.sandbox.api.errors import Json, bad_field
+from monitor.sandbox.api.models.models import request_of, response_of
+from monitor.sandbox.api.models.outcomes import MINIMAL, status_of
+from monitor.sandbox.api.response.kinds import Kind
+from monitor.sandbox.api.response.rendering import name_of, reference, stamp
+from monitor.sandbox.world.records.objects import Flow, Plan, Record
+
+T = TypeVar("T", bound=Record)
+_RECORD_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))
+
+
+def _as_they_are(call: Call, record: Record | None, values: dict[str, Any]) -> dict[str, Any]:
+    del call, record
+    return values
+
+
+def _all(call: Call, rows: Iterable[T]) -> Iterable[T]:
+    del call
+    return rows
+
+
+def _nothing(call: Call, record: Record) -> None:
+    del call, record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks(Generic[T]):
+    """What acts around the plain behaviour.
+
+    ``prepare`` validates and completes the values; it has no record on create. ``narrow`` are a
+    list's and its count's own filters. ``after`` gets what was created or changed.
+    """
+
+    prepare: Callable[[Call, T | None, dict[str, Any]], dict[str, Any]] = _as_they_are
+    narrow: Callable[[Call, Iterable[T]], Iterable[T]] = _all
+    after: Callable[[Call, T], None] = _nothing
+    may_change: Callable[[Call, T], None] = require_right
+
+
+def crud(
+    kind: Kind[T],
+    *,
+    create: str = "",
+    listed: str = "",
+    counted: str = "",
+    read: str = "",
+    changed: tuple[str, ...] = (),
+    deleted: str = "",
+    hooks: Hooks[T] | None = None,
+) -> Handlers:
+    """Return the handlers of the operations that are named."""
+    around: Hooks[T] = Hooks() if hooks is None else hooks
+    one, some = _spoken(kind)
+    made = {
+        create: _handler(_create, kind, around, f"Make {one}."),
+        listed: _handler(_list, kind, around, f"List {some}."),
+        counted: _handler(_count, kind, around, f"Count what the list of {some} shows."),
+        read: _handler(_read, kind, around, f"Read {one}."),
+        deleted: _handler(_delete, kind, around, f"Delete {one}, and what goes with it."),
+        **{
+            name: _handler(_change, kind, around, f"Change the sent fields of {one}.")
+            for name in changed
+        },
+    }
+    made.pop("", None)
+    return made
+
+
+def _spoken(kind: Kind[Any]) -> tuple[str, str]:
+    """Return how people call one of a kind, and several: an output object, output objects."""
+    words = re.sub(r"(?<=[a-z])([A-Z])", r" \1", kind.name).lower()
+    words = words.replace("aws", "AWS").replace("sql", "SQL")
+    article = "an" if words.startswith(("AWS", "SQL", *"aeio")) else "a"
+    return f"{article} {words}", f"{words}s"
+
+
+def _handler(
+    serve: Callable[[Kind[Any], Hooks[Any], Call], Reply],
+    kind: Kind[Any],
+    hooks: Hooks[Any],
+    says: str,
+) -> Handler:
+    handler = functools.partial(serve, kind, hooks)
+    handler.__doc__ = says
+    return handler
+
+
+def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterable[T]:
+    """Return what a list shows and a count counts, before their query selects."""
+    query = call.list_query()
+
+    def is_shown(record: Record) -> bool:
+        if record.deleted_at is not None and not query.include_deleted:
+            return False
+        if isinstance(record, Flow | Plan):
+            return call.view.in_scope(record, query.scope)
+        return sees(call.view, record)
+
+    rows = (item for item in call.world.shelf(kind.record) if is_shown(item))
+    return rows if hooks is None else hooks.narrow(call, rows)
+
+
+def create_record(call: Call, kind: Kind[T], values: Mapping[str, Any]) -> T:
+    """Make a record in the caller's name.
+
+    Raises:
+        ApiError: 400, when the values lack what every such record has.
+    """
+    for field in dataclasses.fields(kind.record):
+        has_default = (field.default, field.default_factory) != (MISSING, MISSING)
+        if not has_default and field.name not in values and field.name not in _RECORD_FIELDS:
+            raise bad_field(name_of(kind, field.name), "is required")
+    return call.world.create(kind.record, by=call.person.id, **values)
+
+
+def answer(
+    call: Call, kind: Kind[T], record: T, *, extra: Mapping[str, Json] | None = None
+) -> Reply:
+    """Return what the operation answers about a record: all of it, a few fields, or nothing."""
+    model = response_of(call.operation)
+    if model is None:
+        return NO_CONTENT
+    status = status_of(call.operation)
+    if model in MINIMAL:
+        return Reply(status=status, body=minimal(record))
+    return Reply(status=status, body=call.show(kind.plural, record, extra=extra).body)
+
+
+def minimal(record: Record) -> dict[str, Json]:
+    """Return the few fields that most changes answer."""
+    return {
+        "id": record.id,
+        "updater": reference(record.updater_id),
+        "createdAt": stamp(record.created_at),
+        "updatedAt": stamp(record.updated_at),
+    }
+
+
+def found(call: Call, kind: Kind[T]) -> T:
+    """Return the record that the path names.
+
+    Raises:
+        ApiError: 400 when the id is no number, 404 when there is no such record.
+    """
+    return call.thing(call.world.shelf(kind.record), kind.name)
+
+
+def _create(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    values = hooks.prepare(call, None, values_of(call, kind, _model_of(call)))
+    require_right_around(call, kind, values)
+    record = create_record(call, kind, values)
+    hooks.after(call, record)
+    return answer(call, kind, record)
+
+
+def require_right_around(call: Call, kind: Kind[Any], values: Mapping[str, Any]) -> None:
+    """Let only those make a part of a flow or plan who may change it.
+
+    Raises:
+        ApiError: 403.
+    """
+    if not kind.home or values.get(kind.home) is None:
+        return
+    link = next(reference for reference in kind.references if reference.attribute == kind.home)
+    parent = call.world.shelf(link.target).get(values[kind.home])
+    if parent is not None:
+        require_right(call, parent)
+
+
+def _change(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    record = found(call, kind)
+    hooks.may_change(call, record)
+    values = hooks.prepare(call, record, values_of(call, kind, _model_of(call), changes=True))
+    call.world.update(record, by=call.person.id, **values)
+    hooks.after(call, record)
+    return answer(call, kind, record)
+
+
+def _list(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    return call.list(kind.plural, rows_of(call, kind, hooks), filter_fields=kind.filter_fields)
+
+
+def _count(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    return call.count(kind.plural, rows_of(call, kind, hooks), filter_fields=kind.filter_fields)
+
+
+def _read(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    del hooks
+    return call.show(kind.plural, found(call, kind))
+
+
+def _delete(kind: Kind[T], hooks: Hooks[T], call: Call) -> Reply:
+    record = found(call, kind)
+    hooks.may_change(call, record)
+    delete(call, record)
+    return answer(call, kind, record)
+
+
+def _model_of(call: Call) -> str:
+    model = request_of(call.operation)
+    if model is None:
+        raise LookupError(f"{call.operation.operation_id} takes no body")
+    return model

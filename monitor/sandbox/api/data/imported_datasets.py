@@ -1,0 +1,127 @@
+"""Imported datasets: made from files, tables and queries, changed, copied, put into flows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+from monitor.sandbox.api.calls import Call, Handlers, Reply
+from monitor.sandbox.api.crud.handlers import Hooks, answer, create_record, crud, found
+from monitor.sandbox.api.crud.rights import require_right
+from monitor.sandbox.api.crud.values import linked
+from monitor.sandbox.api.data.dataset_addresses import address_of, changed_address_of
+from monitor.sandbox.api.data.dataset_kinds import DATASET_NODE, IMPORTED_DATASET
+from monitor.sandbox.api.errors import Json, bad_field
+from monitor.sandbox.api.models.models import models, request_of
+from monitor.sandbox.api.models.outcomes import status_of
+from monitor.sandbox.api.outputs.destinations import validated
+from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.request.parameters import boolean
+from monitor.sandbox.world.lineage import flow_ids_with
+from monitor.sandbox.world.records.objects import ImportedDataset, Record
+from monitor.sandbox.world.records.parts import DatasetNode, ResourceTask
+
+FLOW_LINK = next(
+    reference for reference in DATASET_NODE.references if reference.attribute == "flow_id"
+)
+
+
+def _prepare(call: Call, record: ImportedDataset | None, values: dict[str, Any]) -> dict[str, Any]:
+    # Only what this operation takes: a patch does not move data.
+    body = Body({name: item for name, item in (call.body or {}).items() if name in _taken(call)})
+    validated(values)
+    if record is None:
+        return {**values, **address_of(call.world, body, values)}
+    if body.has("id") and body.integer("id") != record.id:
+        raise bad_field("id", f"must be {record.id}, as in the path")
+    return {**values, **changed_address_of(body, record)}
+
+
+def _taken(call: Call) -> Collection[str]:
+    return models()[request_of(call.operation) or ""]
+
+
+def get_imported_dataset(call: Call) -> Reply:
+    """Read an imported dataset, and on demand who has access to it."""
+    one = found(call, IMPORTED_DATASET)
+    extra = {}
+    if boolean(call.query.only(call.operation.query), "includeAssociatedSubjects"):
+        extra["associatedSubjects"] = subjects_of(call, one)
+    return call.show(IMPORTED_DATASET.plural, one, extra=extra)
+
+
+def subjects_of(call: Call, imported_dataset: ImportedDataset) -> Json:
+    """Return the people who find a dataset: its owner, then those who see flows that read it."""
+    flow_ids = flow_ids_with(call.world, imported_dataset.id)
+    flows = [flow for flow in call.world.flows.live() if flow.id in flow_ids]
+    others = {person for flow in flows for person in (flow.creator_id, *flow.shared_with)}
+    return [
+        {"subjectId": person_id, "subjectType": "person", "role": role}
+        for person_id, role in [
+            (imported_dataset.creator_id, "owner"),
+            *(
+                (person_id, "readOnly")
+                for person_id in sorted(others - {imported_dataset.creator_id})
+            ),
+        ]
+    ]
+
+
+def add_to_flow(call: Call) -> Reply:
+    """Put a dataset into a flow; one that is there already keeps its place."""
+    one = found(call, IMPORTED_DATASET)
+    flow_id = linked(call, FLOW_LINK, Body(call.body).raw("flow"), "flow.id")
+    flow = call.world.flows.get(flow_id)
+    if flow is not None:
+        require_right(call, flow)
+    nodes = call.world.shelf(DatasetNode).live()
+    there = (node for node in nodes if (node.flow_id, node.dataset_id) == (flow_id, one.id))
+    node = next(there, None) or create_record(
+        call, DATASET_NODE, {"flow_id": flow_id, "dataset_id": one.id}
+    )
+    return answer(call, DATASET_NODE, node)
+
+
+def copy_data_source(call: Call) -> Reply:
+    """Make a dataset of the same data that is the caller's own."""
+    one = found(call, IMPORTED_DATASET)
+    body = Body({} if call.body is None else call.body)
+    own = {field.name for field in dataclasses.fields(Record)}
+    values = {
+        field.name: getattr(one, field.name)
+        for field in dataclasses.fields(one)
+        if field.name not in own
+    }
+    values["name"] = body.optional_text("name") or f"Copy of {one.name}"
+    made = create_record(call, IMPORTED_DATASET, values)
+    return Reply(status=status_of(call.operation), body=call.show("datasources", made).body)
+
+
+def refresh_schema(call: Call) -> Reply:
+    """Request a dataset's present columns; nothing runs that anybody would wait for."""
+    one = found(call, IMPORTED_DATASET)
+    require_right(call, one)
+    boolean(call.query.only(call.operation.query), "sanitizeColumnNames")
+    if call.body is not None:
+        Body(call.body)
+    call.world.update(one, by=call.person.id)
+    task = call.world.create(ResourceTask, by=call.person.id, dataset_id=one.id)
+    return Reply(status=status_of(call.operation), body={"resourceTaskStateId": task.id})
+
+
+HOOKS: Hooks[ImportedDataset] = Hooks(prepare=_prepare)
+
+HANDLERS: Handlers = {
+    **crud(
+        IMPORTED_DATASET,
+        create="createImportedDataset",
+        changed=("updateImportedDataset", "patchImportedDataset"),
+        deleted="deleteImportedDataset",
+        hooks=HOOKS,
+    ),
+    "getImportedDataset": get_imported_dataset,
+    "addImportedDatasetToFlow": add_to_flow,
+    "copyDataSource": copy_data_source,
+    "asyncRefreshSchema": refresh_schema,
+}

@@ -1,0 +1,67 @@
+"""Values of parameters in all runs of a flow, and when its people are notified of its runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.sandbox.api.calls import Call, Handlers, Reply
+from monitor.sandbox.api.crud.handlers import (
+    Hooks,
+    answer,
+    create_record,
+    crud,
+    require_right_around,
+)
+from monitor.sandbox.api.crud.values import values_of
+from monitor.sandbox.api.errors import bad_field
+from monitor.sandbox.api.flows.flow_part_kinds import NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
+from monitor.sandbox.world.records.parts import FlowNotificationSettings, FlowRunParameterOverride
+
+
+def _prepare(
+    call: Call, record: FlowRunParameterOverride | None, values: dict[str, Any]
+) -> dict[str, Any]:
+    """Let each key stand once in a flow."""
+    flow_id = values.get("flow_id") if record is None else record.flow_id
+    for flow_run_parameter_override in call.world.shelf(FlowRunParameterOverride).live():
+        is_other = record is None or flow_run_parameter_override.id != record.id
+        if is_other and (
+            flow_run_parameter_override.flow_id,
+            flow_run_parameter_override.override_key,
+        ) == (flow_id, values.get("override_key")):
+            raise bad_field("overrideKey", f"is overridden in flow {flow_id} already")
+    return values
+
+
+def create_override(call: Call) -> Reply:
+    """Give a parameter a value in all runs of a flow."""
+    values = values_of(call, PARAMETER_OVERRIDE, "FlowRunParameterOverrideCreateRequest")
+    require_right_around(call, PARAMETER_OVERRIDE, values)
+    record = create_record(call, PARAMETER_OVERRIDE, _prepare(call, None, values))
+    return answer(call, PARAMETER_OVERRIDE, record, extra={"flowId": record.flow_id})
+
+
+def create_notification_settings(call: Call) -> Reply:
+    """Set when a flow's people are notified; replaces the settings that a flow has."""
+    values = values_of(call, NOTIFICATION_SETTINGS, "FlowNotificationSettingsCreateRequest")
+    require_right_around(call, NOTIFICATION_SETTINGS, values)
+    for flow_notification_settings in call.world.shelf(FlowNotificationSettings).live():
+        if flow_notification_settings.flow_id == values["flow_id"]:
+            call.world.update(flow_notification_settings, by=call.person.id, **values)
+            return answer(call, NOTIFICATION_SETTINGS, flow_notification_settings)
+    return answer(call, NOTIFICATION_SETTINGS, create_record(call, NOTIFICATION_SETTINGS, values))
+
+
+_HOOKS: Hooks[FlowRunParameterOverride] = Hooks(prepare=_prepare)
+
+HANDLERS: Handlers = {
+    **crud(
+        PARAMETER_OVERRIDE,
+        read="getFlowRunParameterOverride",
+        changed=("patchFlowRunParameterOverride",),
+        deleted="deleteFlowRunParameterOverride",
+        hooks=_HOOKS,
+    ),
+    "createFlowRunParameterOverride": create_override,
+    "createFlowNotificationSettings": create_notification_settings,
+}

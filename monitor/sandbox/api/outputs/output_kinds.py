@@ -1,0 +1,163 @@
+"""Output objects, and the three kinds of things that they make: files, tables and SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.sandbox.api.errors import Json
+from monitor.sandbox.api.response.kinds import (
+    Association,
+    Kind,
+    OnDelete,
+    Reference,
+    View,
+    Visibility,
+)
+from monitor.sandbox.api.response.rendering import reference
+from monitor.sandbox.world.records.objects import (
+    Connection,
+    OutputObject,
+    Publication,
+    Recipe,
+    WriteSetting,
+)
+from monitor.sandbox.world.records.parts import SqlScript
+
+
+def _flow_node_of(view: View, output_object: OutputObject) -> Recipe | None:
+    return view.world.recipes.get(output_object.recipe_id, with_deleted=True)
+
+
+def _scripts_of(view: View, output_object: OutputObject) -> list[SqlScript]:
+    scripts = view.world.shelf(SqlScript).live()
+    return [script for script in scripts if script.output_object_id == output_object.id]
+
+
+def _parameters(view: View, write_setting: WriteSetting | Publication | SqlScript) -> Json:
+    del view
+    return {"data": [dict(parameter) for parameter in write_setting.run_parameters]}
+
+
+def _connection_text(view: View, write_setting: WriteSetting) -> Json:
+    del view
+    return None if write_setting.connection_id is None else str(write_setting.connection_id)
+
+
+def _connection(*, shown: str = "", embeds_as: str = "") -> Reference:
+    return Reference(
+        attribute="connection_id",
+        target=Connection,
+        shown=shown,
+        sent="connectionId",
+        on_delete=OnDelete.REFUSE,
+        embeds_as=embeds_as,
+    )
+
+
+OUTPUT_OBJECT: Kind[OutputObject] = Kind(
+    record=OutputObject,
+    name="outputObject",
+    plural="outputobjects",
+    model="OutputObject",
+    requests=("OutputObjectCreateRequest", "OutputObjectUpdateRequest"),
+    references=(
+        Reference(attribute="recipe_id", target=Recipe, shown="flownode", sent="flowNodeId"),
+    ),
+    home="recipe_id",
+    visibility=Visibility.HOME,
+    computed={"flowNode": lambda _, record: reference(record.recipe_id)},  # as recorded
+    also_shown=("ignoreRecipeErrors",),
+    unkept=frozenset(
+        {"writeSettings", "publications", "sqlScripts", "outputObjectSchemaDriftOptions"}
+    ),
+    associations={
+        "flowNode": Association(
+            key="flowNode", target="flownodes", find=_flow_node_of, other_key="flownode"
+        ),
+        "writeSettings": Association(
+            key="writeSettings",
+            target="writesettings",
+            find=lambda view, record: view.world.write_settings_of(record.id),
+            many=True,
+        ),
+        "publications": Association(
+            key="publications",
+            target="publications",
+            find=lambda view, record: view.world.publications_of(record.id),
+            many=True,
+        ),
+        "sqlScripts": Association(
+            key="sqlScripts", target="sqlscripts", find=_scripts_of, many=True
+        ),
+    },
+)
+
+WRITE_SETTING: Kind[WriteSetting] = Kind(
+    record=WriteSetting,
+    name="writeSetting",
+    plural="writesettings",
+    model="WriteSetting",
+    requests=("WriteSettingCreateRequest", "WriteSettingUpdateRequest"),
+    references=(
+        Reference(
+            attribute="output_object_id",
+            target=OutputObject,
+            shown="outputObject",
+            sent="outputObjectId",
+        ),
+        _connection(embeds_as="connection"),
+    ),
+    home="output_object_id",
+    visibility=Visibility.HOME,
+    computed={
+        "connectionId": _connection_text,
+        "runParameters": _parameters,
+        # A run without outputs that gives its destinations has settings of no output object.
+        "outputObject": lambda _, record: reference(record.output_object_id or None),
+    },
+    filter_fields=("path",),
+)
+
+PUBLICATION: Kind[Publication] = Kind(
+    record=Publication,
+    name="publication",
+    plural="publications",
+    model="Publication",
+    requests=("PublicationCreateRequest", "PublicationUpdateRequest"),
+    references=(
+        Reference(
+            attribute="output_object_id",
+            target=OutputObject,
+            shown="outputobject",
+            sent="outputObjectId",
+        ),
+        _connection(shown="connection"),
+    ),
+    home="output_object_id",
+    visibility=Visibility.HOME,
+    computed={"runParameters": _parameters},
+    filter_fields=("tableName",),
+)
+
+SQL_SCRIPT: Kind[SqlScript] = Kind(
+    record=SqlScript,
+    name="sqlScript",
+    plural="sqlscripts",
+    model="SqlScript",
+    requests=("SqlScriptCreateRequest", "SqlScriptUpdateRequest"),
+    references=(
+        Reference(
+            attribute="output_object_id",
+            target=OutputObject,
+            sent="outputObjectId",
+            embeds_as="outputObject",
+        ),
+        _connection(shown="connection"),
+    ),
+    home="output_object_id",
+    visibility=Visibility.HOME,
+    computed={"runParameters": _parameters},
+    filter_fields=("sqlScript",),
+)
+
+OUTPUT_KINDS: tuple[Kind[Any], ...] = (OUTPUT_OBJECT, WRITE_SETTING, PUBLICATION, SQL_SCRIPT)

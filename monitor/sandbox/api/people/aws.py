@@ -1,0 +1,132 @@
+"""How people reach AWS: their configurations, and the roles that these may take on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from monitor.sandbox.api.calls import Call, Handlers
+from monitor.sandbox.api.crud.handlers import Hooks, crud
+from monitor.sandbox.api.errors import bad_field, bad_parameter, forbidden
+from monitor.sandbox.api.people.aws_kinds import AWS_CONFIG, AWS_ROLE, config_of
+from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.request.parameters import INTEGER
+from monitor.sandbox.world.records.objects import Person
+from monitor.sandbox.world.records.parts import AwsConfig, AwsRole
+from monitor.sandbox.world.shelves import WORKSPACE_ID
+
+
+def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Decide whose configuration it is: the caller's own where nobody is named."""
+    values = dict(values)
+    if config is None or _names_somebody(call):
+        values["person_id"] = _owner_id(call)
+    return values
+
+
+def _prepare_role(call: Call, role: AwsRole | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Find the configuration that the role belongs to, or make one."""
+    values = dict(values)
+    if role is None or _names_somebody(call):
+        values["aws_config_id"] = _config_for(call, _owner_id(call)).id
+    return values
+
+
+def _config_for(call: Call, person_id: int | None) -> AwsConfig:
+    """Return the newest configuration of a person or of the workspace."""
+    shelf = call.world.shelf(AwsConfig)
+    found = [aws_config for aws_config in shelf.live() if aws_config.person_id == person_id]
+    if found:
+        return found[-1]
+    return call.world.create(
+        AwsConfig, by=call.person.id, person_id=person_id, credential_provider="temporary"
+    )
+
+
+def _activate(call: Call, role: AwsRole) -> None:
+    """Let a configuration use its first role."""
+    config = config_of(call.view, role)
+    if config is not None and config.active_role_id is None:
+        call.world.update(config, active_role_id=role.id)
+
+
+def _narrow_roles(call: Call, roles: Iterable[AwsRole]) -> Iterable[AwsRole]:
+    """Return the roles of the person whom the query names."""
+    text = call.query.get("personId").strip()
+    if not text:
+        return roles
+    if not INTEGER.fullmatch(text) or call.world.people.get(int(text)) is None:
+        raise bad_parameter("personId", text, "the id of a person")
+    wanted = int(text)
+    return [
+        role
+        for role in roles
+        if (config := config_of(call.view, role)) is not None and config.person_id == wanted
+    ]
+
+
+def _names_somebody(call: Call) -> bool:
+    body = Body(call.body)
+    return body.has("personId") or body.has("workspaceId")
+
+
+def _owner_id(call: Call) -> int | None:
+    """Return who is named by ``personId``, None for the workspace, or else the caller's id.
+
+    Raises:
+        ApiError: 400 for an unknown person or workspace, 403 for somebody else's.
+    """
+    body = Body(call.body)
+    if body.has("personId"):
+        return _person(call, body).id
+    if body.has("workspaceId"):
+        if body.integer("workspaceId") != WORKSPACE_ID:
+            raise bad_field("workspaceId", "is not this workspace")
+        if not call.person.is_admin:
+            raise forbidden("Only an administrator may configure AWS for the workspace")
+        return None
+    return call.person.id
+
+
+def _person(call: Call, body: Body) -> Person:
+    person = call.world.people.get(body.integer("personId"))
+    if person is None:
+        raise bad_field("personId", "names nobody in this workspace")
+    if person.id != call.person.id and not call.person.is_admin:
+        raise forbidden("Only an administrator may configure AWS for another person")
+    return person
+
+
+def _may_change_config(call: Call, config: AwsConfig) -> None:
+    if not call.person.is_admin and config.person_id != call.person.id:
+        raise forbidden(f"You may not change awsConfig {config.id}")
+
+
+def _may_change_role(call: Call, role: AwsRole) -> None:
+    config = config_of(call.view, role)
+    if config is not None:
+        _may_change_config(call, config)
+
+
+HANDLERS: Handlers = {
+    **crud(
+        AWS_CONFIG,
+        create="createAwsConfig",
+        listed="listAwsConfigs",
+        changed=("updateAwsConfig",),
+        hooks=Hooks(prepare=_prepare_config, may_change=_may_change_config),
+    ),
+    **crud(
+        AWS_ROLE,
+        create="createAwsRole",
+        listed="listAwsRoles",
+        changed=("updateAwsRole",),
+        deleted="deleteAwsRole",
+        hooks=Hooks(
+            prepare=_prepare_role,
+            narrow=_narrow_roles,
+            after=_activate,
+            may_change=_may_change_role,
+        ),
+    ),
+}

@@ -1,0 +1,192 @@
+"""Resources as data: what is kept, shown and taken, what hangs on what, and for whom."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from monitor.sandbox.api.errors import Json, validation_failed
+from monitor.sandbox.api.request.listing import Scalar
+from monitor.sandbox.world.records.objects import Flow, Person, Plan, Record
+from monitor.sandbox.world.records.runs import PlanSnapshotRun
+from monitor.sandbox.world.shelves import World
+
+T = TypeVar("T", bound=Record)
+
+# What lists within lists could otherwise make of a short query.
+MOST_EMBEDDED = 100_000
+
+
+class View:
+    """One request's view of the world: what is costly to find is found once."""
+
+    def __init__(self, world: World, person: Person, table: ResourceTable) -> None:
+        self.world = world
+        self.person = person
+        self.table = table
+        self._embedded = 0
+
+    def count_embedded(self) -> None:
+        """Count one more record that the answer embeds.
+
+        Raises:
+            ApiError: 400, when there are more than one answer should hold.
+        """
+        self._embedded += 1
+        if self._embedded > MOST_EMBEDDED:
+            raise validation_failed(f'Parameter "embed" asks for more than {MOST_EMBEDDED} records')
+
+    @functools.cached_property
+    def visible_flow_ids(self) -> frozenset[int]:
+        """The flows that the person owns or shares, deleted ones too."""
+        return frozenset(flow.id for flow in self.world.flows if self.may_see(flow))
+
+    @functools.cached_property
+    def visible_plan_ids(self) -> frozenset[int]:
+        """The plans that the person owns or shares, deleted ones too."""
+        return frozenset(plan.id for plan in self.world.plans if self.may_see(plan))
+
+    def may_see(self, thing: Flow | Plan) -> bool:
+        """True for what the person owns, what is shared, and for all to an administrator."""
+        owns = thing.creator_id == self.person.id
+        return owns or self.world.is_shared_with(thing, self.person.id)
+
+    def in_scope(self, thing: Flow | Plan, scope: str) -> bool:
+        """True where ``all``, ``owned`` or ``shared`` covers a thing for the person."""
+        owns = thing.creator_id == self.person.id
+        if scope == "owned":
+            return owns
+        return self.may_see(thing) and not (owns and scope == "shared")
+
+    @functools.cached_property
+    def plan_runs(self) -> Mapping[int, Sequence[PlanSnapshotRun]]:
+        """All plan runs by their original plan, oldest first."""
+        found: dict[int, list[PlanSnapshotRun]] = {}
+        for run in self.world.plan_runs.live():
+            found.setdefault(run.plan_id, []).append(run)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """Something that ``embed`` can show. ``key`` is its name in the answer.
+
+    ``find`` returns one record or None, or the list of them where ``many``. What is ``inline``
+    has no key of its own: its fields stand among those of the row. Under ``other_key`` the same
+    is shown again, where two spellings of a name are in use.
+    """
+
+    key: str
+    target: str  # of the table of resources
+    find: Callable[[View, Any], Any]
+    many: bool = False
+    inline: bool = False
+    other_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One kind of record as the API shows it.
+
+    ``plural`` is its name in error messages, ``columns`` is what it can be sorted and filtered
+    by, ``associations`` have lower-case names.
+    """
+
+    plural: str
+    render: Callable[[View, Any], dict[str, Json]]
+    columns: Mapping[str, Callable[[View, Any], Scalar]]
+    associations: Mapping[str, Association] = field(default_factory=dict)
+    extra_fields: frozenset[str] = frozenset()  # that only some operations show
+
+    def columns_of(self, view: View) -> dict[str, Callable[[Any], Scalar]]:
+        """Return the columns as `listing` wants them."""
+        return {name: functools.partial(read, view) for name, read in self.columns.items()}
+
+
+class OnDelete(StrEnum):
+    """What becomes of a record whose link leads to something that is deleted."""
+
+    CASCADE = "cascade"  # it goes too
+    CLEAR = "clear"  # it stays and loses the link
+    REFUSE = "refuse"  # it holds what it names: 400, saying who uses it
+    KEEP = "keep"  # history: it goes on naming what is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A link to records of another kind. ``many``: the attribute is a tuple of ids."""
+
+    attribute: str  # of the record: folder_id
+    target: type[Record]
+    shown: str = ""  # its key in answers, as {"id": 31}; empty: not shown
+    sent: str = ""  # its key in bodies, as an id or as {"id": ...}; empty: never sent
+    on_delete: OnDelete = OnDelete.CASCADE
+    many: bool = False
+    embeds_as: str = ""  # name of the association; by default ``shown``
+
+
+class Visibility(StrEnum):
+    """Who finds a record in a list."""
+
+    OWN = "own"  # whose it is
+    HOME = "home"  # who sees the flow or plan that it is part of
+    EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[T]):
+    """One kind of resource.
+
+    A ``resource`` that is given is shown instead of one that is made from ``model``.
+    """
+
+    record: type[T]
+    name: str  # in 404s and refusals: folder
+    plural: str  # in the table of resources and in errors of embeds: folders
+    model: str  # whose fields it shows
+    requests: tuple[str, ...] = ()  # the models whose fields it takes
+    references: tuple[Reference, ...] = ()
+    home: str = ""  # attribute of the reference that leads to its flow or plan
+    visibility: Visibility = Visibility.OWN
+    is_visible_to: Callable[[View, T], bool] | None = (
+        None  # who finds it, where ``visibility`` falls short
+    )
+    # JSON name -> attribute, where the name in snake case is not it.
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Json] = field(default_factory=dict)  # always shown so
+    computed: Mapping[str, Callable[[View, T], Json]] = field(default_factory=dict)  # not kept
+    also_shown: tuple[str, ...] = ()  # JSON names beyond the model, kept as attributes
+    unkept: frozenset[str] = frozenset()  # fields of requests that are validated, without effect
+    # Beyond the scalar fields of the model.
+    columns: Mapping[str, Callable[[View, T], Scalar]] = field(default_factory=dict)
+    # Beyond references, creator and updater.
+    associations: Mapping[str, Association] = field(default_factory=dict)
+    filter_fields: tuple[str, ...] = ("name",)
+    resource: Resource | None = None
+
+
+class ResourceTable:
+    """All kinds, and all resources by their names in messages: what hangs on what."""
+
+    def __init__(self, kinds: Iterable[Kind[Any]], resources: Mapping[str, Resource]) -> None:
+        self.kinds = tuple(kinds)
+        self.resources = resources
+        self._by_record: dict[type[Record], Kind[Any]] = {kind.record: kind for kind in self.kinds}
+        self._referrers: dict[type[Record], list[tuple[Kind[Any], Reference]]] = {}
+        for kind in self.kinds:
+            for link in kind.references:
+                self._referrers.setdefault(link.target, []).append((kind, link))
+
+    def __getitem__(self, name: str) -> Resource:
+        return self.resources[name]
+
+    def kind_of(self, record: type[Record]) -> Kind[Any] | None:
+        """Return the kind of a type of records; None for those that nobody makes by the API."""
+        return self._by_record.get(record)
+
+    def referrers(self, target: type[Record]) -> Sequence[tuple[Kind[Any], Reference]]:
+        """Return the kinds that hold links to records of ``target``, each with its reference."""
+        return self._referrers.get(target, ())

@@ -1,0 +1,172 @@
+"""Job groups and their jobs: run, list, read, cancel. What they made is in `job_results`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from monitor.sandbox.api.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
+from monitor.sandbox.api.errors import Json, bad_field, not_found
+from monitor.sandbox.api.people.person_shapes import person
+from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.request.listing import RAN_FROM
+from monitor.sandbox.api.request.parameters import integer
+from monitor.sandbox.api.response.rendering import creator_of
+from monitor.sandbox.api.runs.job_shapes import job
+from monitor.sandbox.api.runs.overrides import recipe_overrides
+from monitor.sandbox.world.records.objects import Recipe
+from monitor.sandbox.world.records.runs import JobGroup, RanFrom
+
+# What the job library's filter matches; the operation has no filterFields.
+LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
+
+
+def run_job_group(call: Call) -> Reply:
+    """Start one recipe, or with ``testMode`` only say which it would be."""
+    body = Body(call.body)
+    recipe = _recipe(call, body)
+    overrides = recipe_overrides(call, body)
+    ran_from = body.text("ranfrom", one_of=RAN_FROM) if body.has("ranfrom") else RanFrom.API
+    profiling = overrides.profiler
+    if call.has_run_before():
+        return NOT_MODIFIED
+    if body.boolean("testMode"):
+        return Reply(status=201, body=_test_answer(call, recipe))
+    started = call.engine.start_job_group(
+        recipe,
+        by=call.person.id,
+        ran_from=RanFrom(ran_from),
+        profiling=_is_profiled(call, recipe) if profiling is None else profiling,
+        overrides=overrides,
+    )
+    call.remember_run()
+    return Reply(status=201, body=run_answer(call, started))
+
+
+def _recipe(call: Call, body: Body) -> Recipe:
+    wrangled = body.object("wrangledDataset")
+    recipe = call.world.recipes.get(wrangled.integer("id"))
+    if recipe is None or call.world.flows.get(recipe.flow_id) is None:
+        raise bad_field("wrangledDataset.id", "names no recipe of this workspace")
+    return recipe
+
+
+def _is_profiled(call: Call, recipe: Recipe) -> bool:
+    return any(output.profiler for output in call.world.outputs_of(recipe.id))
+
+
+def _test_answer(call: Call, recipe: Recipe) -> Json:
+    session_id = call.world.uuid("test mode", recipe.id)
+    return {"datasetId": recipe.id, "datasetName": recipe.name, "sessionId": session_id}
+
+
+def run_answer(call: Call, started: JobGroup) -> dict[str, Json]:
+    """Return what starting a job group answers: its jobs, which run one after the other."""
+    ids = [job.id for job in call.world.jobs_of(started)]
+    answer: dict[str, Json] = {
+        "id": started.id,
+        "reason": "JobStarted",
+        "sessionId": started.session_id,
+        "jobs": {"data": [{"id": job_id} for job_id in ids]},
+        "jobGraph": {
+            "vertices": ids,
+            "edges": [
+                {"source": source, "target": target} for source, target in itertools.pairwise(ids)
+            ],
+        },
+    }
+    if started.flow_run_id is not None:
+        answer["flowRun"] = {"id": started.flow_run_id}
+    return answer
+
+
+def list_job_groups(call: Call) -> Reply:
+    """List the job groups that the caller sees, of one recipe by ``flowNodeId``."""
+    rows = _visible(call)
+    node_id = integer(call.query, "flowNodeId", 0)
+    if node_id:
+        rows = (row for row in rows if row.recipe_id == node_id)
+    return call.list("jobgrouprows", rows)
+
+
+def list_job_library(call: Call) -> Reply:
+    """Return rows that carry their creator's whole record, unlike those of other lists."""
+    return call.list(
+        "joblibraryrows",
+        _library(call),
+        filter_fields=LIBRARY_FILTER,
+        extra=lambda character: _creator(call, character),
+    )
+
+
+def _creator(call: Call, job_group: JobGroup) -> dict[str, Json]:
+    found = creator_of(call.view, job_group)
+    return {} if found is None else {"creator": person(call.view, found)}
+
+
+def count_job_library(call: Call) -> Reply:
+    """Count what the job library shows."""
+    return call.count("joblibraryrows", _library(call), filter_fields=LIBRARY_FILTER)
+
+
+def _visible(call: Call) -> Iterable[JobGroup]:
+    with_deleted = call.list_query().include_deleted
+    flow_ids = call.view.visible_flow_ids
+    return (
+        item
+        for item in call.world.job_groups.newest()
+        if (with_deleted or item.deleted_at is None)
+        and (item.creator_id == call.person.id or item.flow_id in flow_ids)
+    )
+
+
+def _library(call: Call) -> Iterable[JobGroup]:
+    if call.list_query().run_by_all:
+        return _visible(call)
+    return (item for item in _visible(call) if item.creator_id == call.person.id)
+
+
+def get_job_group(call: Call) -> Reply:
+    """Read a job group."""
+    return call.show("jobgroups", call.thing(call.world.job_groups, "jobGroup"))
+
+
+def get_job_group_status(call: Call) -> Reply:
+    """Read the state of a job group, as a bare text."""
+    return Reply(body=call.thing(call.world.job_groups, "jobGroup").status.value)
+
+
+def get_jobs(call: Call) -> Reply:
+    """List the jobs of a job group in the order of work."""
+    job_group = call.thing(call.world.job_groups, "jobGroup")
+    return all_of([job(call.view, other_job) for other_job in call.world.jobs_of(job_group)])
+
+
+def get_job_status(call: Call) -> Reply:
+    """Read the state of one job, as a bare text."""
+    found = call.thing(call.world.jobs, "job")
+    if call.world.job_groups.get(found.job_group_id) is None:
+        raise not_found("job", found.id)
+    return Reply(body=found.status.value)
+
+
+def cancel_job_group(call: Call) -> Reply:
+    """Cancel what is not over; a job group that is over stays as it is."""
+    job_group = call.thing(call.world.job_groups, "jobGroup")
+    if call.body is not None:
+        Body(call.body)
+    job_ids = call.engine.cancel_job_group(job_group, by=call.person.id)
+    return Reply(body={"jobIds": job_ids, "jobgroupId": job_group.id})
+
+
+HANDLERS: Handlers = {
+    "runJobGroup": run_job_group,
+    "listJobGroups": list_job_groups,
+    "listJobLibrary": list_job_library,
+    "countJobLibrary": count_job_library,
+    "getJobGroup": get_job_group,
+    "getJobGroupStatus": get_job_group_status,
+    "getJobsForJobGroup": get_jobs,
+    "getJobStatus": get_job_status,
+    "cancelJobGroup": cancel_job_group,
+}

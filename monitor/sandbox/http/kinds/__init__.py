@@ -1,1 +1,0 @@
-"""Resources as data: what is kept, shown and taken, and what hangs on what."""

@@ -1,0 +1,71 @@
+"""What goes wrong with runs themselves: some are deleted at work, and samples come in crowds."""
+
+from __future__ import annotations
+
+from monitor.sandbox.running.jobs import JobGroups
+from monitor.sandbox.running.states import States
+from monitor.sandbox.running.tasks import Tasks
+from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.world.records.runs import RanFor, RanFrom, Run
+from monitor.sandbox.world.shelves import World
+
+_CHECK_SECONDS = 5.0  # between two checks of a rate that is 0
+_KINDS = (RanFor.SAMPLING, RanFor.REFRESH, RanFor.PENDING_DATASOURCE)
+
+
+class RunFaults:
+    """Deletes active runs and starts samples, as the world's options say at that moment."""
+
+    def __init__(
+        self,
+        world: World,
+        states: States,
+        tasks: Tasks,
+        job_groups: JobGroups,
+        *,
+        settings: WorkSettings,
+    ) -> None:
+        self._world = world
+        self._states = states
+        self._tasks = tasks
+        self._job_groups = job_groups
+        self._settings = settings
+        self._is_sampling = True
+        states.begun.append(self._on_begun)
+
+    def stop_sampling(self) -> None:
+        """Start no more samples."""
+        self._is_sampling = False
+
+    async def sample(self) -> None:
+        """Start samples at their rate until stopped or cancelled."""
+        chance = self._world.random("fault", "samples_per_minute")
+        while self._is_sampling:
+            rate = self._world.options.samples_per_minute
+            await self._world.clock.sleep(60.0 / rate if rate > 0 else _CHECK_SECONDS)
+            recipes = list(self._world.recipes.live())
+            if rate > 0 and self._is_sampling and recipes:
+                recipe = chance.choice(recipes)
+                self._job_groups.start(
+                    recipe,
+                    by=recipe.creator_id,
+                    ran_from=RanFrom.UI,
+                    ran_for=chance.choice(_KINDS),
+                    profiling=False,
+                )
+
+    def _on_begun(self, run: Run) -> None:
+        ratio = self._world.options.deleted_runs
+        if ratio <= 0:
+            return
+        kind = type(run).__name__
+        chance = self._world.random("fault", "deleted_runs", kind, run.id)
+        if chance.random() < ratio:
+            # Within the shortest work, so that the run is visible at work and never ends by itself.
+            seconds = chance.uniform(0.2, 0.8) * self._settings.work_seconds[0]
+            self._tasks.begin(f"delete-{kind}-{run.id}", lambda: self._delete(run, seconds))
+
+    async def _delete(self, run: Run, seconds: float) -> None:
+        await self._job_groups.pause(seconds)
+        if self._states.is_active(run):
+            self._states.delete(run)

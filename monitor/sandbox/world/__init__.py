@@ -1,0 +1,1 @@
+"""All that exists in the workspace, and what really happened in it."""

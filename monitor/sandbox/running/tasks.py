@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import heapq
+import types
+from collections.abc import Callable, Coroutine, Generator
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
 
-from monitor.model.clock import Clock
+from monitor.sandbox.running.past_clock import PastClock, Pause
+from monitor.sandbox.world.shelves import World
 
-Work = Callable[[], Coroutine[None, None, None]]
+Work = Callable[[], Coroutine[Any, None, None]]
 
 _HEARTBEAT_SECONDS = 3_600.0
 
 
 class Tasks:
-    """Runs work in one task group. What begins before `run` waits for it."""
+    """Runs work in one task group. What begins before `run` waits for it, or for the past."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._waiting: list[tuple[str, Work]] = []
         self._group: asyncio.TaskGroup | None = None
         self._unfinished = 0
@@ -32,6 +38,35 @@ class Tasks:
         else:
             self._group.create_task(work(), name=name).add_done_callback(self._finished)
 
+    def live_through(self, clock: PastClock, *, until: datetime) -> None:
+        """Do at once what happens up to ``until``; what is not finished then goes on in `run`.
+
+        ``clock`` must be the world's. Work may wait for it alone.
+        """
+        numbers = count()  # what is due at one instant goes in the order in which it began
+        due: list[tuple[datetime, int, str, Coroutine[Any, None, None]]] = []
+        while True:
+            begun = [(clock.at, next(numbers), name, work()) for name, work in self._waiting]
+            self._waiting.clear()
+            for item in begun:
+                heapq.heappush(due, item)
+            if not due or due[0][0] > until:
+                break
+            at, _, name, coroutine = heapq.heappop(due)
+            clock.at = at
+            try:
+                pause: Pause = coroutine.send(None)
+            except StopIteration:
+                self._finished()
+            else:
+                again_at = at + timedelta(seconds=pause.seconds)
+                heapq.heappush(due, (again_at, next(numbers), name, coroutine))
+        clock.at = until
+        self._waiting = [
+            (name, lambda rest=coroutine, at=at: self._go_on(rest, at))  # type: ignore[misc] # the types of defaults
+            for at, _, name, coroutine in sorted(due)
+        ]
+
     async def run(self) -> None:
         """Do all work until cancelled; what is then unfinished is abandoned."""
         async with asyncio.TaskGroup() as group:
@@ -41,7 +76,7 @@ class Tasks:
                     group.create_task(work(), name=name).add_done_callback(self._finished)
                 self._waiting.clear()
                 while True:
-                    await self._clock.sleep(_HEARTBEAT_SECONDS)
+                    await self._world.clock.sleep(_HEARTBEAT_SECONDS)
             finally:
                 self._group = None
 
@@ -54,7 +89,17 @@ class Tasks:
             return False
         return True
 
-    def _finished(self, _: asyncio.Task[None]) -> None:
+    async def _go_on(self, rest: Coroutine[Any, None, None], at: datetime) -> None:
+        await self._world.clock.sleep((at - self._world.clock.now()).total_seconds())
+        await _rest_of(rest)
+
+    def _finished(self, _: asyncio.Task[None] | None = None) -> None:
         self._unfinished -= 1
         if self._unfinished == 0:
             self._is_idle.set()
+
+
+@types.coroutine
+def _rest_of(begun: Coroutine[Any, None, None]) -> Generator[Any, None, None]:
+    # ``await`` refuses a coroutine that has begun; this goes on with it where it stands.
+    yield from begun

@@ -116,6 +116,7 @@ class Flow(Record):
     read_only: frozenset[int] = frozenset()  # those of them who may not change it
     settings: Mapping[str, Any] = field(default_factory=dict)
     failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
+    pace: float = 1.0  # multiplies the usual time of its recipes, where work is regular
 
 
 @dataclass(slots=True, kw_only=True)
@@ -269,6 +270,7 @@ class Schedule(Record):
     tasks: tuple[ScheduleTask, ...]
     enabled: bool = True
     disable_reason: str | None = None
+    is_skipped: bool = False  # its times come and start nothing, and nothing says so
     documents: tuple[Mapping[str, Any], ...] | None = None
 
 

@@ -22,6 +22,7 @@ from monitor.cli.demo_broker import Subscriber, broker
 from monitor.cli.demo_counts import Summary, ends_of_ledger, ends_of_metrics
 from monitor.cli.demo_output import DemoOutput
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
+from monitor.cli.demo_story import DemoStory
 from monitor.model.clock import SystemClock
 from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
@@ -78,9 +79,11 @@ class DemoSession:
         self._clock = SystemClock()
         self._sandbox = Sandbox(sandbox_settings(edition, speed=speed, seed=seed), self._clock)
         self._output = output
+        self._story = DemoStory(self._sandbox)
         self._subscriber = Subscriber(output.print_event)
         self._stop = asyncio.Event()
         self._was_interrupted = False
+        self._unfinished: set[tuple[str, int]] = set()  # since the past, and for long
 
     async def run(self) -> int:
         """Run until the time is over or a signal comes, and sum up."""
@@ -96,6 +99,7 @@ class DemoSession:
     async def _run(self) -> int:
         async with contextlib.AsyncExitStack() as undo:
             folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="dataprep-monitor-"))
+            self._story.prepare()
             url = await self._sandbox.start()
             undo.push_async_callback(self._sandbox.stop)
             broker_port = await undo.enter_async_context(broker())
@@ -111,13 +115,13 @@ class DemoSession:
             )
             self._output.print_line(f"metrics    http://127.0.0.1:{addresses.server_port}/metrics")
             self._output.print_line(f"page       http://127.0.0.1:{addresses.server_port}/")
-            return await self._perform(daemon, addresses)
+            return await self._perform(daemon, addresses, broker_port)
 
     def _interrupt(self) -> None:
         self._was_interrupted = True
         self._stop.set()
 
-    async def _perform(self, daemon: Daemon, addresses: Addresses) -> int:
+    async def _perform(self, daemon: Daemon, addresses: Addresses, broker_port: int) -> int:
         await self._until_followed(daemon)
         status = daemon.view.workspaces()[0]
         if not self._kinds():
@@ -127,8 +131,14 @@ class DemoSession:
             create_webhook_tasks(
                 self._sandbox, callbacks_port=addresses.callbacks_port, secret=self._secret
             )
+        page_url = f"http://127.0.0.1:{addresses.server_port}/"
+        self._output.print_paragraph(self._story.text(page_url=page_url, broker_port=broker_port))
+        self._unfinished = self._sandbox.ledger.active()
         self._sandbox.open_for_work()
-        await self._until_over()
+        async with asyncio.TaskGroup() as group:
+            story = group.create_task(self._story.run(), name="demo story")
+            await self._until_over()
+            story.cancel()
         if self._was_interrupted:
             return _INTERRUPTED
         if self._seconds is None:
@@ -161,7 +171,7 @@ class DemoSession:
         begun = self._clock.monotonic()
         summary = await self._sum_up(addresses)
         while (elapsed := self._clock.monotonic() - begun) < _DRAIN_SECONDS:
-            is_quiet = not self._sandbox.ledger.active()
+            is_quiet = self._sandbox.ledger.active() <= self._unfinished
             if not is_quiet and elapsed > _DRAIN_SECONDS / 2:
                 self._sandbox.freeze()
                 is_quiet = True

@@ -58,12 +58,20 @@ class Sandbox:
         self.engine.on_job_group_ended(self.deliveries.on_job_group_ended)
         self.engine.send_plan_requests_by(self.deliveries.send_plan_request)
 
-    def live_through(self, begin: datetime, until: datetime | None = None) -> None:
+    def live_through(
+        self,
+        begin: datetime,
+        until: datetime | None = None,
+        *,
+        people: TrafficSettings | None = None,
+    ) -> None:
         """Let the time from ``begin`` happen at once, up to ``until`` or now; before `start`.
 
-        Its runs are in the workspace and in no count; those that are not over go on.
+        Its runs are in the workspace and in no count; those that are not over go on. ``people``
+        start at their busiest what that says; None: what the settings say.
         """
-        traffic = self._traffic or Traffic(self.world, self.engine, TrafficSettings())
+        people = people or self.settings.traffic or TrafficSettings()
+        traffic = Traffic(self.world, self.engine, people)
         past = Past(self.world, self.engine, schedules=self._schedules, traffic=traffic)
         past.happen(begin, until or self.world.clock.now())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from monitor.sandbox.running.destinations import Destinator, RunOverrides, outputs_to_make
-from monitor.sandbox.running.rhythm import usual_seconds
+from monitor.sandbox.running.rhythm import work_factor
 from monitor.sandbox.running.run_parameters import parameters_of_flow
 from monitor.sandbox.running.states import States
 from monitor.sandbox.running.tasks import Tasks
@@ -288,7 +288,7 @@ class JobGroups:
         queue_seconds = chance.uniform(*settings.queue_seconds)
         work_seconds = chance.uniform(*settings.work_seconds)
         if settings.is_regular:
-            work_seconds = self._usual_seconds(recipe, job_group)
+            work_seconds = self._regular_seconds(recipe, job_group)
         error_message = chance.choice(_ERRORS)
         outcome = self._outcome_by_chance(recipe, chance.random())
         all_steps = settings.steps_per_job * len(job_group.job_ids)
@@ -309,14 +309,15 @@ class JobGroups:
             silent_before=self._silent_before(job_group, steps),
         )
 
-    def _usual_seconds(self, recipe: Recipe, job_group: JobGroup) -> float:
-        flow = self._world.flows.get(recipe.flow_id, with_deleted=True)
-        return (flow.pace if flow else 1.0) * usual_seconds(
-            job_group.created_at,
-            span=self._settings.work_seconds,
-            of_recipe=self._world.random("rhythm", recipe.id),
-            of_run=self._world.random("rhythm", recipe.id, job_group.id),
-        )
+    def _regular_seconds(self, recipe: Recipe, job_group: JobGroup) -> float:
+        world = self._world
+        flow = world.flows.get(recipe.flow_id, with_deleted=True)
+        of_recipe = world.random("rhythm", recipe.id)
+        phase, usual_seconds = of_recipe.random(), of_recipe.uniform(*self._settings.work_seconds)
+        if flow is not None and flow.usual_seconds is not None:
+            usual_seconds = flow.usual_seconds
+        of_run = world.random("rhythm", recipe.id, job_group.id)
+        return usual_seconds * work_factor(job_group.created_at, phase=phase, of_run=of_run)
 
     def _silent_before(self, job_group: JobGroup, steps: int) -> int | None:
         ratio = self._world.options.stuck_runs

@@ -27,19 +27,12 @@ def busyness(at: datetime) -> float:
     return _EVENING if at.hour in _EVENING_HOURS else _NIGHT
 
 
-def usual_seconds(
-    at: datetime,
-    *,
-    span: tuple[float, float],
-    of_recipe: random.Random,
-    of_run: random.Random,
-) -> float:
-    """Return how long a recipe works that begins at that time.
+def work_factor(at: datetime, *, phase: float, of_run: random.Random) -> float:
+    """Return by what to multiply the usual time of a recipe that begins at that time.
 
-    ``span`` is what recipes take usually; ``of_recipe`` must be new and the same for each run.
+    ``phase`` is of the recipe's drift, from 0 to 1.
     """
-    usual = of_recipe.uniform(*span)
-    phase = of_recipe.random()
-    drift = _DRIFT * math.sin(math.tau * (at.timestamp() / _DAY_SECONDS / _DRIFT_DAYS + phase))
+    days = at.timestamp() / _DAY_SECONDS
+    drift = _DRIFT * math.sin(math.tau * (days / _DRIFT_DAYS + phase))
     share = max(_LEAST_SHARE, of_run.gauss(1.0, _SPREAD))
-    return usual * _WEEKDAYS[at.weekday()] * (1.0 + drift) * share
+    return _WEEKDAYS[at.weekday()] * (1.0 + drift) * share

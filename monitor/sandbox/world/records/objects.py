@@ -116,7 +116,7 @@ class Flow(Record):
     read_only: frozenset[int] = frozenset()  # those of them who may not change it
     settings: Mapping[str, Any] = field(default_factory=dict)
     failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
-    pace: float = 1.0  # multiplies the usual time of its recipes, where work is regular
+    usual_seconds: float | None = None  # of each recipe, where work is regular; None: by the seed
 
 
 @dataclass(slots=True, kw_only=True)

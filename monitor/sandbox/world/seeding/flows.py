@@ -6,10 +6,11 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from monitor.model.triggers import DailyTrigger
+from monitor.model.triggers import DailyTrigger, ScheduleTrigger
 from monitor.sandbox.world.records.objects import (
     Flow,
     OutputObject,
+    Plan,
     Publication,
     Recipe,
     Schedule,
@@ -141,13 +142,16 @@ def seed_more_flows(world: World, count: int, *, with_schedules: bool) -> None:
             )
 
 
-def add_schedule(world: World, flow: Flow, trigger: DailyTrigger, *, by: int) -> Schedule:
-    """Make a schedule that is as old as the flow that it starts."""
+def add_schedule(
+    world: World, target: Flow | Plan, trigger: ScheduleTrigger, *, by: int
+) -> Schedule:
+    """Make a schedule that is as old as what it starts."""
+    kind = "plan" if isinstance(target, Plan) else "flow"
     return world.create(
         Schedule,
         by=by,
-        created_at=flow.created_at,
-        name=flow.name,
+        created_at=target.created_at,
+        name=target.name,
         triggers=(trigger,),
-        tasks=(ScheduleTask(kind="flow", target_id=flow.id),),
+        tasks=(ScheduleTask(kind=kind, target_id=target.id),),
     )

@@ -166,6 +166,9 @@ class Supervisor:
             log.exception("task failed", task=name, vital=vital, exc_info=is_foreign, **reason)
             if vital:
                 raise
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                # A group in which a task fails just as it is cancelled raises the failure alone.
+                raise asyncio.CancelledError from exc
             return False
         self._set_status(name, TaskState.DONE)
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -61,6 +62,35 @@ HOMES_OF_NAMES = {
     "structlog.configure": ("logs",),
     "generate_latest": ("outputs",),
 }
+
+# Judged by what they are given: no I/O, no clock, no bus, no waiting. They import each other, and
+# of other rooms and libraries only what is named here.
+PURE = (
+    "alerting.alerts.instance",
+    "alerting.alerts.lifecycle",
+    "alerting.alerts.outcome",
+    "alerting.rules",
+    *(f"model.{name}" for name in ("alerts", "ends", "errors", "events", "inventory")),
+    *(
+        f"model.{name}"
+        for name in ("live_state", "observations", "runs", "suggestions", "triggers")
+    ),
+    "schedules",
+    *(
+        f"tracking.{name}"
+        for name in ("end_bounds", "kept_ends", "live_state", "merging", "pipeline_directory")
+    ),
+    *(f"tracking.{name}" for name in ("plausibility", "run_events", "run_status", "transitions")),
+)
+# Words of the bus contract that say how the store is; a rule is given them.
+PURE_WORDS = {f"bus.contract.{name}" for name in ("ConsumerStatus", "Retention", "StoreStatus")}
+PURE_LIBRARIES = (
+    *("__future__", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime"),
+    *("difflib", "enum", "fnmatch", "functools", "hashlib", "heapq", "itertools", "math", "re"),
+    *("statistics", "string", "types", "typing", "zoneinfo", "importlib.import_module"),
+    *("cronsim", "fastdigest", "msgspec"),
+)
+READS_OUTSIDE = {"open", "print", "input", "datetime.now", "datetime.utcnow", "date.today"}
 
 
 def modules() -> list[Path]:
@@ -168,23 +198,80 @@ def test_the_guide_of_the_code_describes_every_room() -> None:
     assert sorted(described) == sorted(rooms)
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
-    """Every file can be read after those that it imports, annotations and lazy imports included."""
-    by_name = {
+def names_of_modules() -> dict[str, Path]:
+    """Return every module by its dotted name; a folder's is that of its ``__init__``."""
+    return {
         ".".join(("monitor", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
             ".__init__"
         ): path
         for path in modules()
     }
+
+
+def imported_modules() -> dict[str, set[str]]:
+    """Return which modules of ours each module imports, in functions and annotations too."""
+    by_name = names_of_modules()
     imports: dict[str, set[str]] = {name: set() for name in by_name}
     for name, path in by_name.items():
         for target in imports_of(path):  # a module, or a name in one
             module = target if target in by_name else target.rpartition(".")[0]
             if module in by_name and module != name:
                 imports[name].add(module)
-    circle: list[str] = []
+    return imports
+
+
+def circle_in(imports: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the names of one circle; none where everything has an order."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
-        circle = error.args[1]
-    assert circle == []
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Every file can be read after those that it imports, annotations and lazy imports included."""
+    assert circle_in(imported_modules()) == []
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    """In every folder, what stands side by side (files, and folders as wholes) has an order."""
+    folders: dict[str, dict[str, set[str]]] = {}
+    for name, targets in imported_modules().items():
+        for target in targets:
+            parts, others = name.split("."), target.split(".")
+            level = next(i for i, part in enumerate([*parts, ""]) if [*others, ""][i] != part)
+            if level < min(len(parts), len(others)):  # else one is the other's own folder
+                beside = folders.setdefault(".".join(parts[:level]), {})
+                beside.setdefault(parts[level], set()).add(others[level])
+    circles = {folder: circle_in(beside) for folder, beside in folders.items()}
+    assert {folder: circle for folder, circle in circles.items() if circle} == {}
+
+
+def is_named(name: str, names: Collection[str]) -> bool:
+    """True for a dotted name that is among the names, or below any of them."""
+    return any(name == other or name.startswith(f"{other}.") for other in names)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for name, path in names_of_modules().items() if is_named(name[len("monitor.") :], PURE)],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_rules_are_pure(path: Path) -> None:
+    """A rule judges what it is given: it reaches no I/O, clock, bus or wait, by others neither."""
+    ours = [name.removeprefix("monitor.") for name in imports_of(path) if name[:8] == "monitor."]
+    libraries = [name for name in imports_of(path) if name[:8] != "monitor."]
+    calls = {
+        ast.unparse(node.func)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    }
+    assert [name for name in ours if not is_named(name, PURE) and name not in PURE_WORDS] == []
+    assert [name for name in libraries if not is_named(name, PURE_LIBRARIES)] == []
+    assert calls & READS_OUTSIDE == set()
+
+
+def test_every_name_of_a_pure_module_exists() -> None:
+    """A module that is renamed does not leave the judgement of purity unseen."""
+    assert [name for name in PURE if f"monitor.{name}" not in names_of_modules()] == []

@@ -213,6 +213,30 @@ async def test_the_trace_is_logged(scene: SupervisorScene) -> None:
     )
 
 
+async def test_a_task_that_fails_while_it_is_cancelled_is_over(scene: SupervisorScene) -> None:
+    """It is not started again, though its group hides the cancellation behind the failure."""
+    starts = 0
+
+    async def fail() -> None:
+        raise BusUnavailableError("the store is damaged")
+
+    async def run() -> None:
+        nonlocal starts
+        starts += 1
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            current = asyncio.current_task()
+            assert current is not None
+            current.cancel()
+
+    task = asyncio.create_task(scene.supervisor.supervise("mqtt", run))
+    scene.tasks.append(task)
+    await scene.clock.advance(100)
+
+    assert (starts, task.cancelled()) == (1, True)
+    assert scene.supervisor.status() == {}
+
+
 async def test_the_store_needs_no_trace(scene: SupervisorScene) -> None:
     """A failure of the store is one sentence with each restart."""
     with structlog.testing.capture_logs() as logged:

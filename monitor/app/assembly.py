@@ -20,8 +20,8 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
+from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import Metrics
-from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.tracking.observer import Observer
@@ -66,13 +66,13 @@ def assemble(
     )
     metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
     outputs = Outputs(
-        configuration,
+        configuration.outputs,
         bus=bus,
         view=view,
         clock=clock,
         registry=registry,
+        info=daemon_info(configuration),
         alerting=engine.snapshot,
-        info=bridge_info(configuration),
     )
     engine.watch_topics(outputs.overwritten)
     return DaemonParts(
@@ -209,9 +209,9 @@ def callback_settings(
     }
 
 
-def bridge_info(configuration: Configuration) -> BridgeInfo:
+def daemon_info(configuration: Configuration) -> DaemonInfo:
     """Return what is published about this daemon."""
-    return BridgeInfo(
+    return DaemonInfo(
         version=__version__,
         workspaces=tuple(workspace.name for workspace in configuration.workspaces),
         config_hash=config_hash(configuration),

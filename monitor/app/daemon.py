@@ -266,9 +266,11 @@ class Daemon:
 
 def _consumers(parts: DaemonParts, workspaces: Iterable[FollowedWorkspace]) -> list[str]:
     """Return every consumer that this daemon runs when it follows these workspaces."""
-    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *parts.outputs.names]
+    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *parts.outputs.by_name]
     return [*own, *(name for workspace in workspaces for name in workspace.consumers())]
 
 
 def _instance(configuration: Configuration) -> str:
-    return configuration.mqtt.instance if configuration.mqtt is not None else "monitor"
+    """Return this daemon's name among others, which an output may need to set."""
+    named = (getattr(output, "instance", None) for output in configuration.outputs.values())
+    return next(filter(None, named), "monitor")

@@ -1,98 +1,93 @@
-"""The outputs that deliver events to receivers outside, all handled alike."""
+"""The outputs that deliver events to receivers outside, all handled alike.
+
+Settings come by section. A section whose settings change gets new outputs: `prepare` does all that
+can be refused, `swap` ends the former ones and starts the new ones from the same positions.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
+import msgspec
 import structlog
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
-from monitor.config import Configuration
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError
+from monitor.model.errors import BusError, ConfigurationError
 from monitor.model.events import Event
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.delivery import DeliveryMetrics
-from monitor.outputs.mqtt.output import MqttOutput
-from monitor.outputs.mqtt.states import BridgeInfo
+from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
+from monitor.outputs.records import RECORDS
 from monitor.outputs.replaying import Replays
-from monitor.outputs.webhook.output import WebhookOutput
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
-AnyOutput = MqttOutput | AlertmanagerOutput | WebhookOutput
+_FINISH_SECONDS = 10.0  # for what was sent before the settings changed
 
 # The runs that schedules start.
 _SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
 
 
+class _Section(Struct, frozen=True, kw_only=True):
+    """The outputs of one section, and the registry of their own series."""
+
+    settings: Struct
+    outputs: tuple[EventOutput, ...]
+    registry: CollectorRegistry
+
+
+class OutputChange(Struct, frozen=True, kw_only=True):
+    """What other settings change about the outputs. ``built`` do not run yet."""
+
+    built: Mapping[str, _Section]  # by section: new ones, and those whose settings changed
+    replaced: tuple[str, ...]  # sections whose outputs end
+    names: tuple[str, ...]  # of all outputs behind it
+
+
 class Outputs:
-    """The configured outputs: a broker, Alertmanagers, a webhook; each its own consumer."""
+    """The configured outputs, by name; each its own consumer."""
 
     def __init__(
         self,
-        configuration: Configuration,
+        settings: Mapping[str, Struct],
         *,
         bus: EventBus,
         view: LiveStateView,
         clock: Clock,
         registry: CollectorRegistry,
-        info: BridgeInfo,
+        info: DaemonInfo,
         alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         """``alerting`` must know the stored alerts before any of the `tasks` runs."""
-        metrics = DeliveryMetrics(registry)
-        self._bus = bus
-        self.mqtt: MqttOutput | None = None
-        outputs: list[AnyOutput] = []
-        if configuration.mqtt is not None:
-            self.mqtt = MqttOutput(
-                configuration.mqtt,
-                bus=bus,
-                view=view,
-                clock=clock,
-                registry=registry,
-                metrics=metrics,
-                info=info,
-                next_start=partial(next_start, alerting, view, clock),
-                alerting=alerting,
-            )
-            outputs.append(self.mqtt)
-        if (settings := configuration.alertmanager) is not None:
-            outputs += [
-                AlertmanagerOutput(
-                    url,
-                    settings=settings,
-                    bus=bus,
-                    clock=clock,
-                    metrics=metrics,
-                    alerting=alerting,
-                )
-                for url in settings.urls
-            ]
-        if (webhook := configuration.webhook) is not None:
-            outputs.append(WebhookOutput(webhook, bus=bus, clock=clock, metrics=metrics))
-        self._by_name: Mapping[str, AnyOutput] = {output.name: output for output in outputs}
-        self.replays = Replays(self._by_name, bus=bus, clock=clock)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the consumers."""
-        return tuple(self._by_name)
-
-    @property
-    def posting(self) -> tuple[AlertmanagerOutput | WebhookOutput, ...]:
-        """The outputs without a connection: only their last request shows their state."""
-        return tuple(
-            output for output in self._by_name.values() if not isinstance(output, MqttOutput)
+        self._parts = OutputParts(
+            bus=bus,
+            view=view,
+            clock=clock,
+            registry=registry,
+            metrics=DeliveryMetrics(registry),
+            info=info,
+            alerting=alerting,
+            next_start=partial(next_start, alerting, view, clock),
         )
+        self._sections: dict[str, _Section] = {}
+        self._by_name: dict[str, EventOutput] = {}
+        self.replays = Replays(self._by_name, bus=bus, clock=clock)
+        for name, section in self.plan(settings).built.items():
+            self._add(name, section)
+
+    @property
+    def by_name(self) -> Mapping[str, EventOutput]:
+        """The outputs of now, by the names of their consumers."""
+        return self._by_name
 
     def wants(self) -> dict[str, Callable[[Event], bool]]:
         """Return for each output the test of the events that it delivers."""
@@ -103,13 +98,20 @@ class Outputs:
         return {name: output.run for name, output in self._by_name.items()}
 
     def overwritten(self) -> OverwrittenTopics | None:
-        """Return which retained topic of ours somebody overwrites again and again."""
-        return None if self.mqtt is None else self.mqtt.foreign_writes.lasting()
+        """Return what of ours somebody overwrites again and again."""
+        found = (output.overwritten() for output in self._by_name.values())
+        return next((overwritten for overwritten in found if overwritten is not None), None)
 
-    async def subscribe(self) -> None:
+    async def introduce(self, info: DaemonInfo) -> None:
+        """Publish what the daemon now says about itself; each output deals with failures."""
+        self._parts = msgspec.structs.replace(self._parts, info=info)
+        for output in self._by_name.values():
+            await output.introduce(info)
+
+    async def subscribe(self, outputs: Iterable[EventOutput] | None = None) -> None:
         """Let each new output begin at the end of the log; before anything can be appended."""
-        for name in self._by_name:
-            await self._bus.subscribe(name, start=Start.NEWEST)
+        for output in self._by_name.values() if outputs is None else outputs:
+            await self._parts.bus.subscribe(output.name, start=Start.NEWEST)
 
     async def drain(self, *, timeout_seconds: float) -> None:
         """Deliver what the log holds now, within this time for all outputs together."""
@@ -117,6 +119,76 @@ class Outputs:
             for name, output in self._by_name.items():
                 draining = _drain(output, timeout_seconds=timeout_seconds)
                 group.create_task(draining, name=f"drain {name}")
+
+    # --- other settings ---
+
+    def plan(self, settings: Mapping[str, Struct]) -> OutputChange:
+        """Return what these settings change, with the new outputs built."""
+        kept = {
+            name: section
+            for name, section in self._sections.items()
+            if settings.get(name) == section.settings
+        }
+        built = {
+            record.section: self._build(record.load(), settings[record.section])
+            for record in RECORDS
+            if record.section in settings and record.section not in kept
+        }
+        return OutputChange(
+            built=built,
+            replaced=tuple(name for name in self._sections if name not in kept),
+            names=tuple(
+                output.name for section in {**kept, **built}.values() for output in section.outputs
+            ),
+        )
+
+    async def prepare(self, change: OutputChange) -> None:
+        """Do all of a change that can be refused. The former outputs still run.
+
+        Raises:
+            ConfigurationError: a new output cannot work on this machine.
+            BusError: the store refused a consumer.
+        """
+        problems: list[str] = []
+        for record in RECORDS:
+            if (section := change.built.get(record.section)) is not None:
+                obstacles = await asyncio.to_thread(record.load().obstacles, section.settings)
+                problems += [f"{record.section}.{obstacle}" for obstacle in obstacles]
+        if problems:
+            raise ConfigurationError(problems)
+        for section in change.built.values():
+            await self.subscribe(section.outputs)
+
+    async def swap(self, change: OutputChange, tasks: DaemonTasks) -> None:
+        """End the replaced outputs once what they sent is answered, and start the new ones."""
+        async with asyncio.TaskGroup() as group:
+            for name in change.replaced:
+                group.create_task(self._stop(name, tasks), name=f"stop {name}")
+        for name, section in change.built.items():
+            self._add(name, section)
+            tasks.start_all({output.name: output.run for output in section.outputs})
+
+    def _build(self, output: type[EventOutput], settings: Struct) -> _Section:
+        registry = CollectorRegistry()
+        parts = msgspec.structs.replace(self._parts, registry=registry)
+        outputs = tuple(output.configured(settings, parts))
+        return _Section(settings=settings, outputs=outputs, registry=registry)
+
+    def _add(self, name: str, section: _Section) -> None:
+        self._sections[name] = section
+        self._by_name.update((output.name, output) for output in section.outputs)
+        self._parts.registry.register(section.registry)
+
+    async def _stop(self, name: str, tasks: DaemonTasks) -> None:
+        section = self._sections.pop(name)
+        for output in section.outputs:
+            del self._by_name[output.name]
+        async with asyncio.TaskGroup() as group:
+            for output in section.outputs:
+                finishing = output.finish(timeout_seconds=_FINISH_SECONDS)
+                group.create_task(finishing, name=f"finish {output.name}")
+        await tasks.cancel([output.name for output in section.outputs])
+        self._parts.registry.unregister(section.registry)
 
 
 def next_start(
@@ -134,7 +206,7 @@ def next_start(
     return alerting().expected_start(identity, now=status.time_there(clock.now()))
 
 
-async def _drain(output: AnyOutput, *, timeout_seconds: float) -> None:
+async def _drain(output: EventOutput, *, timeout_seconds: float) -> None:
     try:
         is_delivered = await output.drain(timeout_seconds=timeout_seconds)
     except BusError as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from monitor.app.outputs import Outputs
@@ -10,8 +10,8 @@ from monitor.bus.contract import EventBus, WriteFailures
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
-from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.webhook.output import WebhookOutput
+from monitor.outputs.event_output import EventOutput
+from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import Check, HealthFinding
@@ -37,8 +37,8 @@ def readiness_checks(
     clock: Clock,
     supervisor: Supervisor,
     outputs: Outputs,
-) -> Mapping[str, Check]:
-    """Return the checks of ``/readyz`` by name."""
+) -> Callable[[], Mapping[str, Check]]:
+    """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs."""
 
     async def store() -> HealthFinding:
         try:
@@ -62,12 +62,10 @@ def readiness_checks(
         problems = [*down, *unwatched, *_late(view, now=clock.monotonic())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
-    async def broker() -> HealthFinding:
-        if outputs.mqtt is None:
-            return HealthFinding(ok=True, detail="not configured")
-        return HealthFinding(ok=outputs.mqtt.is_connected, detail=outputs.mqtt.status)
+    async def off() -> HealthFinding:
+        return HealthFinding(ok=True, detail="not configured")
 
-    async def receiver(output: AlertmanagerOutput | WebhookOutput) -> HealthFinding:
+    async def receiver(output: EventOutput) -> HealthFinding:
         return HealthFinding(ok=output.is_well, detail=output.status)
 
     async def tasks() -> HealthFinding:
@@ -78,8 +76,12 @@ def readiness_checks(
         ]
         return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
 
-    receivers = {output.name: partial(receiver, output) for output in outputs.posting}
-    return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
+    def checks() -> Mapping[str, Check]:
+        absent = {record.section: off for record in RECORDS if record.is_shown_when_off}
+        receivers = {name: partial(receiver, output) for name, output in outputs.by_name.items()}
+        return {"store": store, "polls": polls, **absent, **receivers, "tasks": tasks}
+
+    return checks
 
 
 def _judged(failures: WriteFailures | None) -> HealthFinding:

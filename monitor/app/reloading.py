@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import structlog
 from msgspec import Struct
 
-from monitor.app.assembly import DaemonParts, bridge_info, callback_settings
+from monitor.app.assembly import DaemonParts, callback_settings, daemon_info
 from monitor.app.following import FollowedWorkspace
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus
@@ -155,6 +155,5 @@ class Reloading:
     async def _announce(self, configuration: Configuration) -> None:
         """Let metrics, broker and alerting know; each deals with its own failures."""
         self._parts.metrics.configuration_taken(config_hash(configuration))
-        if self._parts.outputs.mqtt is not None:
-            await self._parts.outputs.mqtt.introduce(bridge_info(configuration))
+        await self._parts.outputs.introduce(daemon_info(configuration))
         await self._parts.engine.reconfigure(configuration.alerting)

@@ -95,6 +95,6 @@ def alerting_requests(
         explain_alert=explainer.alert,
         explain_run=explainer.run,
         explain_pipeline=explainer.pipeline,
-        outputs=lambda: outputs.names,
+        outputs=lambda: tuple(outputs.by_name),
         replay=outputs.replays.replay,
     )

@@ -5,12 +5,13 @@ A completer without a match returns nothing: a key press must not print a messag
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -19,6 +20,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 from monitor.cli import lazy
 from monitor.model.runs import PipelineKind, RunKind
+from monitor.outputs.records import RECORDS
 
 # A value and what it is; bash shows the values only.
 Offer = tuple[str, str]
@@ -102,12 +104,12 @@ def rules(ctx: typer.Context) -> list[str]:
 def outputs(ctx: typer.Context) -> list[str]:
     """Offer the outputs that the configuration names."""
     document = _document(ctx)
-    names: list[str] = [name for name in ("mqtt", "webhook") if name in document]
-    try:
-        urls = [urlsplit(url) for url in document["alertmanager"]["urls"]]
-        return [*names, *(f"alertmanager:{url.hostname}:{url.port or 9093}" for url in urls)]
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return names
+    names: list[str] = []
+    for record in RECORDS:
+        # Of a table that is not right, what can be read.
+        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
+            names += record.names(SimpleNamespace(**document[record.section]))
+    return names
 
 
 def _document(ctx: typer.Context) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, ValidationResult, config_hash
 from monitor.config.checks import joined_address
-from monitor.outputs.settings import receiver_of
+from monitor.outputs.records import RECORDS
 
 
 def report(config: Path, *, as_json: bool) -> bool:
@@ -47,14 +47,13 @@ def _with_store(result: ValidationResult) -> ValidationResult:
 
 def summary(configuration: Configuration) -> list[str]:
     """Return what the configuration switches on, in a few words each."""
-    mqtt, callbacks, server = configuration.mqtt, configuration.callbacks, configuration.server
+    callbacks, server = configuration.callbacks, configuration.server
     names = [workspace.name for workspace in configuration.workspaces]
     guarded = " (auth)" if server.has_auth else ""
     return [
         f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
         _alerts(configuration),
-        f"mqtt {mqtt.broker}" if mqtt else "mqtt off",
-        *_receivers(configuration),
+        *_outputs(configuration),
         f"server {joined_address(server.host, server.port)}{guarded}",
         f"callbacks {joined_address(callbacks.host, callbacks.port)}"
         if callbacks
@@ -74,13 +73,16 @@ def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'s'[: count != 1]}"
 
 
-def _receivers(configuration: Configuration) -> list[str]:
-    """Return the other receivers, without their paths: a webhook's path can be a secret."""
-    managers, webhook = configuration.alertmanager, configuration.webhook
-    receivers = [f"alertmanager {receiver_of(url)}" for url in (managers.urls if managers else ())]
-    if webhook is not None:
-        receivers.append(f"webhook {receiver_of(webhook.url).partition('/')[0]}")
-    return receivers
+def _outputs(configuration: Configuration) -> list[str]:
+    summaries: list[str] = []
+    for record in RECORDS:
+        settings = configuration.outputs.get(record.section)
+        if settings is not None:
+            receivers = record.receivers(settings)
+            summaries += [f"{record.section} {receiver}" for receiver in receivers]
+        elif record.is_shown_when_off:
+            summaries.append(f"{record.section} off")
+    return summaries
 
 
 def _print_json(result: ValidationResult) -> None:

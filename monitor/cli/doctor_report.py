@@ -12,11 +12,11 @@ from monitor import logs
 from monitor.cli.doctor_checks.examination import examine, problem_lines, warning_lines
 from monitor.cli.doctor_checks.file_access import check_files
 from monitor.cli.doctor_checks.handles import check_handles
-from monitor.cli.doctor_checks.lines import CheckLine, CheckOutcome
 from monitor.cli.settings_files import validate_file
 from monitor.cli.tables import print_json
 from monitor.listening.handles import handles_in_force, raise_handle_limit
 from monitor.logs import Redactor
+from monitor.model.check_lines import CheckLine, CheckOutcome
 from monitor.model.clock import SystemClock
 
 

@@ -10,12 +10,12 @@ from monitor.app.store import DaemonStore, open_sqlite
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
-from monitor.cli.doctor_checks.lines import CheckOutcome
 from monitor.cli.doctor_report import without_secrets
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.config import Configuration
 from monitor.config.problems import shown
 from monitor.logs import Redactor
+from monitor.model.check_lines import CheckOutcome
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLockedError
 

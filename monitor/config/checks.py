@@ -99,14 +99,6 @@ def listen_fields(text: str) -> dict[str, Any]:
     return {"host": host, "port": port}
 
 
-def is_loopback(host: str) -> bool:
-    """True where only this machine can reach the host; an unknown name counts as reachable."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def host_names(names: list[str]) -> str | None:
     """Accept names alone: addresses are always served, and a port does not matter."""
     if all(is_host(name) and ":" not in name for name in names):

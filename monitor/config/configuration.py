@@ -54,6 +54,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
+    @property
+    def outputs(self) -> dict[str, Struct]:
+        """The settings of the outputs that are on, by section."""
+        named = {name: getattr(self, name) for name in ("mqtt", "alertmanager", "webhook")}
+        return {name: settings for name, settings in named.items() if settings is not None}
+
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
         return tuple(_secrets_of(self))

@@ -10,11 +10,11 @@ from monitor.callbacks.settings import SignatureMode
 from monitor.config.checks import (
     MIN_PASSWORD_CHARACTERS,
     MIN_SECRET_CHARACTERS,
-    is_loopback,
     joined_address,
 )
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
+from monitor.model.outside import is_loopback
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings
 

@@ -43,6 +43,14 @@ def is_host(text: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """True where only this machine can reach the host; an unknown name counts as reachable."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def _is_name(text: str) -> bool:
     if _HOST.fullmatch(text) is None:
         return False

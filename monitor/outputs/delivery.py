@@ -26,7 +26,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
-from monitor.model.waits import backoff_seconds
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.outputs.delivery_window import DeliveryWindow, WindowEntry
 from monitor.outputs.settings import DeliverySettings
 
@@ -83,6 +83,7 @@ class _DeliveryRun:
         self.stored = 0  # events up to `committed`
         self.letters: list[DeadLetter] = []
         self.problem: BaseException | None = None  # an answer that no output may give
+        self.is_ending = False  # nothing is sent any more
         self.has_failed = asyncio.Event()  # nothing is sent until `_send_again` allows it
         self.has_room = asyncio.Event()
         self.has_progress = asyncio.Event()  # something to commit
@@ -150,8 +151,23 @@ class Delivery:
             await self._clock.sleep(_DRAIN_CHECK_SECONDS)
         return True
 
+    async def finish(self, *, timeout_seconds: float) -> None:
+        """Send nothing more in this run; return when all that was sent is answered, or too late.
+
+        What has no answer by then is sent again by the next run.
+        """
+        run = self._delivery_run
+        run.is_ending = True
+        if run.window.sent and not await happens_within(
+            run.is_answered.wait(),
+            clock=self._clock,
+            seconds=timeout_seconds,
+            name=f"{self._name}: last answers",
+        ):
+            log.warning("output stopped without all answers", output=self._name)
+
     async def _close(self, run: _DeliveryRun) -> None:
-        run.has_failed.set()  # a late answer must not send what the next run will read
+        run.is_ending = True  # a late answer must not send what the next run will read
         try:
             await self._commit(run, timeout_seconds=_FINAL_COMMIT_SECONDS)
         except BusUnavailableError as exc:
@@ -206,7 +222,7 @@ class Delivery:
         # Nothing here awaits, so that nothing can come between two events of one run.
         self._take_prefix(run)
         for entry in run.window.waiting():
-            if run.has_failed.is_set():
+            if run.has_failed.is_set() or run.is_ending:
                 break
             self._send(run, entry)
         self._take_prefix(run)

@@ -174,6 +174,18 @@ def tls_context(settings: ReceiverSettings) -> ssl.SSLContext:
     return context
 
 
+def tls_obstacles(settings: ReceiverSettings, urls: Iterable[str]) -> list[str]:
+    """Return a sentence ``key: problem`` if the file of these https URLs cannot be used."""
+    if not any(url.startswith("https:") for url in urls):
+        return []
+    try:
+        tls_context(settings)
+    except OutputUnavailableError as exc:
+        key, _, problem = str(exc).partition(" ")
+        return [f"{key}: {problem}"]
+    return []
+
+
 def _quoted(answer: bytes, *, hidden: Iterable[str]) -> str:
     words = " ".join(answer.decode(errors="replace").split())
     for secret in hidden:  # a proxy's page of errors may repeat what it was sent

@@ -41,10 +41,10 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 class Replays:
-    """The outputs that can be replayed to, by name; one replay at a time for each."""
+    """The outputs that can be replayed to now, by name; one replay at a time for each."""
 
     def __init__(self, outputs: Mapping[str, Output], *, bus: EventBus, clock: Clock) -> None:
-        self._outputs = dict(outputs)
+        self._outputs = outputs
         self._bus = bus
         self._clock = clock
         self._under_way: set[str] = set()

@@ -49,7 +49,7 @@ class Server:
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
-        checks: Mapping[str, Check],
+        checks: Callable[[], Mapping[str, Check]],
         requests: Requests,
         alerting: AlertingRequests | None = None,
         store_id: str | None = None,
@@ -141,7 +141,7 @@ class Server:
         return web.json_response({"alive": True, "store": self._store_id})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        result = await readiness(self._checks)
+        result = await readiness(self._checks())
         return web.Response(
             status=200 if result.ready else 503,
             body=msgspec.json.encode(result),

@@ -14,8 +14,8 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import ListenerSettings
 from monitor.catalogue.operations import Edition, operation
 from monitor.cli.doctor_checks.examination import examine
-from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import AlertmanagerSettings, MqttSettings, WebhookSettings

@@ -38,7 +38,7 @@ async def test_an_older_version_names_what_it_cannot_show(tmp_path: Path) -> Non
 async def test_no_section_mqtt_is_ok(tmp_path: Path) -> None:
     """MQTT is a choice."""
     report = await run_checks(tmp_path)
-    assert report["mqtt connection"].found == "off: there is no section [mqtt]"
+    assert report["mqtt"].found == "off: there is no section [mqtt]"
     assert "mqtt publishing" not in report
 
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.catalogue.operations import Edition
 from monitor.cli.doctor_checks.callbacks_address import callback_address
-from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import WorkspaceConfiguration
+from monitor.model.check_lines import CheckLine
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox

@@ -19,10 +19,10 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, ok
+from monitor.model.check_lines import CheckLine, bounded, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
+from monitor.outputs.certificates import Endpoint, check_certificate
 from monitor.web.settings import ServerSettings
 from tests.cli.doctor_scene import other_server, outcomes, run_checks, without_rights, workspace_at
 from tests.servers import free_port

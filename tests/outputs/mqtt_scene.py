@@ -22,13 +22,12 @@ from monitor.model.clock import SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
-from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.outputs.settings import DeliverySettings, MqttSettings
 from monitor.tracking.live_state import LiveState
+from tests.outputs.output_scene import output_parts
 from tests.outputs.stories import change
 
 LIMIT_SECONDS = 15.0
-INFO = BridgeInfo(version="1.2.3", workspaces=("w",), config_hash="abc")
 
 
 def settings_for(url: str, **more: Any) -> MqttSettings:
@@ -159,16 +158,17 @@ class MqttScene:
         self.registry = CollectorRegistry()
         self.output = MqttOutput(
             self.settings,
-            bus=self.bus,
-            view=self.live_state.view,
-            clock=self.clock,
-            registry=self.registry,
-            metrics=DeliveryMetrics(self.registry),
-            info=INFO,
-            alerting=lambda: self.snapshot,
+            output_parts(
+                bus=self.bus,
+                view=self.live_state.view,
+                clock=self.clock,
+                registry=self.registry,
+                metrics=DeliveryMetrics(self.registry),
+                alerting=lambda: self.snapshot,
+            ),
         )
         self._task = asyncio.create_task(self.output.run())
-        await self.until(lambda: self.output.is_connected or not is_connected)
+        await self.until(lambda: self.output.is_well or not is_connected)
 
     async def stop(self) -> None:
         task, self._task = self._task, None

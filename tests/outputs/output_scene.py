@@ -14,10 +14,12 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import DeadLetter, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertingSnapshot
-from monitor.model.clock import SystemClock
+from monitor.model.clock import Clock, SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics, Output
+from monitor.outputs.event_output import DaemonInfo, OutputParts
 from monitor.outputs.settings import DeliverySettings
+from monitor.tracking.live_state import LiveState, LiveStateView
 from tests.app.eventually import eventually
 from tests.outputs.stories import change
 
@@ -63,6 +65,31 @@ class MortalBus:
             raise Killed
 
 
+INFO = DaemonInfo(version="1.2.3", workspaces=("w",), config_hash="abc")
+
+
+def output_parts(
+    *,
+    bus: Any,
+    clock: Clock,
+    registry: CollectorRegistry,
+    view: LiveStateView,
+    metrics: DeliveryMetrics,
+    alerting: Callable[[], AlertingSnapshot],
+) -> OutputParts:
+    """Return what an output is built from; no pipeline has a next start."""
+    return OutputParts(
+        bus=bus,
+        clock=clock,
+        registry=registry,
+        view=view,
+        metrics=metrics,
+        info=INFO,
+        alerting=alerting,
+        next_start=lambda _workspace, _pipeline: None,
+    )
+
+
 class RunningOutput(Output, Protocol):
     """What the scene can run."""
 
@@ -102,6 +129,18 @@ class OutputScene:
         self.registry = CollectorRegistry()
         self.metrics = DeliveryMetrics(self.registry)
         return self._make(self)
+
+    @property
+    def parts(self) -> OutputParts:
+        """What the output of this life is built from."""
+        return output_parts(
+            bus=self.store,
+            clock=self.clock,
+            registry=self.registry,
+            view=LiveState(["w"]).view,
+            metrics=self.metrics,
+            alerting=lambda: self.snapshot,
+        )
 
     async def start(self, *, cut: int | None = None, is_stored: bool = False) -> None:
         """Run the output; ``cut`` and ``is_stored`` define at which step of the store it dies."""

@@ -15,8 +15,9 @@ import pytest
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
-from monitor.outputs.alertmanager.output import AlertmanagerOutput, consumers
+from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.posting import body_of
+from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.settings import AlertmanagerSettings
 from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
@@ -44,14 +45,7 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
     settings = AlertmanagerSettings(
         urls=(receiver.url,), timeout_seconds=2, resend_seconds=60, delivery=QUICK
     )
-    return AlertmanagerOutput(
-        receiver.url,
-        settings=msgspec.structs.replace(settings, **more),
-        bus=scene.store,
-        clock=scene.clock,
-        metrics=scene.metrics,
-        alerting=lambda: scene.snapshot,
-    )
+    return AlertmanagerOutput(msgspec.structs.replace(settings, **more), scene.parts)
 
 
 def posted(alert: Alert, *, now: datetime = NOW) -> dict[str, Any]:
@@ -284,7 +278,7 @@ async def test_each_alertmanager_has_its_own_position(
         await scene.until_delivered()
         assert [id_ for request in receiver.accepted for id_ in ids(request)] == ["1"]
     urls = ("http://one:9093", "https://two/alerts/")
-    assert consumers(AlertmanagerSettings(urls=urls)) == [
+    assert ALERTMANAGER.names(AlertmanagerSettings(urls=urls)) == [
         "alertmanager:one:9093",
         "alertmanager:two:443/alerts",
     ]

@@ -56,14 +56,7 @@ async def alertmanager(tmp_path: Path, notified: Notified) -> AsyncIterator[Aler
 def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutput]:
     """Return a function that builds the output to that Alertmanager."""
     settings = AlertmanagerSettings(urls=(url,), delivery=QUICK, **more)
-    return lambda scene: AlertmanagerOutput(
-        url,
-        settings=settings,
-        bus=scene.store,
-        clock=scene.clock,
-        metrics=scene.metrics,
-        alerting=lambda: scene.snapshot,
-    )
+    return lambda scene: AlertmanagerOutput(settings, scene.parts)
 
 
 async def active(url: str) -> dict[str, dict[str, Any]]:

@@ -113,14 +113,10 @@ async def play(steps: list[Step], folder: Path) -> Story:
 
     def make(scene: OutputScene) -> AlertmanagerOutput:
         return AlertmanagerOutput(
-            receiver.url,
-            settings=AlertmanagerSettings(
+            AlertmanagerSettings(
                 urls=(receiver.url,), resend_seconds=RESEND_SECONDS, delivery=QUICK
             ),
-            bus=scene.store,
-            clock=scene.clock,
-            metrics=scene.metrics,
-            alerting=lambda: scene.snapshot,
+            scene.parts,
         )
 
     async with PostReceiver() as receiver, OutputScene(folder, make) as scene:

@@ -11,10 +11,9 @@ import msgspec
 from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import AlertEvent
 from monitor.outputs.mqtt.output import MqttOutput
-from monitor.tracking.live_state import LiveState
 from tests.app.eventually import pause
 from tests.outputs.alert_stories import ENDED, alert, fired, resolved
-from tests.outputs.mqtt_scene import INFO, ReceivedMessage, Subscriber, settings_for
+from tests.outputs.mqtt_scene import ReceivedMessage, Subscriber, settings_for
 from tests.outputs.output_scene import OutputScene
 from tests.servers import Mosquitto
 
@@ -36,16 +35,7 @@ CUTS = range(1, 9)
 def output_with(url: str, prefix: str) -> Callable[[OutputScene], MqttOutput]:
     """Return a function that builds the output of a story, with its own topics."""
     settings = msgspec.structs.replace(settings_for(url), prefix=prefix, instance=prefix)
-    return lambda scene: MqttOutput(
-        settings,
-        bus=scene.store,
-        view=LiveState(["w"]).view,
-        clock=scene.clock,
-        registry=scene.registry,
-        metrics=scene.metrics,
-        info=INFO,
-        alerting=lambda: scene.snapshot,
-    )
+    return lambda scene: MqttOutput(settings, scene.parts)
 
 
 async def finish_work(scene: OutputScene, *, seconds: float) -> None:

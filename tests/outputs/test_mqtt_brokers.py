@@ -70,7 +70,7 @@ async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
     async with MqttScene(tmp_path, settings) as scene:
         await scene.start(is_connected=False)
         await scene.until(lambda: "certificate verify failed" in scene.output.status)
-        assert not scene.output.is_connected
+        assert not scene.output.is_well
 
 
 async def test_a_broker_under_another_name_is_not_trusted(
@@ -82,7 +82,7 @@ async def test_a_broker_under_another_name_is_not_trusted(
     async with MqttScene(tmp_path, settings) as scene:
         await scene.start(is_connected=False)
         await scene.until(lambda: "certificate verify failed" in scene.output.status)
-        assert not scene.output.is_connected
+        assert not scene.output.is_well
 
 
 async def test_a_missing_certificate_file_is_reported_and_retried(
@@ -97,8 +97,8 @@ async def test_a_missing_certificate_file_is_reported_and_retried(
         await scene.start(is_connected=False)
         await scene.until(lambda: "TLS files cannot be used" in scene.output.status)
         late.write_bytes(certificates.client.read_bytes())
-        await scene.until(lambda: scene.output.is_connected)
-        assert scene.output.is_connected
+        await scene.until(lambda: scene.output.is_well)
+        assert scene.output.is_well
 
 
 async def test_credentials_are_needed_where_the_broker_requires_them(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_credentials_are_needed_where_the_broker_requires_them(tmp_path: P
             assert "hunter" not in scene.output.status
         async with MqttScene(tmp_path, right) as scene:
             await scene.start()
-            assert scene.output.is_connected
+            assert scene.output.is_well
 
 
 async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ async def test_a_broker_that_refuses_version_5_gets_no_second_request_for_it(
     ):
         await scene.start()
         front.cut()
-        await scene.until(lambda: not scene.output.is_connected)
-        await scene.until(lambda: scene.output.is_connected)
+        await scene.until(lambda: not scene.output.is_well)
+        await scene.until(lambda: scene.output.is_well)
         await scene.emit(run_event("1"))
         await scene.until_delivered()
         assert (front.refusals, front.connections) == (1, 2)

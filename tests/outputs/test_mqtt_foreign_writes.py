@@ -84,7 +84,7 @@ async def test_what_another_client_overwrites_or_deletes_is_restored(attacked: A
     }
     assert retained[FOREIGN] == b"whatever"
     assert scene.registry.get_sample_value(OVERWRITTEN) == 3
-    assert scene.output.foreign_writes.lasting() is None
+    assert scene.output.overwritten() is None
 
 
 async def test_somebody_who_goes_on_is_not_fought_but_reported(attacked: Attacked) -> None:
@@ -106,7 +106,7 @@ async def test_somebody_who_goes_on_is_not_fought_but_reported(attacked: Attacke
         await subscriber.receive_all()
 
         assert subscriber.on(WORKSPACE)[-1].payload == b"again"
-        lasting = scene.output.foreign_writes.lasting()
+        lasting = scene.output.overwritten()
         assert lasting is not None
         assert lasting.topic == WORKSPACE
 

@@ -210,9 +210,9 @@ async def test_a_broker_that_lost_everything_is_published_to_again(
     await scene.start()
     before = await retained_messages(broker, topic=PIPELINE)
     await broker.stop(at_once=True)
-    await scene.until(lambda: not scene.output.is_connected)
+    await scene.until(lambda: not scene.output.is_well)
     await broker.start()
-    await scene.until(lambda: scene.output.is_connected)
+    await scene.until(lambda: scene.output.is_well)
     after = await retained_messages(broker, topic=PIPELINE)
     assert set(after) == set(before)
     assert after[PIPELINE] == before[PIPELINE]

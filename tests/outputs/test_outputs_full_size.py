@@ -136,14 +136,7 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
         )
 
         def output_of(scene: OutputScene) -> AlertmanagerOutput:
-            return AlertmanagerOutput(
-                receiver.url,
-                settings=settings,
-                bus=scene.store,
-                clock=scene.clock,
-                metrics=scene.metrics,
-                alerting=lambda: scene.snapshot,
-            )
+            return AlertmanagerOutput(settings, scene.parts)
 
         async with OutputScene(tmp_path, output_of) as scene:
             scene.snapshot = firing("w", now=scene.clock.now())

@@ -57,12 +57,7 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Webho
         timeout_seconds=2,
         delivery=QUICK,
     )
-    return WebhookOutput(
-        msgspec.structs.replace(settings, **more),
-        bus=scene.store,
-        clock=scene.clock,
-        metrics=scene.metrics,
-    )
+    return WebhookOutput(msgspec.structs.replace(settings, **more), scene.parts)
 
 
 def id_of(body: bytes) -> str:

@@ -58,7 +58,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         clock=clock,
         registry=registry,
         render_metrics=render,
-        checks={"store": find},
+        checks=lambda: {"store": find},
         requests=Requests(track=track, webhooks=webhooks),
         alerting=alerting.requests(),
     )

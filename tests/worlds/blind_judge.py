@@ -127,7 +127,8 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        if rule not in (RULE, *_JUDGED_ELSEWHERE, *_by_duration(world)):
+        caused = {*_by_duration(world), *_by_stamps(world)}
+        if rule not in (RULE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
 
@@ -140,3 +141,10 @@ def _by_duration(world: World) -> frozenset[str]:
     clock_set = world.workspace_clock_set
     is_longer = clock_set is not None and clock_set.seconds > 0
     return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()
+
+
+def _by_stamps(world: World) -> frozenset[str]:
+    """Return the rule about impossible times, where what was written before lies in the future."""
+    clock_set = world.workspace_clock_set
+    is_behind = clock_set is not None and clock_set.seconds < 0
+    return frozenset({"success_doubted"}) if is_behind else frozenset()

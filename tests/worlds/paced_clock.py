@@ -1,7 +1,7 @@
 """The clock of the worlds: fast, and never faster than the machine can follow.
 
-Its seconds pass only while a small durable write gets through in between. Where threads or the disk
-are slow, because other tests run beside, time slows down with them: what a daemon needs several
+Its seconds pass only while a few small durable writes get through in between. Where threads or the
+disk are slow, because other tests run beside, time slows down too: what a daemon needs several
 commits for takes about as many seconds of a world as on an idle machine.
 """
 
@@ -15,10 +15,13 @@ from pathlib import Path
 from tests.clocks import FastClock
 
 _TICK_SECONDS = 0.01
+# One chain of requests and commits takes a daemon about so many turns of loop and threads. Where
+# others take the processor, each turn is slow, and a step of few turns would overtake the daemon.
+_WRITES_IN_A_STEP = 6
 
 
 class PacedClock(FastClock):
-    """A `FastClock` that waits in each step for a write to ``file``. `stop` it at the end."""
+    """A `FastClock` that waits in each step for writes to ``file``. `stop` it at the end."""
 
     def __init__(self, file: Path, *, speed: float, start: datetime) -> None:
         super().__init__(speed=speed, start=start)
@@ -38,14 +41,17 @@ class PacedClock(FastClock):
         self.set_wall(self.now() + timedelta(seconds=seconds))
 
     def _start_tick(self) -> None:
-        self._tick = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._begin_step)
+        loop = asyncio.get_running_loop()
+        self._tick = loop.call_later(_TICK_SECONDS, self._write_and_step, _WRITES_IN_A_STEP)
 
-    def _begin_step(self) -> None:
+    def _write_and_step(self, writes: int) -> None:
         if self._is_stopped:
             return
-        loop = asyncio.get_running_loop()
-        self._write = loop.run_in_executor(None, self._write_through)
-        self._write.add_done_callback(lambda _: self._step())
+        if writes == 0:
+            self._step()
+            return
+        self._write = asyncio.get_running_loop().run_in_executor(None, self._write_through)
+        self._write.add_done_callback(lambda _: self._write_and_step(writes - 1))
 
     def _write_through(self) -> None:
         self._file.seek(0)

@@ -9,10 +9,8 @@ from urllib.parse import urlsplit
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
-from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
 from monitor.cli.doctor_checks.tokens import details_of
-from monitor.config.checks import is_loopback
+from monitor.model.check_lines import CHECK_SECONDS, FIRST, CheckLine, failed, ok, warning
 from monitor.model.errors import (
     NotAvailableError,
     ThrottledError,
@@ -20,6 +18,8 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
+from monitor.model.outside import is_loopback
+from monitor.outputs.certificates import Endpoint, check_certificate
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import AccessTokenRow
 from monitor.workspace.settings import WorkspaceSettings

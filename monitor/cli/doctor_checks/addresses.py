@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from monitor.bus.sqlite.identity import store_id
 from monitor.cli.admin import reachable_host
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
 from monitor.config.checks import joined_address
+from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
 from monitor.web.settings import ServerSettings
 
 SERVER = "server address"

@@ -10,7 +10,7 @@ from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
 from monitor.cli.doctor_checks.callbacks_address import Listening
-from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
+from monitor.model.check_lines import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError
 from monitor.web.settings import ServerSettings

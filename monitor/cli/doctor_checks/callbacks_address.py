@@ -23,9 +23,9 @@ from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackList
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.admin import reachable_host
 from monitor.cli.doctor_checks.addresses import another_store, taken, unusable
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, is_failed, ok
 from monitor.config import Configuration
 from monitor.config.checks import joined_address
+from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, ConfigurationError
 

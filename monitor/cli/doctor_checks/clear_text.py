@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from monitor.cli.doctor_checks.lines import CheckLine, warning
 from monitor.config import Configuration
-from monitor.config.checks import is_loopback, joined_address
+from monitor.config.checks import joined_address
+from monitor.model.check_lines import CheckLine, warning
+from monitor.model.outside import is_loopback
 
 _PROXY = "put a reverse proxy with TLS in front: listen on 127.0.0.1, or name it in trusted_proxies"
 

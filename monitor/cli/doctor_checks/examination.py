@@ -9,16 +9,15 @@ from pathlib import Path
 from monitor.bus.settings import store_path
 from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
-from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_checks.clear_text import check_clear_text
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
-from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
 from monitor.config import Configuration, Problem, WorkspaceConfiguration
+from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
+from monitor.outputs.records import RECORDS
 
 CONFIGURATION = "configuration"
 # Each check has a limit of its own; this one is for a workspace whose every check uses it up.
@@ -88,10 +87,7 @@ async def examine(
         async with asyncio.TaskGroup() as group:
             checks = {
                 "store": bounded("store", check_storage(configuration.storage, serving)),
-                "mqtt connection": bounded(
-                    "mqtt connection", check_broker(configuration.mqtt, clock=clock)
-                ),
-                **_receivers(configuration, clock=clock),
+                **_outputs(configuration, clock=clock),
                 **{
                     checked.name: bounded(
                         checked.name,
@@ -110,16 +106,21 @@ async def examine(
                 _report_all(report, await check)
 
 
-def _receivers(
+def _outputs(
     configuration: Configuration, *, clock: Clock
 ) -> dict[str, Coroutine[None, None, list[CheckLine]]]:
     checks: dict[str, Coroutine[None, None, list[CheckLine]]] = {}
-    if (alertmanager := configuration.alertmanager) is not None:
-        check = check_alertmanagers(alertmanager, clock=clock)
-        checks["alertmanager"] = bounded("alertmanager", check)
-    if (webhook := configuration.webhook) is not None:
-        checks["webhook"] = bounded("webhook", check_webhook(webhook, clock=clock))
+    for record in RECORDS:
+        name, settings = record.section, configuration.outputs.get(record.section)
+        if settings is not None:
+            checks[name] = bounded(name, record.load().check(settings, clock=clock))
+        elif record.is_shown_when_off:
+            checks[name] = _off(name)
     return checks
+
+
+async def _off(section: str) -> list[CheckLine]:
+    return [ok(section, f"off: there is no section [{section}]")]
 
 
 def _report_all(report: Callable[[CheckLine], None], lines: Sequence[CheckLine]) -> None:

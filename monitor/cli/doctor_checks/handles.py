@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.cli.doctor_checks.lines import CheckLine, ok, warning
 from monitor.config import Configuration
 from monitor.listening.handles import connection_cap
+from monitor.model.check_lines import CheckLine, ok, warning
 
 _SUBJECT = "handles"
 # Of people, scrapers and scripts at once.

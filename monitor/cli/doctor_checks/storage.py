@@ -9,8 +9,8 @@ from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.soundness import WAY_OUT, FoundDamage
 from monitor.bus.sqlite.store_check import StoreCheck
 from monitor.cli.doctor_checks.addresses import Serving
-from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
 from monitor.cli.store_trial import try_store, user_name
+from monitor.model.check_lines import CheckLine, failed, ok, warning
 
 _SUBJECT = "store"
 # Read within a second; `store check` reads any.

@@ -28,9 +28,9 @@ from monitor.cli.doctor_checks.capabilities import (
     edition_line,
     limits_line,
 )
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, is_failed, together
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
+from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, together
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError
 from monitor.polling.discovery.probe import probe

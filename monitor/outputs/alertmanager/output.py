@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-from collections.abc import Callable
+from typing import Self
 
-from monitor.bus.contract import EventBus, Recorded, Start
-from monitor.model.alerts import AlertingSnapshot
+import msgspec
+
+from monitor.bus.contract import Recorded
+from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.events import AlertEvent, Event, EventType
-from monitor.outputs.alertmanager.sender import JSON, Sender
-from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.http import HttpReceiver
-from monitor.outputs.settings import AlertmanagerSettings, receiver_of
+from monitor.outputs.alertmanager.doctor import check_alertmanagers
+from monitor.outputs.alertmanager.receiver import receiver_at
+from monitor.outputs.alertmanager.record import ALERTMANAGER
+from monitor.outputs.alertmanager.sender import Sender
+from monitor.outputs.event_output import EventOutput, OutputParts, Run
+from monitor.outputs.http import tls_obstacles
+from monitor.outputs.settings import AlertmanagerSettings
 
-_PATH = "/api/v2/alerts"
 # The other events change nothing there: Alertmanager reminds and silences by itself.
 _SENT_TYPES = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
 
 
-def consumers(settings: AlertmanagerSettings | None) -> list[str]:
-    """Return the name of each Alertmanager's consumer."""
-    return [] if settings is None else [_name(url) for url in settings.urls]
-
-
-class AlertmanagerOutput:
+class AlertmanagerOutput(EventOutput):
     """One Alertmanager. It is sent everything, also where others are sent the same."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        settings: AlertmanagerSettings,
-        bus: EventBus,
-        clock: Clock,
-        metrics: DeliveryMetrics,
-        alerting: Callable[[], AlertingSnapshot],
-    ) -> None:
-        self.name = _name(url)
-        self._bus = bus
-        self._receiver = _receiver(url, settings=settings, clock=clock)
+    def __init__(self, settings: AlertmanagerSettings, parts: OutputParts) -> None:
+        """``settings`` name this Alertmanager alone."""
+        ((url,), (name,)) = settings.urls, ALERTMANAGER.names(settings)
+        super().__init__(name, parts, delivery=settings.delivery)
+        self._receiver = receiver_at(url, settings=settings, clock=parts.clock)
         self._sender = Sender(
             self._receiver,
             name=self.name,
-            clock=clock,
+            clock=parts.clock,
             resend_seconds=settings.resend_seconds,
-            alerting=alerting,
+            alerting=parts.alerting,
         )
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
+
+    @classmethod
+    def configured(cls, settings: AlertmanagerSettings, parts: OutputParts) -> list[Self]:
+        return [cls(msgspec.structs.replace(settings, urls=(url,)), parts) for url in settings.urls]
+
+    @staticmethod
+    def obstacles(settings: AlertmanagerSettings) -> list[str]:
+        return tls_obstacles(settings, settings.urls)
+
+    @staticmethod
+    async def check(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
+        return await check_alertmanagers(settings, clock=clock)
 
     @property
     def is_well(self) -> bool:
@@ -64,16 +63,8 @@ class AlertmanagerOutput:
             "no request failed last" if self.is_well else f"does not answer: {self._sender.reason}"
         )
 
-    async def run(self) -> None:
-        """Deliver until cancelled; then store the position."""
-        await self._bus.subscribe(self.name, start=Start.NEWEST)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._sender.run(), name=f"{self.name}: sender")
-            tasks.create_task(self._delivery.run(), name=f"{self.name}: delivery")
-
-    async def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that the log holds now is acknowledged; False if it took longer."""
-        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+    async def _tasks(self) -> dict[str, Run]:
+        return {"sender": self._sender.run}
 
     # --- what the delivery calls ---
 
@@ -90,41 +81,3 @@ class AlertmanagerOutput:
     def wants(self, event: Event) -> bool:
         """True where the event is sent to this output."""
         return event.type in _SENT_TYPES
-
-
-async def try_alertmanager(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> float:
-    """Post no alert at all and return how many seconds its clock is ahead of ours.
-
-    Raises:
-        OutputError: it would not take alerts either.
-    """
-    receiver = _receiver(url, settings=settings, clock=clock)
-    try:
-        await receiver.post(b"[]", headers=JSON)
-    finally:
-        await receiver.close()
-    return receiver.ahead_seconds
-
-
-def _receiver(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> HttpReceiver:
-    return HttpReceiver(
-        url.rstrip("/") + _PATH,
-        settings=settings,
-        clock=clock,
-        headers=lambda: _credentials(settings),
-        shows_answers=True,
-    )
-
-
-def _name(url: str) -> str:
-    return f"alertmanager:{receiver_of(url)}"
-
-
-def _credentials(settings: AlertmanagerSettings) -> dict[str, str]:
-    if settings.token is not None:
-        return {"Authorization": f"Bearer {settings.token.reveal()}"}
-    if settings.username is None:
-        return {}
-    password = "" if settings.password is None else settings.password.reveal()
-    pair = base64.b64encode(f"{settings.username}:{password}".encode()).decode()
-    return {"Authorization": f"Basic {pair}"}

@@ -22,6 +22,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
 from monitor.model.slices import in_slices
 from monitor.outputs.alertmanager.posting import body_of
+from monitor.outputs.alertmanager.receiver import JSON
 from monitor.outputs.answers import give_answer
 from monitor.outputs.http import HttpReceiver
 
@@ -33,7 +34,6 @@ _AT_ONCE = 64  # alerts in one request
 _IN_A_SLICE = 500  # alerts looked at in one step
 _RESOLVED_KEPT_SECONDS = 900.0  # for so long a resolved alert is repeated, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
-JSON = {"Content-Type": "application/json"}
 
 
 class _Ended(Struct, frozen=True):

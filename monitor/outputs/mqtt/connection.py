@@ -17,11 +17,12 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.mqtt.library_overrides import LinkEnd
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.reconnecting import ReconnectBackoff
-from monitor.outputs.mqtt.states import BridgeInfo, BridgeState, encode
+from monitor.outputs.mqtt.states import BridgeState, encode
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
 
@@ -39,7 +40,7 @@ class Connection:
         settings: MqttSettings,
         *,
         topics: Topics,
-        info: BridgeInfo,
+        info: DaemonInfo,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
@@ -85,7 +86,7 @@ class Connection:
             await self._is_ready.wait()
         return self._link
 
-    async def introduce(self, info: BridgeInfo) -> None:
+    async def introduce(self, info: DaemonInfo) -> None:
         """Publish this info from now on; without a link, with the next one."""
         self._info = info
         if self._link is None:

@@ -3,114 +3,92 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime
+from typing import Self
 
-from prometheus_client import CollectorRegistry
-
-from monitor.bus.contract import EventBus, Recorded, Start
-from monitor.model.alerts import AlertingSnapshot
+from monitor.bus.contract import Recorded
+from monitor.model.alerts import OverwrittenTopics
+from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
-from monitor.model.runs import Pipeline
 from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
-from monitor.outputs.delivery import Delivery, DeliveryMetrics
+from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
 from monitor.outputs.mqtt.connection import Connection
+from monitor.outputs.mqtt.doctor import check_broker
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
+from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.retained import RetainedStates
-from monitor.outputs.mqtt.states import BridgeInfo, NextStart
+from monitor.outputs.mqtt.tls import tls_obstacles
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
-from monitor.tracking.live_state import LiveStateView
-
-CONSUMER = "mqtt"
 
 
-def _no_start_known(workspace: str, pipeline: Pipeline) -> datetime | None:  # noqa: ARG001 - a NextStart
-    return None
-
-
-class MqttOutput:
+class MqttOutput(EventOutput):
     """One broker. A broker that is down, from the start or later, is waited for."""
 
-    name = CONSUMER
-
-    def __init__(
-        self,
-        settings: MqttSettings,
-        *,
-        bus: EventBus,
-        view: LiveStateView,
-        clock: Clock,
-        registry: CollectorRegistry,
-        metrics: DeliveryMetrics,
-        info: BridgeInfo,
-        next_start: NextStart = _no_start_known,
-        alerting: Callable[[], AlertingSnapshot] = AlertingSnapshot,
-    ) -> None:
-        """``alerting`` must know the stored alerts before `run`; it is polled."""
+    def __init__(self, settings: MqttSettings, parts: OutputParts) -> None:
+        super().__init__(MQTT.section, parts, delivery=settings.delivery)
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
-            settings, topics=self._topics, info=info, clock=clock, registry=registry
+            settings,
+            topics=self._topics,
+            info=parts.info,
+            clock=parts.clock,
+            registry=parts.registry,
         )
-        self.foreign_writes = ForeignWrites(clock=clock, registry=registry)
+        self._foreign_writes = ForeignWrites(clock=parts.clock, registry=parts.registry)
         self._retained = RetainedStates(
-            consumer=CONSUMER,
-            bus=bus,
-            view=view,
+            consumer=self.name,
+            bus=parts.bus,
+            view=parts.view,
             topics=self._topics,
             connection=self._connection,
-            clock=clock,
+            clock=parts.clock,
             settings=settings,
-            next_start=next_start,
-            alerting=alerting,
-            foreign_writes=self.foreign_writes,
+            next_start=parts.next_start,
+            alerting=parts.alerting,
+            foreign_writes=self._foreign_writes,
         )
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
-        self._bus = bus
+
+    @classmethod
+    def configured(cls, settings: MqttSettings, parts: OutputParts) -> list[Self]:
+        return [cls(settings, parts)]
+
+    @staticmethod
+    def obstacles(settings: MqttSettings) -> list[str]:
+        return tls_obstacles(settings)
+
+    @staticmethod
+    async def check(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
+        return await check_broker(settings, clock=clock)
 
     @property
-    def is_connected(self) -> bool:
+    def is_well(self) -> bool:
         """True while the broker has accepted the connection and acknowledged the greeting."""
         return self._connection.link is not None
-
-    @property
-    def broker(self) -> str:
-        """Host and port, without credentials."""
-        return str(self._settings.broker)
 
     @property
     def status(self) -> str:
         """One sentence for people: connected since when, or why not."""
         connection = self._connection
         since = "" if connection.since is None else f" since {connection.since:%Y-%m-%dT%H:%M:%SZ}"
-        if self.is_connected:
+        if self.is_well:
             return f"connected{since}" + ("" if connection.hint is None else f": {connection.hint}")
         return f"not connected{since}: {connection.reason}"
 
-    async def run(self) -> None:
-        """Deliver until cancelled; then store the position and publish ``stopped``."""
-        # The position comes first, so that nothing is missed while the broker is away.
-        await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
+    async def _tasks(self) -> dict[str, Run]:
         await self._retained.open()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._connection.run(), name="mqtt: connection")
-            tasks.create_task(self._delivery.run(), name="mqtt: delivery")
-            tasks.create_task(self._retained.run(), name="mqtt: retained states")
+        return {"connection": self._connection.run, "retained states": self._retained.run}
 
-    async def introduce(self, info: BridgeInfo) -> None:
-        """Replace what the topic ``info`` says, after the configuration has changed."""
+    async def introduce(self, info: DaemonInfo) -> None:
         await self._connection.introduce(info)
 
-    async def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that the log holds now is acknowledged; False if it took longer."""
-        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+    def overwritten(self) -> OverwrittenTopics | None:
+        return self._foreign_writes.lasting()
 
     # --- what the delivery calls ---
 

@@ -19,6 +19,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.slices import in_slices, pieces_of
+from monitor.outputs.event_output import NextStart
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
@@ -26,7 +27,6 @@ from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.states import (
     AnyRetained,
-    NextStart,
     PipelineIdentity,
     Retained,
     StateSnapshot,

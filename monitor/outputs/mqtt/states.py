@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
@@ -17,6 +17,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
+from monitor.outputs.event_output import DaemonInfo, NextStart
 from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
@@ -24,21 +25,11 @@ from monitor.tracking.live_state import LiveStateView
 
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` counts them all
 
-NextStart = Callable[[str, Pipeline], datetime | None]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
 
 _SEVERITY = {Status.FAILED: 3, Status.LOST: 2, Status.CANCELED: 1}
 _AGE_FIELDS = {"known_at", "known_by"}
 _encoder = msgspec.json.Encoder()
-
-
-class BridgeInfo(Struct, frozen=True, kw_only=True):
-    """What this instance says about itself; two configurations never have one ``config_hash``."""
-
-    version: str
-    contract_version: str = "1"
-    workspaces: tuple[str, ...]
-    config_hash: str
 
 
 class BridgeState(Struct, frozen=True):
@@ -303,7 +294,7 @@ def _latest_due(polls: Iterable[PollStatus]) -> dict[str, float]:
     return latest
 
 
-def encode(state: BridgeInfo | BridgeState) -> bytes:
+def encode(state: DaemonInfo | BridgeState) -> bytes:
     return _encoder.encode(state)
 
 

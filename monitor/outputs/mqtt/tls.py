@@ -19,6 +19,17 @@ class _TlsSocket(ssl.SSLSocket):
             raise
 
 
+def tls_obstacles(settings: MqttSettings) -> list[str]:
+    """Return a sentence ``key: problem`` if the files of `mqtts` cannot be used. Reads them."""
+    if not settings.broker.is_encrypted:
+        return []
+    try:
+        tls_context(settings)
+    except OutputUnavailableError as exc:
+        return [f"{'certificate_file' if settings.certificate_file else 'ca_file'}: {exc}"]
+    return []
+
+
 def tls_context(settings: MqttSettings) -> ssl.SSLContext:
     """Return how `mqtts` is spoken. Reads files, so it belongs off the event loop.
 

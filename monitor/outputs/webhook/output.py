@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from fnmatch import fnmatchcase
+from functools import partial
+from typing import Self
 from zlib import crc32
 
 from msgspec import Struct
 
-from monitor.bus.contract import EventBus, Recorded, Start
+from monitor.bus.contract import Recorded
+from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import INTERNAL_EVENTS, Event, EventType
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
-from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.http import HttpReceiver
+from monitor.outputs.event_output import EventOutput, OutputParts, Run
+from monitor.outputs.http import HttpReceiver, tls_obstacles
 from monitor.outputs.settings import WebhookSettings, signing_key
+from monitor.outputs.webhook.doctor import check_webhook
+from monitor.outputs.webhook.record import WEBHOOK
 from monitor.outputs.webhook.signature import signed_headers
-
-CONSUMER = "webhook"
 
 
 class _Request(Struct, frozen=True):
@@ -30,34 +33,35 @@ class _Request(Struct, frozen=True):
     answer: asyncio.Future[None]
 
 
-class WebhookOutput:
+class WebhookOutput(EventOutput):
     """One receiver. Several requests at a time, but one for each subject: order is kept."""
 
-    name = CONSUMER
-
-    def __init__(
-        self,
-        settings: WebhookSettings,
-        *,
-        bus: EventBus,
-        clock: Clock,
-        metrics: DeliveryMetrics,
-    ) -> None:
+    def __init__(self, settings: WebhookSettings, parts: OutputParts) -> None:
+        super().__init__(WEBHOOK.section, parts, delivery=settings.delivery)
         self._settings = settings
-        self._bus = bus
-        self._clock = clock
         self._types = frozenset(
             event_type for event_type in EventType if _is_selected(event_type, settings.events)
         )
-        self._receiver = HttpReceiver(settings.url, settings=settings, clock=clock, headers=dict)
+        self._receiver = HttpReceiver(
+            settings.url, settings=settings, clock=parts.clock, headers=dict
+        )
         self._queues: list[asyncio.Queue[_Request]] = [
             asyncio.Queue()
             for _ in range(settings.workers)  # the delivery's window bounds them
         ]
         self._reason: str | None = None  # why the last request had no answer
-        self._delivery = Delivery(
-            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
-        )
+
+    @classmethod
+    def configured(cls, settings: WebhookSettings, parts: OutputParts) -> list[Self]:
+        return [cls(settings, parts)]
+
+    @staticmethod
+    def obstacles(settings: WebhookSettings) -> list[str]:
+        return tls_obstacles(settings, [settings.url])
+
+    @staticmethod
+    async def check(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
+        return await check_webhook(settings, clock=clock)
 
     @property
     def is_well(self) -> bool:
@@ -69,23 +73,17 @@ class WebhookOutput:
         """One sentence for people: whether it answers, or why not."""
         return "no request failed last" if self.is_well else f"does not answer: {self._reason}"
 
-    async def run(self) -> None:
-        """Deliver until cancelled; then store the position."""
-        await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for number, queue in enumerate(self._queues):
-                    tasks.create_task(self._work(queue), name=f"webhook: worker {number}")
-                tasks.create_task(self._delivery.run(), name="webhook: delivery")
-        finally:
-            for queue in self._queues:
-                while not queue.empty():
-                    give_answer(queue.get_nowait().answer, OutputUnavailableError("stopped"))
-            await self._receiver.close()
+    async def _tasks(self) -> dict[str, Run]:
+        return {
+            f"worker {number}": partial(self._work, queue)
+            for number, queue in enumerate(self._queues)
+        }
 
-    async def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that the log holds now is acknowledged; False if it took longer."""
-        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+    async def _close(self) -> None:
+        for queue in self._queues:
+            while not queue.empty():
+                give_answer(queue.get_nowait().answer, OutputUnavailableError("stopped"))
+        await self._receiver.close()
 
     # --- what the delivery calls ---
 

@@ -1,14 +1,22 @@
-"""Whether the certificate of a server is trusted, and until when."""
+"""Whether a receiver is reached by TLS, and its certificate is trusted and until when."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
+from monitor.model.check_lines import CheckLine, failed, ok, warning
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputUnavailableError
+from monitor.model.outside import is_loopback
+from monitor.outputs.http import tls_context
+from monitor.outputs.settings import ReceiverSettings
+
+ANSWER_SECONDS = 5.0  # for a receiver that is examined
 
 _SOON_DAYS = 14
 _HANDSHAKE_SECONDS = 10.0
@@ -58,6 +66,31 @@ async def check_certificate(
     if days < _SOON_DAYS:
         return [warning(subject, f"{found}, {days} days from now", "renew it before that day")]
     return [ok(subject, found)]
+
+
+async def check_tls(
+    subject: str, url: str, settings: ReceiverSettings, *, clock: Clock
+) -> list[CheckLine]:
+    """Return the line about TLS of a receiver; ``subject`` begins with the name of its section."""
+    parts = urlsplit(url)
+    host, named = parts.hostname or "", f"{subject} TLS"
+    section = subject.partition(" ")[0]
+    if parts.scheme == "https":
+        try:
+            context = await asyncio.to_thread(tls_context, settings)
+        except OutputUnavailableError as exc:
+            return [failed(named, str(exc), f"correct the file that [{section}] names")]
+        endpoint = Endpoint(host=host, port=parts.port or 443, settings=section)
+        return await check_certificate(named, endpoint, context, now=clock.now())
+    if is_loopback(host):
+        return [ok(named, "not used, and not needed on this machine")]
+    return [
+        warning(
+            named,
+            "alerts travel in the clear, credentials included",
+            f"enable TLS at the receiver and write https:// in [{section}]",
+        )
+    ]
 
 
 async def _valid_until(endpoint: Endpoint, context: ssl.SSLContext) -> datetime:

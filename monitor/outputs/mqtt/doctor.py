@@ -7,8 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import (
+from monitor.model.check_lines import (
     CheckLine,
     bounded,
     failed,
@@ -17,22 +16,19 @@ from monitor.cli.doctor_checks.lines import (
     together,
     warning,
 )
-from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
+from monitor.model.outside import is_loopback
+from monitor.outputs.certificates import ANSWER_SECONDS, Endpoint, check_certificate
 from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.mqtt.trial import BrokerTrial, try_broker
 from monitor.outputs.settings import MqttSettings
 
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
-_CONNECT_SECONDS = 5.0
-_ACKNOWLEDGE_SECONDS = 5.0
 
 
-async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[CheckLine]:
+async def check_broker(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
     """Connect with the version, credentials and TLS of the settings, and publish one message."""
-    if settings is None:
-        return [ok(_CONNECTION, "off: there is no section [mqtt]")]
     tls, trial = await together(
         {
             _TLS: bounded(_TLS, _check_tls(settings, now=clock.now())),
@@ -68,8 +64,8 @@ async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[CheckLine
 async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
     hasty = msgspec.structs.replace(
         settings,
-        connect_timeout_seconds=min(settings.connect_timeout_seconds, _CONNECT_SECONDS),
-        acknowledge_timeout_seconds=min(settings.acknowledge_timeout_seconds, _ACKNOWLEDGE_SECONDS),
+        connect_timeout_seconds=min(settings.connect_timeout_seconds, ANSWER_SECONDS),
+        acknowledge_timeout_seconds=min(settings.acknowledge_timeout_seconds, ANSWER_SECONDS),
     )
     try:
         trial = await try_broker(hasty, clock=clock)

@@ -1,0 +1,140 @@
+"""What all outputs share: a consumer of the log, delivered to at least once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any, Self
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus, Recorded, Start
+from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
+from monitor.model.check_lines import CheckLine
+from monitor.model.clock import Clock
+from monitor.model.events import Event
+from monitor.model.runs import Pipeline
+from monitor.outputs.delivery import Delivery, DeliveryMetrics
+from monitor.outputs.settings import DeliverySettings
+from monitor.tracking.live_state import LiveStateView
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+NextStart = Callable[[str, Pipeline], datetime | None]
+
+
+class DaemonInfo(Struct, frozen=True, kw_only=True):
+    """What this daemon says about itself; two configurations never have one ``config_hash``."""
+
+    version: str
+    contract_version: str = "1"
+    workspaces: tuple[str, ...]
+    config_hash: str
+
+
+class OutputParts(Struct, frozen=True, kw_only=True):
+    """What outputs are built from. ``alerting`` and ``next_start`` are polled and must not wait."""
+
+    bus: EventBus
+    view: LiveStateView
+    clock: Clock
+    registry: CollectorRegistry  # of the outputs of one section; its series end with them
+    metrics: DeliveryMetrics
+    info: DaemonInfo
+    alerting: Callable[[], AlertingSnapshot]  # knows the stored alerts before any output runs
+    next_start: NextStart
+
+
+class EventOutput(ABC):
+    """One receiver outside. `run` may be started again after it ended."""
+
+    def __init__(self, name: str, parts: OutputParts, *, delivery: DeliverySettings) -> None:
+        self.name = name
+        self._bus = parts.bus
+        self._clock = parts.clock
+        self._delivery = Delivery(
+            self, bus=parts.bus, clock=parts.clock, metrics=parts.metrics, settings=delivery
+        )
+
+    # --- what is asked of its settings ---
+
+    @classmethod
+    @abstractmethod
+    def configured(cls, settings: Any, parts: OutputParts) -> list[Self]:
+        """Return the outputs that settings stand for. Opens nothing."""
+
+    @staticmethod
+    @abstractmethod
+    def obstacles(settings: Any) -> list[str]:
+        """Return one sentence ``key: problem`` for all on this machine that keeps it from working.
+
+        Reads files, so it belongs off the event loop; connects to nothing and changes nothing.
+        """
+
+    @staticmethod
+    @abstractmethod
+    async def check(settings: Any, *, clock: Clock) -> list[CheckLine]:
+        """Return the lines of ``doctor``: whether the receiver really takes what is sent."""
+
+    # --- its state, for people ---
+
+    @property
+    @abstractmethod
+    def is_well(self) -> bool:
+        """False while the receiver does not do its part."""
+
+    @property
+    @abstractmethod
+    def status(self) -> str:
+        """One sentence for people: whether it works, or why not."""
+
+    def overwritten(self) -> OverwrittenTopics | None:
+        """Return what of ours somebody else overwrites again and again."""
+        return None
+
+    # --- its life ---
+
+    async def run(self) -> None:
+        """Deliver until cancelled; then store the position."""
+        # The position comes first, so that nothing is missed while the receiver is away.
+        await self._bus.subscribe(self.name, start=Start.NEWEST)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, run in {**await self._tasks(), "delivery": self._delivery.run}.items():
+                    tasks.create_task(run(), name=f"{self.name}: {name}")
+        finally:
+            await self._close()
+
+    @abstractmethod
+    async def _tasks(self) -> dict[str, Run]:
+        """Return what runs beside the delivery, by name, once it is ready to."""
+
+    async def _close(self) -> None:  # noqa: B027 - a hook
+        """Release what `run` has opened, once all tasks have ended."""
+
+    async def introduce(self, info: DaemonInfo) -> None:  # noqa: B027 - a hook
+        """Publish what the daemon now says about itself, where that is published."""
+
+    async def finish(self, *, timeout_seconds: float) -> None:
+        """Send nothing more, and return when all that was sent is answered, or after this time."""
+        await self._delivery.finish(timeout_seconds=timeout_seconds)
+
+    async def drain(self, *, timeout_seconds: float) -> bool:
+        """Wait until all that the log holds now is acknowledged; False if it took longer."""
+        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+
+    # --- what the delivery calls ---
+
+    @abstractmethod
+    async def ready(self) -> None:
+        """Return when the receiver can be reached; waits as long as that takes."""
+
+    @abstractmethod
+    def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
+        """Send one event; see `Output.send`."""
+
+    @abstractmethod
+    def wants(self, event: Event) -> bool:
+        """True where the event is sent to this output."""

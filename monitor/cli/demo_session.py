@@ -107,21 +107,27 @@ class DemoSession:
             daemon, addresses = await undo.enter_async_context(
                 self._daemon(Path(folder), url, broker_port)
             )
-            self._output.print_line(
-                f"sandbox    {url} (edition {self._edition}, token {self._sandbox.token})"
-            )
-            self._output.print_line(
-                f"broker     mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"
-            )
-            self._output.print_line(f"metrics    http://127.0.0.1:{addresses.server_port}/metrics")
-            self._output.print_line(f"page       http://127.0.0.1:{addresses.server_port}/")
-            return await self._perform(daemon, addresses, broker_port)
+            self._introduce(url, broker_port, addresses)
+            return await self._perform(daemon, addresses)
+
+    def _introduce(self, url: str, broker_port: int, addresses: Addresses) -> None:
+        server_url = f"http://127.0.0.1:{addresses.server_port}"
+        for name, value in (
+            ("sandbox", f"{url} (edition {self._edition}, token {self._sandbox.token})"),
+            ("broker", f"mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"),
+            ("metrics", f"{server_url}/metrics"),
+            ("page", f"{server_url}/"),
+        ):
+            self._output.print_line(f"{name:<9}  {value}")
+        if self._kinds():
+            text = self._story.text(page_url=f"{server_url}/", broker_port=broker_port)
+            self._output.print_paragraph(text)
 
     def _interrupt(self) -> None:
         self._was_interrupted = True
         self._stop.set()
 
-    async def _perform(self, daemon: Daemon, addresses: Addresses, broker_port: int) -> int:
+    async def _perform(self, daemon: Daemon, addresses: Addresses) -> int:
         await self._until_followed(daemon)
         status = daemon.view.workspaces()[0]
         if not self._kinds():
@@ -131,8 +137,6 @@ class DemoSession:
             create_webhook_tasks(
                 self._sandbox, callbacks_port=addresses.callbacks_port, secret=self._secret
             )
-        page_url = f"http://127.0.0.1:{addresses.server_port}/"
-        self._output.print_paragraph(self._story.text(page_url=page_url, broker_port=broker_port))
         self._unfinished = self._sandbox.ledger.active()
         self._sandbox.open_for_work()
         async with asyncio.TaskGroup() as group:

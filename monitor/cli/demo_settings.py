@@ -6,13 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings import AlertingSettings, RuleKind, combined, default_rule
+from monitor.alerting.settings import AlertingSettings, Match, RuleKind, combined, default_rule
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
-from monitor.cli.demo_story import MISSED_GRACE_SECONDS
+from monitor.cli.demo_story import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
@@ -27,7 +28,11 @@ _WORK_SECONDS = (120.0, 480.0)
 _CANCEL_RATIO = 0.01
 _RULES = (
     msgspec.structs.replace(default_rule(RuleKind.SCHEDULE_MISSED), threshold=MISSED_GRACE_SECONDS),
-    msgspec.structs.replace(default_rule(RuleKind.RUN_OVERDUE), threshold=600.0),
+    msgspec.structs.replace(
+        default_rule(RuleKind.RUN_OVERDUE),
+        match=Match(kind=(RunKind.PLAN_RUN,)),
+        threshold=OVERDUE_SECONDS,
+    ),
 )
 
 
@@ -62,7 +67,7 @@ def configuration(
             WorkspaceConfiguration(
                 # With the default request budget, as in most workspaces.
                 workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
-                poll=PollSettings(active_seconds=2, idle_seconds=2),
+                poll=PollSettings(active_seconds=4, idle_seconds=4, schedules_seconds=20),
                 inventory=InventorySettings(connections=True),
                 callbacks=CallbackSettings(
                     public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",

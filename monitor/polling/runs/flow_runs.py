@@ -151,34 +151,36 @@ class FlowRuns:
             tracked.is_failing and not tracked.is_old for tracked in self._tracked.values()
         )
 
-    def seconds_until_due(self, *, are_old: bool = False) -> float | None:
+    def seconds_until_due(self, *, are_old: bool | None = None) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
         due_at = min(
-            (tracked.due_at for tracked in self._tracked.values() if tracked.is_old is are_old),
+            (item.due_at for item in self._tracked.values() if are_old in (None, item.is_old)),
             default=_NEVER,
         )
         if due_at == _NEVER:
             return None
         return max(0.0, due_at - self._context.clock.monotonic())
 
-    async def poll(self, handle_job_groups: HandleJobGroups, *, are_old: bool = False) -> None:
-        """Read every flow run that is due, of those that are old or of the others.
+    async def poll(
+        self, handle_job_groups: HandleJobGroups, *, are_old: bool | None = None
+    ) -> None:
+        """Read every flow run that is due: of those that are old or not, or of both (None).
 
         Raises:
             MonitorError: the first failure; the other flow runs have been read.
         """
         now = self._context.clock.monotonic()
         due = sorted(
-            (tracked.due_at, flow_run_id)
+            (tracked.is_old, tracked.due_at, flow_run_id)
             for flow_run_id, tracked in self._tracked.items()
-            if tracked.due_at <= now and tracked.is_old is are_old
+            if tracked.due_at <= now and are_old in (None, tracked.is_old)
         )
 
         async def read(flow_run_id: str) -> MonitorError | None:
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
         failures = await for_each(
-            [flow_run_id for _, flow_run_id in due],
+            [flow_run_id for _, _, flow_run_id in due],
             read,
             at_once=_READS_AT_ONCE,
             name="reading a flow run's end",

@@ -63,7 +63,7 @@ class Tasks:
                 heapq.heappush(due, (again_at, next(numbers), name, coroutine))
         clock.at = until
         self._waiting = [
-            (name, lambda rest=coroutine, at=at: self._go_on(rest, at))  # type: ignore[misc] # the types of defaults
+            (name, lambda rest=coroutine, at=at: self._continue(rest, at))  # type: ignore[misc] # the types of defaults
             for at, _, name, coroutine in sorted(due)
         ]
 
@@ -89,7 +89,7 @@ class Tasks:
             return False
         return True
 
-    async def _go_on(self, rest: Coroutine[Any, None, None], at: datetime) -> None:
+    async def _continue(self, rest: Coroutine[Any, None, None], at: datetime) -> None:
         await self._world.clock.sleep((at - self._world.clock.now()).total_seconds())
         await _rest_of(rest)
 

@@ -196,16 +196,18 @@ def configure(
     level: str = "info",
     form: str = "auto",
     secrets: Iterable[Secret] = (),
+    redactor: Redactor | None = None,
     stream: TextIO | None = None,
     clock: Clock | None = None,
 ) -> Redactor:
     """Send all logging to ``stream`` (stderr) and return the redactor, to register more secrets.
 
     ``form`` is ``console``, ``json``, or ``auto``: console on a terminal. Calling it again
-    replaces the former set-up, as a reload does.
+    replaces the former set-up, as a reload does; with its ``redactor`` it also masks what it did.
     """
     stream = sys.stderr if stream is None else stream
-    redactor = Redactor(secrets)
+    redactor = Redactor() if redactor is None else redactor
+    redactor.register(*secrets)
     console = form == "console" or (form == "auto" and stream.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

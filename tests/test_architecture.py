@@ -125,7 +125,7 @@ def is_allowed(room: str, target: str) -> bool:
     for rule in rules:
         if rule == "*":
             return True
-        if rule == "*.settings" and target.split(".")[1:2] == ["settings"]:
+        if rule == "*.settings" and "settings" in target.split(".")[1:]:
             return True
         if target == rule or target.startswith(rule + "."):
             return True

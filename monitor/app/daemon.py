@@ -11,7 +11,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
-from monitor.app.assembly import DaemonParts, assemble
+from monitor.app.assembly import assemble, instance_of
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
 from monitor.app.readiness import probe_store
@@ -135,7 +135,6 @@ class Daemon:
             live_state=self._parts.live_state,
             clock=self._clock,
             registry=self._registry,
-            instance=_instance(self._configuration),
             tasks=self._tasks,
         )
         self._reloading = Reloading(
@@ -143,7 +142,8 @@ class Daemon:
             bus=bus,
             parts=self._parts,
             workspaces=self._workspaces,
-            consumers_of=lambda workspaces: _consumers(self._parts, workspaces),
+            consumers_of=_consumers,
+            tasks=self._tasks,
         )
 
     async def _start(self, bus: DaemonStore) -> Addresses:
@@ -173,11 +173,15 @@ class Daemon:
 
     async def _prepare_workspaces(self, bus: DaemonStore) -> None:
         for configuration in self._configuration.workspaces:
-            workspace = self._workspaces.build(configuration)
+            workspace = self._workspaces.build(
+                configuration, instance=instance_of(self._configuration)
+            )
             await self._workspaces.prepare(workspace)
             self._workspaces.add(workspace)
         # Retention waits for every consumer of the store, so none may stay that nobody runs.
-        for dropped in await bus.keep_only(_consumers(self._parts, self._followed.values())):
+        for dropped in await bus.keep_only(
+            _consumers(self._parts.outputs.by_name, self._followed.values())
+        ):
             log.info("consumer is no longer configured and was dropped", consumer=dropped)
 
     async def _start_consumers(self, bus: DaemonStore) -> None:
@@ -264,13 +268,7 @@ class Daemon:
             followed.inbox.notify()
 
 
-def _consumers(parts: DaemonParts, workspaces: Iterable[FollowedWorkspace]) -> list[str]:
-    """Return every consumer that this daemon runs when it follows these workspaces."""
-    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *parts.outputs.by_name]
+def _consumers(outputs: Iterable[str], workspaces: Iterable[FollowedWorkspace]) -> list[str]:
+    """Return every consumer that this daemon runs with these outputs and workspaces."""
+    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *outputs]
     return [*own, *(name for workspace in workspaces for name in workspace.consumers())]
-
-
-def _instance(configuration: Configuration) -> str:
-    """Return this daemon's name among others, which an output may need to set."""
-    named = (getattr(output, "instance", None) for output in configuration.outputs.values())
-    return next(filter(None, named), "monitor")

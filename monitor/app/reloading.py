@@ -1,8 +1,10 @@
 """Replaces the configuration of a running daemon: all of it, or nothing.
 
-All store work comes first: new workspaces are loaded and get their consumers, and consumers that
-nobody needs any more are dropped. A failure there is undone, and the daemon goes on with exactly
-the workspaces of before. The swap itself touches no store, so it cannot stop half-way.
+All that can be refused comes first: new workspaces and outputs are built, loaded and get their
+consumers, and consumers that nobody needs any more are dropped. A failure there is undone, and the
+daemon goes on with exactly the workspaces and outputs of before. The swap itself needs no store, so
+it cannot stop half-way. The consumer of an output that goes is dropped behind it, because the
+output stores its position as it ends.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from collections.abc import Callable, Iterable
 import structlog
 from msgspec import Struct
 
-from monitor.app.assembly import DaemonParts, callback_settings, daemon_info
+from monitor.app.assembly import DaemonParts, callback_settings, daemon_info, instance_of
 from monitor.app.following import FollowedWorkspace
+from monitor.app.outputs import OutputChange
+from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus
 from monitor.config import Configuration, config_hash
@@ -23,28 +27,19 @@ from monitor.model.errors import BusError
 log = structlog.get_logger()
 
 # Changing these means other sockets or another store; a running daemon keeps those it has.
-_NEEDS_RESTART = (
-    "server",
-    "callbacks",
-    "storage",
-    "tracking",
-    "metrics",
-    "mqtt",
-    "alertmanager",
-    "webhook",
-    "log",
-)
+_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking")
 
-# Returns every consumer of the store that is needed when these workspaces are followed.
-ConsumersOf = Callable[[Iterable[FollowedWorkspace]], list[str]]
+# Returns every consumer of the store that is needed with these outputs and workspaces.
+ConsumersOf = Callable[[Iterable[str], Iterable[FollowedWorkspace]], list[str]]
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
-    """What a configuration changes about the workspaces. ``built`` are not followed yet."""
+    """What a configuration changes. The workspaces ``built`` are not followed yet."""
 
     built: tuple[FollowedWorkspace, ...]  # new ones, and those whose settings changed
     kept: tuple[FollowedWorkspace, ...]
     removed: tuple[str, ...]
+    outputs: OutputChange
 
 
 class Reloading:
@@ -58,14 +53,16 @@ class Reloading:
         parts: DaemonParts,
         workspaces: FollowedWorkspaces,
         consumers_of: ConsumersOf,
+        tasks: DaemonTasks,
     ) -> None:
         self._configuration = configuration
         self._bus = bus
         self._parts = parts
         self._workspaces = workspaces
         self._consumers_of = consumers_of
+        self._tasks = tasks
         self._turn = asyncio.Lock()
-        self._has_leftovers = False  # consumers of a reload that could not be undone in the store
+        self._has_leftovers = False  # consumers that the store did not drop yet
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force; return the sections that only a restart can change.
@@ -78,13 +75,15 @@ class Reloading:
             plan = self._plan(configuration)
             await self._prepare(plan)
             await self._swap(plan, configuration)
+            if plan.outputs.replaced:
+                await self._drop_leftovers()
             waiting = [
                 section
                 for section in _NEEDS_RESTART
                 if getattr(configuration, section) != getattr(self._configuration, section)
             ]
-            self._configuration = configuration
             await self._announce(configuration)
+            self._configuration = configuration
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
@@ -92,21 +91,26 @@ class Reloading:
         before = {workspace.name: workspace for workspace in self._configuration.workspaces}
         after = {workspace.name: workspace for workspace in configuration.workspaces}
         followed = self._workspaces.by_name
+        instance = instance_of(configuration)
+        is_renamed = instance != instance_of(self._configuration)
         changed = [
             workspace
             for name, workspace in after.items()
-            if name not in followed or before.get(name) != workspace
+            if name not in followed or before.get(name) != workspace or is_renamed
         ]
         changed_names = {workspace.name for workspace in changed}
         return _Plan(
             # What cannot be built is refused while the former ones still run.
-            built=tuple(self._workspaces.build(workspace) for workspace in changed),
+            built=tuple(
+                self._workspaces.build(workspace, instance=instance) for workspace in changed
+            ),
             kept=tuple(
                 workspace
                 for name, workspace in followed.items()
                 if name in after and name not in changed_names
             ),
             removed=tuple(sorted(followed.keys() - after.keys())),
+            outputs=self._parts.outputs.plan(configuration.outputs),
         )
 
     async def _prepare(self, plan: _Plan) -> None:
@@ -115,10 +119,11 @@ class Reloading:
             if self._has_leftovers:
                 await self._keep_consumers(self._workspaces.by_name.values())
                 self._has_leftovers = False
+            await self._parts.outputs.prepare(plan.outputs)
             for workspace in plan.built:
                 await self._workspaces.prepare(workspace)
             # Those that go may still read as their consumer until the swap; they wait, and end.
-            await self._keep_consumers((*plan.kept, *plan.built))
+            await self._keep_consumers((*plan.kept, *plan.built), more=plan.outputs.names)
         except BaseException:
             await self._undo(plan)
             raise
@@ -128,15 +133,22 @@ class Reloading:
             if workspace.name not in self._workspaces.by_name:
                 self._workspaces.forget(workspace.name)
             await workspace.close()
+        await self._drop_leftovers()
+
+    async def _drop_leftovers(self) -> None:
+        """Drop the consumers that nobody needs now; if the store refuses, with the next reload."""
         try:
             await self._keep_consumers(self._workspaces.by_name.values())
         except BusError as exc:
             self._has_leftovers = True
-            log.warning("consumers of a refused configuration stay for now", reason=str(exc))
+            log.warning("consumers that nobody needs stay for now", reason=str(exc))
 
-    async def _keep_consumers(self, workspaces: Iterable[FollowedWorkspace]) -> None:
+    async def _keep_consumers(
+        self, workspaces: Iterable[FollowedWorkspace], *, more: Iterable[str] = ()
+    ) -> None:
         """Drop every consumer that nobody needs, because retention waits for all of them."""
-        for dropped in await self._bus.keep_only(self._consumers_of(workspaces)):
+        outputs = {*self._parts.outputs.by_name, *more}
+        for dropped in await self._bus.keep_only(self._consumers_of(outputs, workspaces)):
             log.info("consumer is no longer configured and was dropped", consumer=dropped)
 
     async def _swap(self, plan: _Plan, configuration: Configuration) -> None:
@@ -151,9 +163,16 @@ class Reloading:
                 await self._workspaces.stop(workspace.name)
             self._workspaces.add(workspace)
             self._workspaces.start(workspace)
+        await self._parts.outputs.swap(plan.outputs, self._tasks)
 
     async def _announce(self, configuration: Configuration) -> None:
         """Let metrics, broker and alerting know; each deals with its own failures."""
-        self._parts.metrics.configuration_taken(config_hash(configuration))
+        metrics = self._parts.metrics
+        metrics.configuration_taken(config_hash(configuration))
+        if configuration.metrics != self._configuration.metrics:
+            metrics.reconfigure(configuration.metrics)
+            # A smaller budget applies to what was counted before, too.
+            await self._tasks.cancel(["metrics"])
+            self._tasks.start("metrics", metrics.consumer.run)
         await self._parts.outputs.introduce(daemon_info(configuration))
         await self._parts.engine.reconfigure(configuration.alerting)

@@ -28,7 +28,6 @@ class FollowedWorkspaces:
         live_state: LiveState,
         clock: Clock,
         registry: CollectorRegistry,
-        instance: str,
         tasks: DaemonTasks,
     ) -> None:
         self._followed = followed
@@ -43,20 +42,19 @@ class FollowedWorkspaces:
             live_state=live_state,
             clock=clock,
             registry=registry,
-            instance=instance,
         )
 
     @property
     def by_name(self) -> Mapping[str, FollowedWorkspace]:
         return self._followed
 
-    def build(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
-        """Return a workspace that is not followed yet.
+    def build(self, configuration: WorkspaceConfiguration, *, instance: str) -> FollowedWorkspace:
+        """Return a workspace that is not followed yet; ``instance`` is in its webhook tasks.
 
         Raises:
             ConfigurationError: a file that it names cannot be used.
         """
-        return self._build(configuration)
+        return self._build(configuration, instance=instance)
 
     async def prepare(self, workspace: FollowedWorkspace) -> None:
         """Do all store work of a workspace: load what is stored, and create its consumers.

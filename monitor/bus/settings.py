@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import unquote
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from monitor.bus.contract import Retention
 from monitor.model.errors import ConfigurationError
-
-Seconds = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(gt=0)]
 
 _SCHEME = "sqlite://"
 # A URL does not count these as part of a path; a path that has them is written with %3F, %23.
@@ -26,16 +22,16 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     # One file, absolute: sqlite:// and then the path.
     url: str = "sqlite:///var/lib/dataprep-monitor/state.db"
     # How long a write may wait where its caller names no time of its own.
-    commit_timeout_seconds: Seconds = 10.0
+    commit_timeout_seconds: float = 10.0
     # How long a read may take before it is interrupted.
-    read_timeout_seconds: Seconds = 30.0
+    read_timeout_seconds: float = 30.0
     # A transaction that has begun is awaited this much longer than its caller's timeout; then the
     # disk counts as hung and the daemon ends, because a half-dead store must not count as alive.
-    stall_seconds: Seconds = 30.0
+    stall_seconds: float = 30.0
     # Writes that may wait at a time; one more is refused at once.
-    queue_bound: Count = 10_000
+    queue_bound: int = 10_000
     # How often retention is applied.
-    prune_seconds: Seconds = 60.0
+    prune_seconds: float = 60.0
     retention: Retention = Retention()
 
 

@@ -110,21 +110,29 @@ def operation(operation_id: str) -> Operation:
 
 
 @functools.cache
-def _matchers() -> tuple[tuple[Operation, re.Pattern[str]], ...]:
+def _matchers(
+    among: tuple[Operation, ...],
+) -> tuple[tuple[Operation, re.Pattern[str]], ...]:
     # Literal segments come first, so that ``/people/current`` is not read as an id.
-    ordered = sorted(operations(), key=lambda operation: operation.path.count(":"))
+    ordered = sorted(among, key=lambda operation: operation.path.count(":"))
     return tuple(
-        (operation, re.compile(re.sub(r":\w+", r"([^/]+)", operation.path) + r"/?"))
+        (
+            operation,
+            re.compile(re.sub(r":\w+", r"([^/]+)", operation.path) + r"/?", re.IGNORECASE),
+        )
         for operation in ordered
     )
 
 
-def find(method: str, path: str) -> tuple[Operation, tuple[str, ...]] | None:
+def find(
+    method: str, path: str, *, among: tuple[Operation, ...] | None = None
+) -> tuple[Operation, tuple[str, ...]] | None:
     """Return the operation that a method and a concrete path name, with its path values.
 
-    ``path`` is the decoded path without query. None where no operation matches.
+    ``path`` is the decoded path without query, in any case, perhaps with a slash at its end;
+    values keep their case. None where no operation of ``among``, by default of all, matches.
     """
-    for matcher, pattern in _matchers():
+    for matcher, pattern in _matchers(operations() if among is None else among):
         if matcher.method == method.upper() and (match := pattern.fullmatch(path)):
             return matcher, match.groups()
     return None

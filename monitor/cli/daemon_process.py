@@ -60,11 +60,19 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     clock = SystemClock()
     manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
     daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry(), open_store=open_store)
-    hang_up = HangUpReload(daemon, path, manager=manager, redactor=redactor, clock=clock)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     if configuration.log.slow_steps:
         name_slow_steps(loop)
+
+    def reloaded(configuration: Configuration) -> None:
+        log = configuration.log
+        logs.configure(level=log.level, form=log.form, redactor=redactor)
+        name_slow_steps(loop, is_on=log.slow_steps)
+
+    hang_up = HangUpReload(
+        daemon, path, manager=manager, redactor=redactor, clock=clock, on_reloaded=reloaded
+    )
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, hang_up.request)
@@ -84,10 +92,10 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     )
 
 
-def name_slow_steps(loop: asyncio.AbstractEventLoop) -> None:
+def name_slow_steps(loop: asyncio.AbstractEventLoop, *, is_on: bool = True) -> None:
     """Log each step that holds the loop for too long, with its task and where that waits next."""
     loop.slow_callback_duration = STEP_SECONDS
-    loop.set_debug(enabled=True)
+    loop.set_debug(enabled=is_on)
 
 
 def _exempt_from_collection() -> None:

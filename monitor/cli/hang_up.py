@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -40,12 +41,14 @@ class HangUpReload:
         manager: ServiceManager,
         redactor: Redactor,
         clock: Clock,
+        on_reloaded: Callable[[Configuration], None],
     ) -> None:
         self._daemon = daemon
         self._path = path
         self._manager = manager
         self._redactor = redactor
         self._clock = clock
+        self._on_reloaded = on_reloaded
         self._requested = asyncio.Event()
 
     def request(self) -> None:
@@ -86,6 +89,7 @@ class HangUpReload:
             return _Reloaded(status=status, should_retry=True)
         except MonitorError as exc:
             return self._refused(exc)
+        self._on_reloaded(configuration)
         later = f"; a restart is needed for {', '.join(sections)}" if sections else ""
         return _Reloaded(status=following(configuration) + later)
 

@@ -14,12 +14,10 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import (
-    AlertmanagerSettings,
-    MetricsSettings,
-    MqttSettings,
-    WebhookSettings,
-)
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.mqtt.settings import MqttSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.settings import ServerSettings

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from monitor.callbacks.settings import SignatureMode
 from monitor.config.checks import (
     MIN_PASSWORD_CHARACTERS,
@@ -16,7 +14,6 @@ from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
 from monitor.model.outside import is_loopback
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import DeliverySettings
 
 Parts = Mapping[str, ReadTable]
 
@@ -31,11 +28,9 @@ def find_misfits(workspaces: list[ReadTable], parts: Parts, problems: Problems) 
     _listener(workspaces, parts, problems)
     if "server" in parts:
         _server(parts["server"], problems)
-    if "mqtt" in parts:
-        _mqtt(parts["mqtt"], problems)
-    for name in ("alertmanager", "webhook", "metrics"):
-        if name in parts and parts[name].is_whole:
-            _own_problems(parts[name], {}, problems)
+    for part in parts.values():
+        if hasattr(part.section.target, "problems") and part.is_whole:
+            _own_problems(part, problems)
     if "storage" in parts and "retention" in parts["storage"].parts:
         _retention(parts["storage"].parts["retention"], problems)
 
@@ -119,13 +114,9 @@ def _server(part: ReadTable, problems: Problems) -> None:
         problems.add(f"{part.path}.listen", joined_address(host, part.get("port")), hint)
 
 
-def _mqtt(part: ReadTable, problems: Problems) -> None:
-    _own_problems(part, {"delivery": DeliverySettings(**part.of(DeliverySettings))}, problems)
-
-
-def _own_problems(part: ReadTable, more: Mapping[str, msgspec.Struct], problems: Problems) -> None:
+def _own_problems(part: ReadTable, problems: Problems) -> None:
     """Add the problems that the settings report themselves, as sentences ``key: hint``."""
-    for sentence in part.build(**more).problems():
+    for sentence in part.build().problems():
         name, _, hint = sentence.partition(": ")
         if isinstance(part.get(name), Secret):
             problems.add_hidden(f"{part.path}.{name}", hint)

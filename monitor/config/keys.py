@@ -5,14 +5,19 @@ A key's default is not written here: it is the default of the field that the key
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from enum import Enum
-from typing import Any
+from enum import Enum, StrEnum
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from monitor.model.secrets import Secret
+from monitor.model.settings import Setting, not_empty
 
 
 class Kind(Enum):
@@ -113,6 +118,66 @@ class Key(Struct, frozen=True, kw_only=True):
         return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
 
 
+_KINDS = {
+    bool: Kind.BOOLEAN,
+    int: Kind.WHOLE,
+    float: Kind.NUMBER,
+    datetime: Kind.INSTANT,
+    dict: Kind.TABLE,
+    tuple: Kind.TEXTS,
+    Secret: Kind.SECRET,
+}
+
+
+def keys_of(settings: type[Struct]) -> tuple[Key, ...]:
+    """Return the keys that set fields of a settings type: its own in their order, then its base's.
+
+    Raises:
+        KeyError: a field with a `Setting` has a type that no key can have.
+    """
+    classes = [inspect.get_annotations(settings_class) for settings_class in settings.__mro__]
+    fields = {field.name: field for field in msgspec.structs.fields(settings)}
+    names = dict.fromkeys(name for annotations in classes for name in annotations)
+    keys = (_key_of(fields[name]) for name in names if name in fields)
+    return tuple(key for key in keys if key is not None)
+
+
+def _key_of(field: msgspec.structs.FieldInfo) -> Key | None:
+    """Return the key that sets a field; None where the code alone sets it."""
+    marks = getattr(field.type, "__metadata__", ())
+    setting = next((mark for mark in marks if isinstance(mark, Setting)), None)
+    if setting is None:
+        return None
+    limits = next((mark for mark in marks if isinstance(mark, Meta)), Meta())
+    plain = _plain(field.type)
+    kind = Kind.TEXT if issubclass(plain, str) else _KINDS[plain]
+    words = tuple(plain) if issubclass(plain, StrEnum) else ()
+    return Key(
+        name=field.encode_name,
+        kind=Kind.ONE_OR_MORE if setting.may_be_single else kind,
+        about=setting.about,
+        minimum=limits.ge,
+        maximum=limits.le,
+        choices=(setting.word_for_none, *words) if setting.word_for_none else words,
+        pattern=limits.pattern or "",
+        check=not_empty if setting.is_file else setting.check,
+        is_required=field.required if setting.is_required is None else setting.is_required,
+        is_file=setting.is_file,
+        example=setting.example,
+        field=field.name,
+        varies=setting.example is not None,
+    )
+
+
+def _plain(annotated: Any) -> type:
+    """Return the type of a field without its marks, its None and its items."""
+    plain: Any = get_args(annotated)[0]
+    if isinstance(plain, UnionType):
+        plain = next(part for part in get_args(plain) if part is not NoneType)
+    whole: type = get_origin(plain) or plain
+    return whole
+
+
 class Section(Struct, frozen=True, kw_only=True):
     """One table of the file, or one of a list of tables.
 
@@ -152,7 +217,7 @@ def default_of(section: Section, key: Key) -> Any:
 def _written(default: Any) -> Any:
     if default is msgspec.NODEFAULT:
         return None
-    return list(default) if isinstance(default, tuple | frozenset) else default
+    return list(default) if isinstance(default, tuple) else default
 
 
 def converted(section: Section, key: Key, value: Any) -> Mapping[str, Any]:
@@ -184,3 +249,17 @@ def in_toml(value: Any) -> str:
 def number(value: float) -> str:
     """Return a number without a needless fraction."""
     return str(int(value)) if value == int(value) else str(value)
+
+
+def section_of(
+    path: str, settings: type[Struct], *, is_optional: bool = False, is_example: bool = False
+) -> Section:
+    """Return the section of a settings type; the type's docstring is its text."""
+    return Section(
+        path=path,
+        target=settings,
+        about=" ".join((settings.__doc__ or "").split()),
+        keys=keys_of(settings),
+        is_optional=is_optional,
+        is_example=is_example,
+    )

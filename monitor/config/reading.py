@@ -151,6 +151,10 @@ class ConfigurationReader:
             names = secret_keys(key.name)
             if key.is_required and not table.keys() & {key.name, *names}:
                 self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(names)}")
+            hint = None if secret is None or key.check is None else key.check(secret)
+            if hint is not None:
+                self._problems.add_hidden(f"{path}.{key.name}", hint)
+                return None
             return None if secret is None else converted(section, key, secret)
         if key.name not in table:
             if key.is_required:

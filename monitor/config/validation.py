@@ -16,7 +16,6 @@ from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
 from monitor.model.errors import ConfigurationError
-from monitor.outputs.settings import DeliverySettings, MqttSettings
 from monitor.polling.settings import PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -85,11 +84,10 @@ def _built(
     url = {} if store_url is None or "url" in storage.of(StorageSettings) else {"url": store_url}
     retention = storage.parts["retention"]
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
-    mqtt = parts.get("mqtt")
     return Configuration(
         workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
-        mqtt=None if mqtt is None else _mqtt(mqtt),
+        mqtt=parts["mqtt"].build() if "mqtt" in parts else None,
         alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
         webhook=parts["webhook"].build() if "webhook" in parts else None,
         server=parts["server"].build(),
@@ -121,8 +119,3 @@ def _workspace(part: ReadTable, *, link_wait_seconds: float) -> WorkspaceConfigu
         inventory=part.parts["inventory"].build(),
         callbacks=None if callbacks is None else callbacks.build(),
     )
-
-
-def _mqtt(part: ReadTable) -> MqttSettings:
-    settings: MqttSettings = part.build(delivery=DeliverySettings(**part.of(DeliverySettings)))
-    return settings

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from monitor.outputs.settings import AlertmanagerSettings, DeliverySettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager
 
@@ -44,9 +44,8 @@ class Notified:
         return AlertmanagerSettings(
             urls=(self._url,),
             resend_seconds=resend_seconds,
-            delivery=DeliverySettings(
-                window=128, backoff_base_seconds=0.1, backoff_cap_seconds=0.5
-            ),
+            backoff_base_seconds=0.1,
+            backoff_cap_seconds=0.5,
         )
 
     @property

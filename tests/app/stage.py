@@ -19,7 +19,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import DeliverySettings, MqttSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
@@ -139,7 +139,8 @@ def configuration(
         url=broker_url or "",
         reconnect_base_seconds=0.1,
         reconnect_cap_seconds=0.5,
-        delivery=DeliverySettings(backoff_base_seconds=0.1, backoff_cap_seconds=0.5),
+        backoff_base_seconds=0.1,
+        backoff_cap_seconds=0.5,
     )
     return Configuration(
         workspaces=workspaces,

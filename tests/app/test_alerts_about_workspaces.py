@@ -15,7 +15,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import DeliverySettings, WebhookSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.polling.settings import InventorySettings
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
@@ -65,7 +65,8 @@ def watching(
             url=webhook_url,
             secret=SIGNING_KEY,
             events=("run.*",),
-            delivery=DeliverySettings(backoff_base_seconds=0.1, backoff_cap_seconds=0.5),
+            backoff_base_seconds=0.1,
+            backoff_cap_seconds=0.5,
         ),
     )
 

@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import WebhookSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage

@@ -17,15 +17,19 @@ from monitor.app.store import OpenStore, open_sqlite
 from monitor.bus.settings import StorageSettings
 from monitor.cli.hang_up import HangUpReload
 from monitor.cli.service_manager import ServiceManager
-from monitor.config import Configuration, LogLevel, LogSettings, WorkspaceConfiguration
+from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.logs import Redactor
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.secrets import Secret
+from monitor.outputs.webhook.settings import WebhookSettings
+from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
+
+WEBHOOK_KEY = "whsec_" + "a" * 32  # 24 bytes
 
 
 def consumers(folder: Path) -> set[str]:
@@ -84,7 +88,7 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     waiting: list[str] = []
 
     async def act(daemon: Daemon, _: Addresses) -> None:
-        changed = msgspec.structs.replace(expected, log=LogSettings(level=LogLevel.DEBUG))
+        changed = msgspec.structs.replace(expected, server=ServerSettings(allow_anonymous=True))
         waiting.extend(await daemon.reload(changed))
         observed.append(consumers(tmp_path))
         observed.append({workspace.workspace for workspace in daemon.view.workspaces()})
@@ -92,7 +96,7 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     await during(settings, act)
 
     assert observed == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
-    assert waiting == ["log"]
+    assert waiting == ["server"]
 
 
 async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:
@@ -136,23 +140,21 @@ def pollers() -> dict[str, asyncio.Task[Any]]:
 
 @pytest.mark.parametrize("stays_away", [False, True], ids=["refuses one step", "stays away"])
 async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_away: bool) -> None:
-    """Whichever step the store refuses, exactly the former workspaces are followed, or the new.
+    """Whichever step the store refuses, exactly what was before goes on, or what is new.
 
     The same reload again succeeds, and leaves the consumers that it would have left at once.
     """
     before = stage.configuration(
         tmp_path, stage.unreachable("kept"), stage.unreachable("gone"), _without("changed")
     )
-    after = stage.configuration(
-        tmp_path,
-        stage.unreachable("kept"),
-        stage.unreachable("changed"),
-        stage.unreachable("new"),
-        stage.unreachable("newer"),
-    )
     names_before, names_after = {"kept", "gone", "changed"}, {"kept", "changed", "new", "newer"}
+    after = msgspec.structs.replace(
+        stage.configuration(tmp_path, *map(stage.unreachable, sorted(names_after))),
+        webhook=WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY)),
+    )
     consumers_before = {"metrics", "alerting", "misses/kept", "misses/gone"}
-    consumers_after = {"metrics", "alerting", *(f"misses/{name}" for name in names_after)}
+    misses_after = {f"misses/{name}" for name in names_after}
+    consumers_after = {"metrics", "alerting", "webhook", *misses_after}
     stores: list[RefusingStore] = []
     refused: list[int] = []
 
@@ -191,9 +193,9 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     async with asyncio.timeout(60):
         await during(before, act, open_store=opened)
 
-    # Three reads for each of two new workspaces, one of the last status for each of three, three
-    # new consumers, and dropping the former.
-    assert refused == list(range(13))
+    # The consumer of the new output, three reads for each of two new workspaces, one of the last
+    # status for each of three, three new consumers, and dropping the former.
+    assert refused == list(range(14))
 
 
 async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:
@@ -205,6 +207,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
         '[[workspaces]]\nname = "new"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
     )
     stores: list[RefusingStore] = []
+    followed: list[Configuration] = []
 
     async def opened(
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
@@ -220,6 +223,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
             manager=ServiceManager(None, clock=clock),
             redactor=Redactor(),
             clock=clock,
+            on_reloaded=followed.append,
         )
         async with asyncio.TaskGroup() as group:
             reloads = group.create_task(hang_up.run(), name="reloads")
@@ -229,6 +233,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
             assert (shown(daemon), set(pollers())) == ({"here"}, {"here"})
             stores[0].refuse_to_all()
             await eventually(lambda: shown(daemon) == {"new"}, why="the reload was not repeated")
+            await eventually(lambda: len(followed) == 1, why="only the last one came into force")
             reloads.cancel()
 
     async with asyncio.timeout(60):

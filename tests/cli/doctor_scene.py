@@ -18,7 +18,9 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import AlertmanagerSettings, MqttSettings, WebhookSettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.mqtt.settings import MqttSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.polling.tiny_workspace import NO_ROUTE, Row, TinyWorkspace

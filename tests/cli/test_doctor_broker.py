@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.cli.doctor_scene import Report, outcomes, run_checks
 from tests.servers import Mosquitto, program
 

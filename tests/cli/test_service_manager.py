@@ -252,13 +252,18 @@ async def managed(manager: Manager, folder: Path) -> AsyncIterator[DaemonProcess
 async def test_the_daemon_reports_its_start_its_reloads_and_its_end(
     manager: Manager, tmp_path: Path
 ) -> None:
-    """A good reload, a refused one and a stop: each in its order, ready only when it serves."""
+    """A good reload, a refused one and a stop: each in its order, ready only when it serves.
+
+    The good one writes the log in another form from then on.
+    """
     async with managed(manager, tmp_path) as daemon:
         assert await daemon.face.answers()
         assert manager.status() == "following acme"
         acme = daemon.settings.workspaces[0]
 
         daemon.settings.write(acme, Watched("beta", acme.url, "another token"))
+        with daemon.settings.path.open("a") as file:
+            file.write('\n[log]\nform = "console"\n')
         daemon.send_signal(signal.SIGHUP)
         await eventually(lambda: len(manager.words()) == 3, why=manager.words)
         assert manager.status() == "following acme, beta"
@@ -267,6 +272,8 @@ async def test_the_daemon_reports_its_start_its_reloads_and_its_end(
         daemon.send_signal(signal.SIGHUP)
         await eventually(lambda: len(manager.words()) == 5, why=manager.words)
         assert "was refused" in manager.status()
+        (refused,) = [line for line in daemon.log.splitlines() if "configuration refused" in line]
+        assert not refused.startswith("{"), "the other form of lines waits for a restart"
         printed = (await daemon.face.json("/api/v1/workspaces"))["data"]
         assert [message["workspace"] for message in printed] == ["acme", "beta"]
 

@@ -156,6 +156,13 @@ BROKEN_RULES: tuple[Row, ...] = (
         ["http://me:password@am:9093"],
         '["http://***@am:9093"]: holds credentials; give them in a file of their own',
     ),
+    ("alertmanager.urls", ["http://[::1"], '["http://[::1"]: not a URL'),
+    (
+        "alertmanager.urls",
+        ["http://am:0"],
+        '["http://am:0"]: port 0 is none that a receiver can listen on',
+    ),
+    ("alertmanager.urls", ["http://a b"], f'["http://a b"]: {NO_HOST}'),
     (
         "alertmanager.urls",
         ["http://am:9093?x=1"],
@@ -170,6 +177,7 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("alertmanager.ca_file", "", '"": ' + EMPTY),
     ("alertmanager.ca_file", "/missing", '"/missing": ' + NO_FILE),
     ("webhook.url", "hooks", '"hooks": must begin with http:// or https://'),
+    ("webhook.url", "https://hooks/#a", '"https://hooks/#a": nothing may follow a #'),
     (
         "webhook.url",
         "https://me:password@hooks",

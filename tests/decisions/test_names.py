@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MetricsSettings
 from tests.decisions.followed import ALL, Followed, following
 
 TOPICS = Topics(prefix="dataprep/v1", instance="monitor")

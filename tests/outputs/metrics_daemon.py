@@ -17,7 +17,7 @@ from monitor.model.events import Event
 from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
 from monitor.outputs.metrics.assembly import Metrics
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON

@@ -22,7 +22,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
-from monitor.outputs.settings import DeliverySettings, MqttSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.tracking.live_state import LiveState
 from tests.outputs.output_scene import output_parts
 from tests.outputs.stories import change
@@ -38,9 +38,9 @@ def settings_for(url: str, **more: Any) -> MqttSettings:
         reconnect_cap_seconds=0.2,
         state_interval_seconds=0.02,
         state_scan_seconds=0.1,
-        delivery=DeliverySettings(
-            commit_interval_seconds=0.01, backoff_base_seconds=0.05, backoff_cap_seconds=0.1
-        ),
+        commit_interval_seconds=0.01,
+        backoff_base_seconds=0.05,
+        backoff_cap_seconds=0.1,
     )
     return msgspec.structs.replace(settings, **more)
 

@@ -18,19 +18,21 @@ from monitor.model.clock import Clock, SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics, Output
 from monitor.outputs.event_output import DaemonInfo, OutputParts
-from monitor.outputs.settings import DeliverySettings
 from monitor.tracking.live_state import LiveState, LiveStateView
 from tests.app.eventually import eventually
 from tests.outputs.stories import change
 
 LIMIT_SECONDS = 15.0
-QUICK = DeliverySettings(
-    window=128,
-    commit_interval_seconds=0.01,
-    backoff_base_seconds=0.01,
-    backoff_cap_seconds=0.05,
-    wait_seconds=0.5,
-)
+# Settings of a delivery whose waits suit a test.
+QUICK: dict[str, Any] = {
+    "window": 128,
+    "attempts": 5,
+    "stores_answers_at_once": False,
+    "commit_interval_seconds": 0.01,
+    "backoff_base_seconds": 0.01,
+    "backoff_cap_seconds": 0.05,
+    "wait_seconds": 0.5,
+}
 
 
 class Killed(BaseException):

@@ -18,7 +18,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.alertmanager.record import ALERTMANAGER
-from monitor.outputs.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, PostReceiver, ReceivedRequest
@@ -43,7 +43,7 @@ async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputS
 
 def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> AlertmanagerOutput:
     settings = AlertmanagerSettings(
-        urls=(receiver.url,), timeout_seconds=2, resend_seconds=60, delivery=QUICK
+        urls=(receiver.url,), timeout_seconds=2, resend_seconds=60, **QUICK
     )
     return AlertmanagerOutput(msgspec.structs.replace(settings, **more), scene.parts)
 

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.model.alerts import AlertingSnapshot
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import eventually, pause
 from tests.outputs.alert_stories import BEGAN, alert, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
@@ -55,7 +55,7 @@ async def alertmanager(tmp_path: Path, notified: Notified) -> AsyncIterator[Aler
 
 def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutput]:
     """Return a function that builds the output to that Alertmanager."""
-    settings = AlertmanagerSettings(urls=(url,), delivery=QUICK, **more)
+    settings = AlertmanagerSettings(urls=(url,), **QUICK, **more)
     return lambda scene: AlertmanagerOutput(settings, scene.parts)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.settings import AlertmanagerSettings
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import pause
 from tests.outputs.alert_stories import BEGAN, alert, event_of
 from tests.outputs.output_scene import QUICK, OutputScene
@@ -113,9 +113,7 @@ async def play(steps: list[Step], folder: Path) -> Story:
 
     def make(scene: OutputScene) -> AlertmanagerOutput:
         return AlertmanagerOutput(
-            AlertmanagerSettings(
-                urls=(receiver.url,), resend_seconds=RESEND_SECONDS, delivery=QUICK
-            ),
+            AlertmanagerSettings(urls=(receiver.url,), resend_seconds=RESEND_SECONDS, **QUICK),
             scene.parts,
         )
 

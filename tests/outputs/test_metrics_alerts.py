@@ -21,7 +21,7 @@ from monitor.model.alerts import (
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import (
     NOON,

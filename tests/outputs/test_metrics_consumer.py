@@ -28,7 +28,7 @@ from monitor.outputs.metrics.rows import (
     QueueCounts,
     RunCounts,
 )
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON, event, history, plan, run

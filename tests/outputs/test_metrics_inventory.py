@@ -10,7 +10,7 @@ import pytest
 from monitor.model.inventory import Inventory
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import flow, history, named, run, samples, series
 from tests.outputs.metrics_page_parts import connection, full_inventory, quality

@@ -13,7 +13,7 @@ from amqtt.broker import Broker
 
 from monitor.model.runs import Status
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.certificates import Certificates
 from tests.outputs.mqtt_scene import MqttScene, settings_for
 from tests.outputs.stories import run_event

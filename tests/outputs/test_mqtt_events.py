@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
-from monitor.outputs.settings import MqttProtocol
+from monitor.outputs.mqtt.settings import MqttProtocol
 from tests.outputs.mqtt_scene import MqttScene, ReceivedMessage, Subscriber, settings_for
 from tests.outputs.stories import detailed_event, run_event, workspace_event
 from tests.servers import Mosquitto, Relay, free_port

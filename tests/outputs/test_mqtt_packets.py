@@ -20,7 +20,7 @@ from monitor.model.errors import OutputRefusedError
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.opening import VERSIONS
 from monitor.outputs.mqtt.packets import publish_packet, read_puback
-from monitor.outputs.settings import MqttProtocol
+from monitor.outputs.mqtt.settings import MqttProtocol
 from tests.outputs.mqtt_scene import Subscriber, settings_for
 from tests.servers import Mosquitto
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from monitor.outputs.mqtt.library_overrides import LinkEnd, LinkEndKind
 from monitor.outputs.mqtt.reconnecting import FIGHT_CAP_FACTOR, ReconnectBackoff
-from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from tests.outputs.mqtt_scene import MqttScene, settings_for
 from tests.servers import Mosquitto, Relay
 

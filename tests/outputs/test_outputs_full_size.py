@@ -15,8 +15,9 @@ from monitor.model.clock import SystemClock
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.metrics.assembly import Metrics
-from monitor.outputs.settings import AlertmanagerSettings, MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState, active_of
 from tests.full_size import (
     ALERTS,
@@ -132,7 +133,7 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
     """All that fire are posted again, and in between nothing waits for long."""
     async with PostReceiver() as receiver:
         settings = AlertmanagerSettings(
-            urls=(receiver.url,), timeout_seconds=5, resend_seconds=60, delivery=QUICK
+            urls=(receiver.url,), timeout_seconds=5, resend_seconds=60, **QUICK
         )
 
         def output_of(scene: OutputScene) -> AlertmanagerOutput:

@@ -19,8 +19,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import DeliverySettings, WebhookSettings
 from monitor.outputs.webhook.output import WebhookOutput
+from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.outputs.webhook.signature import signed_headers
 from tests.certificates import Certificates
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
@@ -55,7 +55,7 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Webho
         url=f"{receiver.url}/hook?key=hidden",
         secret=Secret(NEW),
         timeout_seconds=2,
-        delivery=QUICK,
+        **QUICK,
     )
     return WebhookOutput(msgspec.structs.replace(settings, **more), scene.parts)
 
@@ -171,9 +171,8 @@ async def test_an_event_that_always_fails_does_not_block_for_ever(
 ) -> None:
     """While other events are accepted it is given up after the configured attempts."""
     receiver.status_for = lambda body: 500 if id_of(body) == fired(0).id else 200
-    few = msgspec.structs.replace(QUICK, window=3, attempts=5)
     async with OutputScene(
-        tmp_path, lambda scene: output_for(scene, receiver, delivery=few)
+        tmp_path, lambda scene: output_for(scene, receiver, window=3, attempts=5)
     ) as scene:
         await scene.start()
         await scene.emit(fired(0))
@@ -236,7 +235,7 @@ async def test_an_unacknowledged_event_is_sent_again(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """A daemon that is killed between request and answer sends it again, under the same id."""
-    settings = {"timeout_seconds": 10, "delivery": DeliverySettings(window=8)}
+    settings = {"timeout_seconds": 10, "window": 8}
     async with OutputScene(
         tmp_path, lambda scene: output_for(scene, receiver, **settings)
     ) as scene:

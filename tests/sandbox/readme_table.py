@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.api.assumptions.assumption import Assumption
-from monitor.sandbox.api.assumptions.table import ASSUMPTIONS, assumed_of
-from monitor.sandbox.api.models.models import response_of
-from monitor.sandbox.api.models.outcomes import JSON_TYPE, media_type_of
+from monitor.sandbox.api.models.models import JSON_TYPE, media_type_of, response_of
 from monitor.sandbox.api.routes import HANDLERS
+from tests.sandbox.assumptions import assumed_of
 from tests.sandbox.walk import Finding, walked
 
 README = Path(__file__).parents[2] / "monitor" / "sandbox" / "README.md"
@@ -36,20 +33,14 @@ async def made() -> str:
 
 
 def tables(findings: Sequence[Finding]) -> str:
-    """Return one table for each resource, and the assumptions."""
+    """Return how many operations succeed, and the table of all."""
     served = {
         (finding.operation.operation_id, finding.edition): finding
         for finding in findings
         if finding.is_served
     }
-    lines = [_summary(served.values())]
-    for resource, group in itertools.groupby(
-        operations(), key=lambda operation: operation.resource
-    ):
-        rows = [_row(item, served) for item in group]
-        lines += ["", f"### {resource}", "", _HEAD, *rows]
-    lines += ["", "## Assumptions", "", *_assumptions()]
-    return "\n".join(lines)
+    rows = [_row(operation, served) for operation in operations()]
+    return "\n".join([_summary(served.values()), "", _HEAD, *rows])
 
 
 def _summary(served: Iterable[Finding]) -> str:
@@ -62,14 +53,13 @@ def _summary(served: Iterable[Finding]) -> str:
 def _row(operation: Operation, served: dict[tuple[str, Edition], Finding]) -> str:
     editions = [str(edition) for edition in EDITIONS if (operation.operation_id, edition) in served]
     finding = served.get((operation.operation_id, Edition.OPEN))
-    keys = [f"[{each.key}](#{each.key})" for each in assumed_of(operation.operation_id)]
     cells = (
         f"`{operation.operation_id}`",
         f"`{operation.method} {operation.path}`",
         " ".join(editions),
         _does(operation),
         "not served" if finding is None else _answer(operation, finding.status),
-        ", ".join(keys),
+        ", ".join(assumed_of(operation.operation_id)),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -87,16 +77,6 @@ def _answer(operation: Operation, status: int) -> str:
         return str(status)
     what = response_of(operation) if media_type == JSON_TYPE else media_type
     return f"{status} `{what}`"
-
-
-def _assumptions() -> Iterator[str]:
-    for assumption in ASSUMPTIONS:
-        where = _where(assumption)
-        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.text}'
-
-
-def _where(assumption: Assumption) -> str:
-    return ", ".join(f"`{name}`" for name in assumption.operations) or "everywhere"
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from monitor.catalogue.operations import Operation, operations
-from monitor.sandbox.api.assumptions.table import ASSUMPTIONS, assumed_of
 from monitor.sandbox.api.models.models import public_models
+from tests.sandbox.assumptions import ASSUMPTIONS, assumed_of
 
 # Described by the facts, though no public model has that name.
 DESCRIBED = frozenset({"RunJobResponse", "JobGroupProfile", "OpenApiSpecResponse", "object"})
@@ -19,17 +17,12 @@ def is_undescribed(operation: Operation) -> bool:
 
 
 def test_assumptions_name_operations() -> None:
-    """Every assumption has a key of its own, a sentence, and operations that exist."""
+    """Every assumption has a sentence, and operations that exist; TOML holds keys apart."""
     ids = {operation.operation_id for operation in operations()}
 
-    assert [
-        key
-        for key, times in Counter(assumption.key for assumption in ASSUMPTIONS).items()
-        if times > 1
-    ] == []
-    for assumption in ASSUMPTIONS:
-        assert assumption.text.endswith("."), assumption.key
-        assert set(assumption.operations) <= ids, assumption.key
+    for key, assumption in ASSUMPTIONS.items():
+        assert assumption.text.endswith("."), key
+        assert set(assumption.operations) <= ids, key
 
 
 def test_what_is_not_described_is_assumed() -> None:

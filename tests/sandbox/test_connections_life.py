@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.api.data.connection_kinds import OPEN_CREDENTIALS
+from monitor.sandbox.api.data.connections import OPEN_CREDENTIALS
 from monitor.sandbox.world.records.objects import Connection, ImportedDataset
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
@@ -130,7 +130,7 @@ async def test_connections_are_chosen_by_what_they_are(workspace: Workspace) -> 
         ({"filter": "HOST-A", "filterFields": "host", "filterType": "exactIgnoreCase"}, ["a"]),
         (
             {"filter": "host", "filterFields": "name,host", "filterType": "contains"},
-            ["a", "b", "c"],
+            ["c", "b", "a"],
         ),
         ({"includeDeleted": "true", "sort": "name"}, ["a", "b", "c", "gone"]),
     ],

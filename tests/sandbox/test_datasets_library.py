@@ -65,11 +65,11 @@ async def test_the_library_shows_three_types(workspace: Workspace) -> None:
     """Imported datasets, recipes, and those recipes that another flow refers to."""
     rows = await shown(workspace, {})
     assert rows == [
-        ("imported", "orders.csv"),
-        ("imported", "table"),
         ("imported", "notes.txt"),
-        ("reference", "Clean orders"),
+        ("imported", "table"),
+        ("imported", "orders.csv"),
         ("recipe", "Totals"),
+        ("reference", "Clean orders"),
     ]
     for name in ("imported", "reference", "recipe"):
         assert await shown(workspace, {"datasetsFilter": name}) == [
@@ -82,9 +82,9 @@ async def test_the_library_shows_three_types(workspace: Workspace) -> None:
     [
         ({"filter": "ord", "filterType": "contains"}, ["orders.csv", "Clean orders"]),
         ({"hidden": "true", "datasetsFilter": "imported"}, ["hid"]),
-        ({"baseStorage": "true"}, ["orders.csv", "notes.txt"]),
-        ({"schematized": "true", "datasetsFilter": "imported"}, ["orders.csv", "table"]),
-        ({"currentFlowId": "101"}, ["orders.csv", "Clean orders", "Totals"]),
+        ({"baseStorage": "true"}, ["notes.txt", "orders.csv"]),
+        ({"schematized": "true", "datasetsFilter": "imported"}, ["table", "orders.csv"]),
+        ({"currentFlowId": "101"}, ["orders.csv", "Totals", "Clean orders"]),
         ({"datasourceFlowId": "999"}, []),
         ({"userIdFilter": "999"}, []),
         ({"sort": "-name", "datasetsFilter": "imported"}, ["table", "orders.csv", "notes.txt"]),
@@ -117,7 +117,7 @@ async def test_the_library_is_ones_own(workspace: Workspace) -> None:
     assert await shown(workspace, {}, COLLEAGUE_TOKEN) == [("recipe", "Count")]
     workspace.world.update(things.orders, shared_with=frozenset({things.colleague.id}))
     shared = await shown(workspace, {"ownershipFilter": "shared"}, COLLEAGUE_TOKEN)
-    assert [name for _, name in shared] == ["orders.csv", "Clean orders", "Totals"]
+    assert [name for _, name in shared] == ["orders.csv", "Totals", "Clean orders"]
     everything = await shown(workspace, {"ownershipFilter": "all"}, ADMIN_TOKEN)
     assert len(everything) == 6
     own = await shown(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.sandbox.api.data.wrangled_datasets import INPUTS, primary_of
+from monitor.sandbox.api.data.recipes import INPUTS, primary_of
 from monitor.sandbox.api.resources import RESOURCES
 from monitor.sandbox.api.response.kinds import OnDelete
 from monitor.sandbox.world.lineage import builds_upon, inputs_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.api.response.faulty_lists import POISON_ID
+from monitor.sandbox.api.response.faults import POISON_ID
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 LIBRARY = "/v4/jobLibrary"

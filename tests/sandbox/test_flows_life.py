@@ -284,7 +284,7 @@ async def test_what_goes_in_and_out(workspace: Workspace) -> None:
     recipes = {things.clean.id, things.totals.id}
     assert outputs.ids == [
         output_object_.id
-        for output_object_ in world.output_objects
+        for output_object_ in world.output_objects.newest()
         if output_object_.recipe_id in recipes
     ]
 

@@ -40,11 +40,11 @@ async def test_usage_counts_recipes_and_their_flows() -> None:
             (await workspace.get(f"{FUNCTIONS}/{row.id}/usageCount")).body for row in (one, other)
         ]
 
-    assert listed.ids == [one.id, other.id]
+    assert listed.ids == [other.id, one.id]
     assert count.body == {"count": 2}
-    assert read.body == listed.body["data"][0]
+    assert read.body == listed.body["data"][1]
     assert read.body["name"] == "CLEAN_PHONE"
-    assert recipes.ids == [things.clean.id, things.totals.id, things.count.id]
+    assert recipes.ids == [things.clean.id, things.totals.id, things.count.id][::-1]
     assert usages == [{"flows": 2, "recipes": 3}, {"flows": 1, "recipes": 1}]
 
 

@@ -78,11 +78,12 @@ async def test_jobs_embed_what_they_wrote(workspace: Workspace) -> None:
 
 
 async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
-    """A finished wrangling names its table first, with a path that is a list in a text."""
+    """A wrangling names its tables, with a path that is a list in a text; a writer its file."""
     job_group = workspace.job_group()
     path = f"/v4/jobGroups/{job_group.id}"
     embed = "jobs.scriptResults.storageLocation"
-    wrangle = next(job for job in workspace.world.jobs_of(job_group) if job.job_type == "wrangle")
+    jobs = workspace.world.jobs_of(job_group)
+    wrangle = next(job for job in jobs if job.job_type == "wrangle")
 
     async def results() -> list[Any]:
         jobs = (await workspace.get(path, embed=embed)).body["jobs"]["data"]
@@ -90,7 +91,8 @@ async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
         return [*found.pop(wrangle.id), *itertools.chain(*found.values())]
 
     before = await results()
-    workspace.world.update(wrangle, status=NativeStatus.COMPLETE)
+    for job in jobs:
+        workspace.world.update(job, status=NativeStatus.COMPLETE)
     table, file = await results()
 
     assert before == []

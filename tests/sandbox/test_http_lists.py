@@ -152,7 +152,7 @@ async def test_lists_show_ones_own_unless_widened(workspace: Workspace) -> None:
     workspace.token = ADMIN_TOKEN
     assert (await workspace.get(LIBRARY)).ids == []
     assert (await workspace.get(LIBRARY, runBy="all")).ids == [others.id, own.id]
-    flow_ids = [workspace.things.orders.id, workspace.things.stock.id]
+    flow_ids = [workspace.things.stock.id, workspace.things.orders.id]
     assert (await workspace.get("/v4/flows")).ids == []
     assert (await workspace.get("/v4/flows", flowsFilter="all")).ids == flow_ids
     assert (await workspace.get("/v4/flows/count", flowsFilter="shared")).body == {"count": 2}
@@ -171,7 +171,7 @@ async def test_a_shared_flow_shows_its_runs(workspace: Workspace) -> None:
 
 async def test_the_older_name_of_the_plan_filter_works(workspace: Workspace) -> None:
     """Plans are widened by ownershipFilter, and by plansFilter as Google's product has it."""
-    plans = [workspace.things.nightly.id, workspace.things.weekly.id]
+    plans = [workspace.things.weekly.id, workspace.things.nightly.id]
     workspace.token = ADMIN_TOKEN
 
     assert (await workspace.get("/v4/plans")).ids == []

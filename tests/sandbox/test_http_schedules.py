@@ -330,11 +330,11 @@ async def test_a_schedule_is_deleted(workspace: Workspace) -> None:
 
 async def test_lists_show_ten_of_ones_own(workspace: Workspace) -> None:
     """A page is ten schedules of the caller; others', an administrator's too, are not seen."""
-    ids = [await create(workspace, name=f"n{number}") for number in range(12)]
+    ids = [await create(workspace, name=f"n{number}") for number in range(12)][::-1]
 
     assert (await workspace.get(SCHEDULES)).ids == ids[:10]
     assert (await workspace.get(SCHEDULES, limit="1000")).ids == ids
-    assert (await workspace.get(SCHEDULES, sort="-id", limit="1")).ids == ids[-1:]
+    assert (await workspace.get(SCHEDULES, sort="id", limit="1")).ids == ids[-1:]
     assert (await workspace.get(f"{SCHEDULES}/count")).body == {"count": 12}
     for token in (COLLEAGUE_TOKEN, ADMIN_TOKEN):
         workspace.token = token

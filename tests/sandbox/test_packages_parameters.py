@@ -60,8 +60,8 @@ async def test_a_parameter_is_made_read_listed_and_deleted(workspace: Workspace)
     assert gone.is_refused(404, "DataNotFoundException")
     assert (await workspace.get(PARAMETERS)).ids == [second]
     deleted = await workspace.get(PARAMETERS, includeDeleted="true")
-    assert deleted.ids == [first, second]
-    assert deleted.body["data"][0]["deleted_at"] is not None
+    assert deleted.ids == [second, first]
+    assert deleted.body["data"][1]["deleted_at"] is not None
 
 
 @pytest.mark.parametrize(

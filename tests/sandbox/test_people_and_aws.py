@@ -32,15 +32,15 @@ async def rows(workspace: Workspace, path: str, token: str, **query: str) -> lis
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ({}, ["Owner", "Colleague", "Admin"]),
+        ({}, ["Admin", "Colleague", "Owner"]),
         ({"email": "ADMIN@example.com"}, ["Admin"]),
         ({"state": "hidden"}, ["Colleague"]),
         ({"isDisabled": "true"}, ["Admin"]),
-        ({"isDisabled": "False"}, ["Owner", "Colleague"]),
-        ({"peopleIds": "11,13"}, ["Owner", "Admin"]),
+        ({"isDisabled": "False"}, ["Colleague", "Owner"]),
+        ({"peopleIds": "11,13"}, ["Admin", "Owner"]),
         ({"filter": "colleague@", "filterType": "contains"}, ["Colleague"]),
         ({"sort": "-email", "limit": "2"}, ["Owner", "Colleague"]),
-        ({"limit": "1", "noLimit": "true"}, ["Owner", "Colleague", "Admin"]),
+        ({"limit": "1", "noLimit": "true"}, ["Admin", "Colleague", "Owner"]),
     ],
 )
 async def test_people_are_listed_by_query(query: dict[str, str], names: list[str]) -> None:

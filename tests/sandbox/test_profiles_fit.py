@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.sandbox.api.runs.pdf import CHARACTERS, LINES, one_page
+from monitor.sandbox.api.runs.job_results import CHARACTERS, LINES, one_page, result_lines
 from monitor.sandbox.api.runs.profiles import columns_of, profile_of, rows_of
-from monitor.sandbox.api.runs.result_page import result_lines
 from monitor.sandbox.world.records.objects import ImportedDataset
 from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world.shelves import World
@@ -62,8 +61,9 @@ def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int, unfit: 
         assert min(counts.values()) >= 0
         assert sum(counts.values()) == rows
         values = profile["profilerValidValueHistograms"][name]
-        if isinstance(values, list):
-            parts = [value["count"] for value in values]
+        if "topk" in values:
+            parts = [value["count"] for value in values["topk"]]
+            assert (values["k"], values["ub"], values["c"]) == (len(parts), len(parts), sum(parts))
         else:
             parts = [bucket["b"] for bucket in values["buckets"]]
             quartiles = list(values["quartiles"].values())

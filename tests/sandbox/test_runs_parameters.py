@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.running.run_parameters import inserted, text_of
+from monitor.sandbox.running.destinations import inserted, text_of
 from monitor.sandbox.world.records.runs import JobGroup
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -60,8 +60,8 @@ async def test_lists_of_both_people_change() -> None:
 
     assert (answer.status, answer.content) == (204, b"")
     assert receiver == {
-        "/v4/flows": [things.orders.id, things.stock.id],
-        "/v4/plans": [things.nightly.id, things.weekly.id],
+        "/v4/flows": [things.stock.id, things.orders.id],
+        "/v4/plans": [things.weekly.id, things.nightly.id],
         "/v4/schedules": [schedule.id],
     }
     assert giver == []

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pypdf
 
 from monitor.catalogue.operations import Edition, Operation, operations
-from monitor.sandbox.api.models.models import response_of
-from monitor.sandbox.api.models.outcomes import (
+from monitor.sandbox.api.models.models import (
     JSON_TYPE,
     PDF_TYPE,
     ZIP_TYPE,
     media_type_of,
+    response_of,
     status_of,
 )
 from tests.sandbox.fitting import faults

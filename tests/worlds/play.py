@@ -26,7 +26,8 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MetricsSettings, MqttSettings
+from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.polling.settings import InventorySettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings

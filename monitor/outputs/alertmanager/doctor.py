@@ -8,8 +8,9 @@ from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok,
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.outputs.alertmanager.receiver import JSON, receiver_at
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.certificates import ANSWER_SECONDS, check_tls
-from monitor.outputs.settings import AlertmanagerSettings, receiver_of
+from monitor.outputs.settings import receiver_of
 
 
 async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:

@@ -15,9 +15,9 @@ from monitor.outputs.alertmanager.doctor import check_alertmanagers
 from monitor.outputs.alertmanager.receiver import receiver_at
 from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.alertmanager.sender import Sender
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
 from monitor.outputs.http import tls_obstacles
-from monitor.outputs.settings import AlertmanagerSettings
 
 # The other events change nothing there: Alertmanager reminds and silences by itself.
 _SENT_TYPES = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
@@ -29,7 +29,7 @@ class AlertmanagerOutput(EventOutput):
     def __init__(self, settings: AlertmanagerSettings, parts: OutputParts) -> None:
         """``settings`` name this Alertmanager alone."""
         ((url,), (name,)) = settings.urls, ALERTMANAGER.names(settings)
-        super().__init__(name, parts, delivery=settings.delivery)
+        super().__init__(name, parts, delivery=settings)
         self._receiver = receiver_at(url, settings=settings, clock=parts.clock)
         self._sender = Sender(
             self._receiver,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from monitor.model.clock import Clock
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.http import HttpReceiver
-from monitor.outputs.settings import AlertmanagerSettings
 
 JSON = {"Content-Type": "application/json"}
 _PATH = "/api/v2/alerts"

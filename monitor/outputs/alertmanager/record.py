@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import AlertmanagerSettings, receiver_of
+from monitor.outputs.settings import receiver_of
 
 
 def _receivers(settings: AlertmanagerSettings) -> list[str]:

@@ -18,15 +18,16 @@ from monitor.model.clock import Clock
 from monitor.outputs.metrics.budget import limits_of
 from monitor.outputs.metrics.collector import SnapshotCollector
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.daemon import LoopLag
 from monitor.outputs.metrics.exposition import Exposition
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.metrics.snapshot import (
     ConfigurationStatus,
     MetricsSnapshot,
     snapshot_of,
     status_of,
 )
-from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
 __all__ = ["CONSUMER", "Exposition", "LoopLag", "Metrics", "MetricsConsumer"]
@@ -58,11 +59,7 @@ class Metrics:
         self._clock = clock
         self._settings = settings
         self._configuration: ConfigurationStatus | None = None
-        limits = limits_of(
-            series_budget=settings.series_budget,
-            forget_seconds=settings.forget_pipelines_seconds,
-            workspaces=len(live_state.workspaces()),
-        )
+        limits = self._limits()
         self.consumer = MetricsConsumer(
             bus=bus,
             live_state=live_state,
@@ -74,20 +71,37 @@ class Metrics:
         self.loop_lag = LoopLag(
             clock=clock, registry=registry, interval_seconds=settings.loop_lag_interval_seconds
         )
-        collector = SnapshotCollector(
+        self._collector = SnapshotCollector(
             limits=limits,
             stale_after_seconds=settings.stale_after_seconds,
             capabilities=capabilities,
             version=version,
         )
-        registry.register(collector)
+        registry.register(self._collector)
         for process in (ProcessCollector, PlatformCollector, GCCollector):
             process(registry=registry)
         self.exposition = Exposition(
             registry=registry,
-            collector=collector,
+            collector=self._collector,
             gather=self._gather,
             timeout_seconds=settings.render_timeout_seconds,
+        )
+
+    def reconfigure(self, settings: MetricsSettings) -> None:
+        """Show and count by other settings from now on.
+
+        Rows that a smaller budget has no place for are merged when ``consumer.run`` starts again.
+        """
+        self._settings = settings
+        self.consumer.limits = self._collector.limits = self._limits()
+        self._collector.stale_after_seconds = settings.stale_after_seconds
+        self.exposition.timeout_seconds = settings.render_timeout_seconds
+
+    def _limits(self) -> CountingLimits:
+        return limits_of(
+            series_budget=self._settings.series_budget,
+            forget_seconds=self._settings.forget_pipelines_seconds,
+            workspaces=len(self._live_state.workspaces()),
         )
 
     def configuration_taken(self, configuration_hash: str) -> None:

@@ -29,8 +29,8 @@ class SnapshotCollector:
         capabilities: Sequence[str],
         version: str,
     ) -> None:
-        self._limits = limits
-        self._stale_after_seconds = stale_after_seconds
+        self.limits = limits
+        self.stale_after_seconds = stale_after_seconds
         self._capabilities = capabilities
         self._version = version
         self._exposition_cache = ExpositionCache()
@@ -46,14 +46,14 @@ class SnapshotCollector:
 
         `collect` shows this snapshot once all of them were taken.
         """
-        layout = lay_out(snapshot, limits=self._limits)
+        layout = lay_out(snapshot, limits=self.limits)
         self._count_dropped(layout.dropped)
         series = 0
         for family_text in watched_families(
             snapshot,
             layout,
             self._exposition_cache.begin(encoder, is_openmetrics=is_openmetrics),
-            stale_after_seconds=self._stale_after_seconds,
+            stale_after_seconds=self.stale_after_seconds,
             capabilities=self._capabilities,
         ):
             series += len(family_text)

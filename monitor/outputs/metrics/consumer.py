@@ -21,7 +21,7 @@ from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
-from monitor.outputs.settings import MetricsSettings
+from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ class MetricsConsumer:
         self._live_state = live_state
         self._clock = clock
         self._settings = settings
-        self._limits = limits
+        self.limits = limits  # other ones apply to what is counted from now on, and to `restore`
         events = Counter(
             "dataprep_monitor_events",
             "Events that this process has taken from the log, by type.",
@@ -107,7 +107,7 @@ class MetricsConsumer:
         """
         position = await self._bus.subscribe(CONSUMER, start=Start.OLDEST)
         rows = _decode(await self._bus.consumer_state(CONSUMER))
-        pending = PendingCounts(rows, limits=self._limits)
+        pending = PendingCounts(rows, limits=self.limits)
         pending.shrink()
         if pending.changed:
             await self._step(None, pending)
@@ -127,7 +127,7 @@ class MetricsConsumer:
             return 0
         if batch.gap is not None:
             log.warning("events lost before counting", lost=batch.gap.lost)
-        pending = PendingCounts(self.rows, limits=self._limits)
+        pending = PendingCounts(self.rows, limits=self.limits)
         async for recorded in in_slices(batch.events, size=_COUNTED_IN_A_SLICE):
             pending.take(recorded.event)
         await self._step(position, pending)

@@ -58,7 +58,7 @@ class Exposition:
         self._rest = _WithoutCreated(registry)
         self._collector = collector
         self._gather = gather
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         # At most one for each content type, so neither tasks nor the thread's queue can grow.
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
@@ -78,19 +78,19 @@ class Exposition:
             self._making[content_type] = making
             making.add_done_callback(partial(self._made, content_type))
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self.timeout_seconds):
                 # Shielded: one scraper that hangs up does not take the page from the others.
                 return await asyncio.shield(making), content_type
         except TimeoutError as exc:
             raise OutputUnavailableError(
-                f"the metrics page was not ready within {self._timeout_seconds:g} s"
+                f"the metrics page was not ready within {self.timeout_seconds:g} s"
             ) from exc
 
     async def close(self) -> None:
         """Stop rendering. A page that is being made is waited for, within the time limit."""
         making = list(self._making.values())
         if making:
-            await asyncio.wait(making, timeout=self._timeout_seconds)
+            await asyncio.wait(making, timeout=self.timeout_seconds)
         for task in making:
             task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)

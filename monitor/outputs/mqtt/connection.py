@@ -22,9 +22,9 @@ from monitor.outputs.mqtt.library_overrides import LinkEnd
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.reconnecting import ReconnectBackoff
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import BridgeState, encode
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttSettings
 
 log = structlog.get_logger()
 

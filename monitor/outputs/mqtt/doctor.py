@@ -20,9 +20,9 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.model.outside import is_loopback
 from monitor.outputs.certificates import ANSWER_SECONDS, Endpoint, check_certificate
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.mqtt.trial import BrokerTrial, try_broker
-from monitor.outputs.settings import MqttSettings
 
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
 

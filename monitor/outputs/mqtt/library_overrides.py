@@ -34,7 +34,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from monitor.outputs.mqtt.packets import KIND_MASK, PUBACK, read_puback
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from monitor.model.errors import (
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
 from monitor.outputs.mqtt.packets import publish_packet
 from monitor.outputs.mqtt.properties import pack
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 
 log = structlog.get_logger()
 

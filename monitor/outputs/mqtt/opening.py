@@ -10,8 +10,8 @@ from aiomqtt.client import ProtocolVersion
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.outputs.mqtt.tls import tls_context
-from monitor.outputs.settings import MqttProtocol, MqttSettings
 
 VERSIONS: dict[MqttProtocol, tuple[ProtocolVersion, ...]] = {
     MqttProtocol.AUTO: (ProtocolVersion.V5, ProtocolVersion.V311),

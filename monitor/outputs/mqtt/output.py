@@ -21,16 +21,16 @@ from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import OutgoingMessage
 from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.retained import RetainedStates
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.tls import tls_obstacles
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttSettings
 
 
 class MqttOutput(EventOutput):
     """One broker. A broker that is down, from the start or later, is waited for."""
 
     def __init__(self, settings: MqttSettings, parts: OutputParts) -> None:
-        super().__init__(MQTT.section, parts, delivery=settings.delivery)
+        super().__init__(MQTT.section, parts, delivery=settings)
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(

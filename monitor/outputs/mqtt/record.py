@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import MqttSettings
 
 
 def _receivers(settings: MqttSettings) -> list[str]:

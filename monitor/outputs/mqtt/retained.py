@@ -25,6 +25,7 @@ from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.states import (
     AnyRetained,
     PipelineIdentity,
@@ -32,7 +33,6 @@ from monitor.outputs.mqtt.states import (
     StateSnapshot,
 )
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttSettings
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 
 log = structlog.get_logger()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 
 
 class _TlsSocket(ssl.SSLSocket):

@@ -11,8 +11,8 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttSettings
 
 
 class BrokerTrial(Struct, frozen=True, kw_only=True):

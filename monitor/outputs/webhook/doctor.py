@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from monitor.model.check_lines import CheckLine, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.outputs.certificates import ANSWER_SECONDS, check_tls
-from monitor.outputs.settings import WebhookSettings
+from monitor.outputs.webhook.settings import WebhookSettings
 
 _WEBHOOK = "webhook"
 

@@ -19,9 +19,9 @@ from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
 from monitor.outputs.http import HttpReceiver, tls_obstacles
-from monitor.outputs.settings import WebhookSettings, signing_key
 from monitor.outputs.webhook.doctor import check_webhook
 from monitor.outputs.webhook.record import WEBHOOK
+from monitor.outputs.webhook.settings import WebhookSettings, signing_key
 from monitor.outputs.webhook.signature import signed_headers
 
 
@@ -37,7 +37,7 @@ class WebhookOutput(EventOutput):
     """One receiver. Several requests at a time, but one for each subject: order is kept."""
 
     def __init__(self, settings: WebhookSettings, parts: OutputParts) -> None:
-        super().__init__(WEBHOOK.section, parts, delivery=settings.delivery)
+        super().__init__(WEBHOOK.section, parts, delivery=settings)
         self._settings = settings
         self._types = frozenset(
             event_type for event_type in EventType if _is_selected(event_type, settings.events)

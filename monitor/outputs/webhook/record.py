@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from monitor.outputs.record import OutputRecord
-from monitor.outputs.settings import WebhookSettings, receiver_of
+from monitor.outputs.settings import receiver_of
+from monitor.outputs.webhook.settings import WebhookSettings
 
 
 def _receivers(settings: WebhookSettings) -> list[str]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
-from monitor.sandbox.api.assumptions import REMEMBERED_EXECUTION_IDS
 from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.request.embedding import parse_embeds
 from monitor.sandbox.api.request.listing import ListQuery, admit, column, read_list_query, select
 from monitor.sandbox.api.request.parameters import INTEGER, Query
-from monitor.sandbox.api.response.faulty_lists import FaultyLists
+from monitor.sandbox.api.response.faults import FaultyLists
 from monitor.sandbox.api.response.kinds import View
 from monitor.sandbox.api.response.rendering import check, show
 from monitor.sandbox.callbacks.deliveries import Deliveries
@@ -22,6 +21,8 @@ from monitor.sandbox.world.records.objects import Person, Record
 from monitor.sandbox.world.shelves import Shelf, World
 
 T = TypeVar("T", bound=Record)
+
+REMEMBERED_EXECUTION_IDS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,8 @@ class Services:
 class Call:
     """One request to one operation, from a person whom the workspace knows.
 
-    ``body`` is None where none was sent, ``upload`` where no file was. ``base_url`` is the
-    address that the caller used.
+    ``body`` is None where none was sent, ``upload`` where no file was; its name is empty where it
+    has none. ``base_url`` is the address that the caller used.
     """
 
     operation: Operation
@@ -82,6 +83,7 @@ class Call:
     query: Query
     body: Json
     upload: bytes | None
+    upload_name: str
     execution_id: str
     base_url: str
     person: Person

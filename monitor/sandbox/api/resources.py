@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.api.data.connection_kinds import CONNECTION
+from monitor.sandbox.api.data.connections import CONNECTION
 from monitor.sandbox.api.data.dataset_kinds import DATA_SOURCES, DATASET_NODE, IMPORTED_DATASET
-from monitor.sandbox.api.data.library_shapes import LIBRARY_ROWS
-from monitor.sandbox.api.data.recipe_kinds import RECIPE, RECIPES, REFERENCE_NODE
-from monitor.sandbox.api.flows.flow_kinds import FLOW, FOLDER
-from monitor.sandbox.api.flows.flow_part_kinds import (
-    EDGE,
-    NOTIFICATION_SETTINGS,
-    PARAMETER_OVERRIDE,
-)
+from monitor.sandbox.api.data.dataset_library import LIBRARY_ROWS
+from monitor.sandbox.api.data.recipes import RECIPE, RECIPES, REFERENCE_NODE
+from monitor.sandbox.api.flows.edges import EDGE
 from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES
-from monitor.sandbox.api.flows.library_shapes import LIBRARY_ROWS as FLOW_LIBRARY_ROWS
+from monitor.sandbox.api.flows.flows import FLOW, FOLDER
+from monitor.sandbox.api.flows.library import LIBRARY_ROWS as FLOW_LIBRARY_ROWS
+from monitor.sandbox.api.flows.parameters import NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
 from monitor.sandbox.api.outputs.output_kinds import OUTPUT_KINDS
 from monitor.sandbox.api.packages.package_kinds import PACKAGE_KINDS
-from monitor.sandbox.api.people.aws_kinds import AWS_CONFIG, AWS_ROLE
-from monitor.sandbox.api.people.person_shapes import PERSON_RESOURCES
-from monitor.sandbox.api.plans.plan_kinds import PLAN_KINDS
+from monitor.sandbox.api.people.aws import AWS_CONFIG, AWS_ROLE
+from monitor.sandbox.api.people.people import PERSON_RESOURCES
+from monitor.sandbox.api.plans.plans import PLAN_KINDS
 from monitor.sandbox.api.response.kinds import Kind, ResourceTable
 from monitor.sandbox.api.response.rendering import resource_of
 from monitor.sandbox.api.runs.job_shapes import JOB_RESOURCES
 from monitor.sandbox.api.runs.run_shapes import RUN_RESOURCES
-from monitor.sandbox.api.schedules.schedule_shapes import SCHEDULE
-from monitor.sandbox.api.webhooks.webhook_kinds import WEBHOOK_FLOW_TASK
+from monitor.sandbox.api.schedules.schedules import SCHEDULE
+from monitor.sandbox.api.webhooks.webhooks import WEBHOOK_FLOW_TASK
 from monitor.sandbox.api.workspace.functions import FUNCTION
 from monitor.sandbox.world.records.objects import (
     Flow,

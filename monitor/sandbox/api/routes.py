@@ -8,38 +8,33 @@ from monitor.sandbox.api.data import (
     connector_metadata,
     dataset_library,
     imported_datasets,
-    wrangled_datasets,
+    recipes,
 )
-from monitor.sandbox.api.flows import edges, flows, folders, library, parameters, sharing
-from monitor.sandbox.api.outputs import destinations, output_objects
+from monitor.sandbox.api.flows import edges, flows, library, parameters
+from monitor.sandbox.api.outputs import output_objects
 from monitor.sandbox.api.packages import environment_parameters, flow_packages, macros
-from monitor.sandbox.api.people import access_tokens, aws, dataflow_options, people
-from monitor.sandbox.api.plans import (
-    nodes,
-    overrides,
-    permissions,
-    plan_runs,
-    plans,
-    run_parameters,
-)
+from monitor.sandbox.api.people import access_tokens, aws, people
+from monitor.sandbox.api.plans import nodes, plan_runs, plans
 from monitor.sandbox.api.runs import flow_runs, job_groups, job_results
 from monitor.sandbox.api.schedules import schedules
 from monitor.sandbox.api.specification import document
+from monitor.sandbox.api.unlisted import notebooks
 from monitor.sandbox.api.webhooks import webhooks
-from monitor.sandbox.api.workspace import configuring, functions, transfer, usage
+from monitor.sandbox.api.workspace import configuration, functions, transfer, usage
 
 SERVING = (
-    *(connections, connector_metadata, dataset_library, imported_datasets, wrangled_datasets),
-    *(edges, flows, folders, library, parameters, sharing),
-    *(destinations, output_objects),
-    *(flow_packages, macros, environment_parameters),
-    *(access_tokens, aws, dataflow_options, people),
-    *(nodes, overrides, permissions, plan_runs, plans, run_parameters),
+    *(connections, connector_metadata, dataset_library, imported_datasets, recipes),
+    *(edges, flows, library, parameters),
+    *(output_objects, flow_packages, macros, environment_parameters),
+    *(access_tokens, aws, people),
+    *(nodes, plan_runs, plans),
     *(flow_runs, job_groups, job_results),
     *(schedules, document, webhooks),
-    *(configuring, functions, transfer, usage),
+    *(configuration, functions, transfer, usage),
 )
 
 HANDLERS: Handlers = {
     operation_id: handler for module in SERVING for operation_id, handler in module.HANDLERS.items()
 }
+# Beyond the catalogue.
+UNLISTED_HANDLERS: Handlers = {**notebooks.HANDLERS}

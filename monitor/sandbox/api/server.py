@@ -13,25 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from aiohttp import web
 
-from monitor.catalogue.operations import Edition, Operation, find
-from monitor.sandbox.api.assumptions import UPLOAD_LIMIT_BYTES
+from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
-from monitor.sandbox.api.request.authentication import authenticate
-from monitor.sandbox.api.request.content import read_content, readable
+from monitor.sandbox.api.request.authentication import Quotas, authenticate
+from monitor.sandbox.api.request.content import UPLOAD_LIMIT_BYTES, read_content, readable
 from monitor.sandbox.api.request.parameters import Query, integer
-from monitor.sandbox.api.request.quotas import Quotas
 from monitor.sandbox.api.resources import RESOURCES
-from monitor.sandbox.api.response.faulty import DATE, FaultyAnswers
-from monitor.sandbox.api.response.faulty_lists import FaultyLists
+from monitor.sandbox.api.response.faults import DATE, FaultyAnswers, FaultyLists
 from monitor.sandbox.api.response.kinds import View
-from monitor.sandbox.api.routes import HANDLERS
+from monitor.sandbox.api.routes import HANDLERS, UNLISTED_HANDLERS
+from monitor.sandbox.api.unlisted.operations import find_operation
 from monitor.sandbox.callbacks.deliveries import Deliveries
 from monitor.sandbox.running.engine import Engine
 from monitor.sandbox.world.ledger import Ledger
 from monitor.sandbox.world.shelves import World
 
 LEDGER_PATH = "/sandbox/ledger"
+_SERVED = {**HANDLERS, **UNLISTED_HANDLERS}
 
 # Gets the operation's id and the query of a request that is about to be served.
 RequestListener = Callable[[str, Mapping[str, str]], None]
@@ -95,7 +94,7 @@ class Front:
         path = readable(request.path)
         if not _is_of_api(path):
             return await self.answer(request)
-        found = find(request.method, path)
+        found = find_operation(request.method, path)
         return await self._faults.answer(request, found[0] if found else None, self.answer)
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -126,7 +125,8 @@ class Front:
         if not _is_of_api(path):
             raise route_not_found(request.method, path)
         world = self._services.world
-        person = authenticate(world, readable(request.headers.get("Authorization", "")))
+        header = readable(request.headers.get("Authorization", ""))
+        person = authenticate(world, header, self._services.edition)
         operation, path_values = self._route(request.method, path)
         headers.update(self._quotas.take(operation, person.id))
         for listener in self._listeners:
@@ -138,20 +138,21 @@ class Front:
             query=query,
             body=content.body,
             upload=content.upload,
+            upload_name=content.upload_name,
             execution_id=readable(request.headers.get("x-execution-id", "")).strip(),
             base_url=f"{request.scheme}://{readable(request.host)}",
             person=person,
             services=self._services,
             view=View(world, person, RESOURCES),
         )
-        found = HANDLERS[operation.operation_id](call)
+        found = _SERVED[operation.operation_id](call)
         return await found if inspect.isawaitable(found) else found
 
     def _route(self, method: str, path: str) -> tuple[Operation, tuple[str, ...]]:
-        found = find(method, path)
+        found = find_operation(method, path)
         if (
             found is None
-            or found[0].operation_id not in HANDLERS
+            or found[0].operation_id not in _SERVED
             or not found[0].is_part_of(self._services.edition)
             or self._faults.is_lost(found[0])
         ):
@@ -160,7 +161,7 @@ class Front:
 
 
 def _is_of_api(path: str) -> bool:
-    return path == "/v4" or path.startswith("/v4/")
+    return f"{path}/".casefold().startswith("/v4/")
 
 
 def _json_response(status: int, body: Json, headers: dict[str, str]) -> web.Response:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monitor.sandbox.running.destinations import Destinator, RunOverrides, outputs_to_make
+from monitor.sandbox.running.destinations import (
+    Destinator,
+    RunOverrides,
+    outputs_to_make,
+    parameters_of_flow,
+)
 from monitor.sandbox.running.rhythm import work_factor
-from monitor.sandbox.running.run_parameters import parameters_of_flow
 from monitor.sandbox.running.states import States
 from monitor.sandbox.running.tasks import Tasks
 from monitor.sandbox.settings import WorkSettings

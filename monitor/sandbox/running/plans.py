@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides
+from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides, parameters_of_node
 from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
 from monitor.sandbox.running.jobs import JobGroups
-from monitor.sandbox.running.run_parameters import parameters_of_node
 from monitor.sandbox.running.states import States
 from monitor.sandbox.running.tasks import Tasks
 from monitor.sandbox.settings import WorkSettings

@@ -1,8 +1,4 @@
-"""The handlers that all resources have alike, made from a kind.
-
-crud(kind, create="createFolder", listed="listFolders", ...) -> Handlers
-    What an operation is not named for is not served.
-"""
+"""The handlers that all resources have alike, made from a kind and the catalogue."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, Generic, TypeVar
 
+from monitor.catalogue.operations import operations
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handler, Handlers, Reply
 from monitor.sandbox.api.crud.deletion import delete
 from monitor.sandbox.api.crud.rights import require_right, sees
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import Json, bad_field
-from monitor.sandbox.api.models.models import request_of, response_of
-from monitor.sandbox.api.models.outcomes import MINIMAL, status_of
+from monitor.sandbox.api.models.models import MINIMAL, request_of, response_of, status_of
 from monitor.sandbox.api.response.kinds import Kind
 from monitor.sandbox.api.response.rendering import name_of, reference, stamp
 from monitor.sandbox.world.records.objects import Flow, Plan, Record
@@ -56,32 +52,28 @@ class Hooks(Generic[T]):
     may_change: Callable[[Call, T], None] = require_right
 
 
-def crud(
-    kind: Kind[T],
-    *,
-    create: str = "",
-    listed: str = "",
-    counted: str = "",
-    read: str = "",
-    changed: tuple[str, ...] = (),
-    deleted: str = "",
-    hooks: Hooks[T] | None = None,
-) -> Handlers:
-    """Return the handlers of the operations that are named."""
+def crud(kind: Kind[T], hooks: Hooks[T] | None = None) -> Handlers:
+    """Return the handlers of the operations that the catalogue has on a kind's collection.
+
+    What a family serves in a way of its own stands after these among its handlers.
+    """
     around: Hooks[T] = Hooks() if hooks is None else hooks
     one, some = _spoken(kind)
-    made = {
-        create: _handler(_create, kind, around, f"Make {one}."),
-        listed: _handler(_list, kind, around, f"List {some}."),
-        counted: _handler(_count, kind, around, f"Count what the list of {some} shows."),
-        read: _handler(_read, kind, around, f"Read {one}."),
-        deleted: _handler(_delete, kind, around, f"Delete {one}, and what goes with it."),
-        **{
-            name: _handler(_change, kind, around, f"Change the sent fields of {one}.")
-            for name in changed
-        },
+    alike = {
+        ("POST", ""): (_create, f"Make {one}."),
+        ("GET", ""): (_list, f"List {some}."),
+        ("GET", "/count"): (_count, f"Count what the list of {some} shows."),
+        ("GET", "/:id"): (_read, f"Read {one}."),
+        ("PUT", "/:id"): (_change, f"Change the sent fields of {one}."),
+        ("PATCH", "/:id"): (_change, f"Change the sent fields of {one}."),
+        ("DELETE", "/:id"): (_delete, f"Delete {one}, and what goes with it."),
     }
-    made.pop("", None)
+    made: dict[str, Handler] = {}
+    for operation in operations():
+        _, collection, rest = operation.path.partition(f"/v4/{kind.name}s")
+        if collection and (operation.method, rest) in alike:
+            serve, says = alike[operation.method, rest]
+            made[operation.operation_id] = _handler(serve, kind, around, says)
     return made
 
 
@@ -105,7 +97,7 @@ def _handler(
 
 
 def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterable[T]:
-    """Return what a list shows and a count counts, before their query selects."""
+    """Return what a list shows and a count counts, newest first, before their query selects."""
     query = call.list_query()
 
     def is_shown(record: Record) -> bool:
@@ -115,7 +107,7 @@ def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterabl
             return call.view.in_scope(record, query.scope)
         return sees(call.view, record)
 
-    rows = (item for item in call.world.shelf(kind.record) if is_shown(item))
+    rows = (item for item in call.world.shelf(kind.record).newest() if is_shown(item))
     return rows if hooks is None else hooks.narrow(call, rows)
 
 

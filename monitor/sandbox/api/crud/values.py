@@ -33,7 +33,8 @@ def values_of(
     """Return what the fields of ``model`` say in a body, by attributes of the kind's record.
 
     An absent field gives no value. A null counts as absent, but in a change it gives an optional
-    field its first value again. ``body`` is another than the whole one, found at ``path`` in it.
+    field its first value again; a link that is 0 is a null. ``body`` is another than the whole
+    one, found at ``path`` in it.
 
     Raises:
         ApiError: 400, naming the field that links to nothing, or that cannot be null.
@@ -53,7 +54,7 @@ def values_of(
         where = f"{path}.{name}" if path else name
         link = links.get(name)
         attribute = attribute_of(kind, name) if link is None else link.attribute
-        if value is None:
+        if value is None or (link is not None and value == 0):
             if changes:
                 values[attribute] = _first_value(kind, attribute, where)
         elif link is None:

@@ -12,7 +12,7 @@ import msgspec
 
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.errors import Json, bad_field, not_found
-from monitor.sandbox.api.models.outcomes import status_of
+from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.world.records.parts import ConnectorOverrides
 from monitor.sandbox.world.shelves import World

@@ -12,6 +12,7 @@ from monitor.sandbox.api.response.kinds import (
     Reference,
     Resource,
     View,
+    named,
 )
 from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.world.lineage import flow_ids_with
@@ -73,9 +74,6 @@ def is_visible(view: View, imported_dataset: ImportedDataset) -> bool:
 
 IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     record=ImportedDataset,
-    name="importedDataset",
-    plural="importeddatasets",
-    model="ImportedDataset",
     is_visible_to=is_visible,
     requests=(
         "ImportedDatasetCreateRequest",
@@ -94,6 +92,7 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     constants={"workspace": reference(WORKSPACE_ID), "fileConfigurations": None},
     computed={
         "parsingScript": lambda _, record: reference(record.id),
+        "parsingRecipe": lambda _, record: reference(record.id),
         "storageLocation": lambda _, record: storage_location(record),
         "relationalSource": lambda _, record: _relational_source(record),
         "runParameters": lambda _, record: {"data": list(record.run_parameters)},
@@ -154,14 +153,14 @@ DATA_SOURCES = Resource(
     plural="datasources",
     render=data_source,
     columns=NAMED,
-    associations={
-        **OWN,
-        "connection": Association(
-            key="connection",
-            target="connections",
-            find=lambda view, record: view.world.connections.get(
+    associations=named(
+        *OWN,
+        Association(
+            "connection",
+            lambda view, record: view.world.connections.get(
                 record.connection_id or 0, with_deleted=True
             ),
+            target="connections",
         ),
-    },
+    ),
 )

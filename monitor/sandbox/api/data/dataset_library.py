@@ -1,4 +1,4 @@
-"""The dataset library: imported datasets and recipes side by side."""
+"""The library of datasets: imported ones and recipes in one list."""
 
 from __future__ import annotations
 
@@ -7,18 +7,50 @@ from collections.abc import Callable, Iterable
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.rights import sees
-from monitor.sandbox.api.data.dataset_kinds import is_schematized
+from monitor.sandbox.api.data.dataset_kinds import is_schematized, storage_location
 from monitor.sandbox.api.data.imported_datasets import subjects_of
-from monitor.sandbox.api.data.library_shapes import (
-    LIBRARY_ROWS,
-    LIBRARY_TYPES,
-    Dataset,
-    type_in_library,
-)
+from monitor.sandbox.api.data.recipes import is_referenced
 from monitor.sandbox.api.errors import ApiError, Json
 from monitor.sandbox.api.request.parameters import Query, boolean, integer, word
+from monitor.sandbox.api.response.kinds import Resource, View, named
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.world.lineage import inputs_of
-from monitor.sandbox.world.records.objects import ImportedDataset
+from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
+
+Dataset = ImportedDataset | Recipe
+LIBRARY_TYPES = ("imported", "reference", "recipe")
+
+
+def type_in_library(view: View, dataset: Dataset) -> str:
+    """Return which of the three kinds of dataset one is."""
+    if isinstance(dataset, ImportedDataset):
+        return "imported"
+    return "reference" if is_referenced(view.world, dataset) else "recipe"
+
+
+def library_row(view: View, dataset: Dataset) -> dict[str, Json]:
+    row = {
+        **stamps(dataset),
+        "type": type_in_library(view, dataset),
+        "name": dataset.name,
+        "description": dataset.description,
+    }
+    if isinstance(dataset, Recipe):
+        return row | {"flow": reference(dataset.flow_id), "isSchematized": True}
+    return row | {
+        "connection": reference(dataset.connection_id),
+        "storageLocation": storage_location(dataset),
+        "isSchematized": is_schematized(dataset),
+    }
+
+
+LIBRARY_ROWS = Resource(
+    plural="datasetlibraryrows",
+    render=library_row,
+    columns={**NAMED, "type": type_in_library},
+    associations=named(*OWN),
+)
+
 
 Test = Callable[[Dataset], bool]
 
@@ -54,11 +86,18 @@ def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
 
 
 def _rows(call: Call) -> Iterable[Dataset]:
-    """Return the datasets that the query's own filters leave, those of ``flowId`` first."""
+    """Return the datasets that the query's own filters leave, those of ``flowId`` first.
+
+    Imported ones come before recipes, and of both the newest first.
+    """
     query = call.query.only(call.operation.query)
     requested = _requested_types(query)
     tests = [*_tests(call, query)]
-    datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
+    newest: tuple[Dataset, ...] = (
+        *call.world.imported_datasets.newest(),
+        *call.world.recipes.newest(),
+    )
+    datasets = [dataset for dataset in newest if dataset.deleted_at is None]
     rows = [
         dataset
         for dataset in datasets

@@ -12,18 +12,45 @@ from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.crud.values import linked
 from monitor.sandbox.api.data.dataset_kinds import DATASET_NODE
 from monitor.sandbox.api.errors import Json, bad_field, not_found
-from monitor.sandbox.api.flows.flow_kinds import FLOW
-from monitor.sandbox.api.flows.flow_part_kinds import EDGE
-from monitor.sandbox.api.models.outcomes import status_of
+from monitor.sandbox.api.flows.flows import FLOW
+from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.kinds import Reference
+from monitor.sandbox.api.response.kinds import Association, Kind, Reference, named
 from monitor.sandbox.api.response.rendering import show
 from monitor.sandbox.world.lineage import FlowNode, node_of, recipe_behind
-from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe
-from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe, Record
+from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge, ReferenceNode
 from monitor.sandbox.world.shelves import World
 
 MOST_EDGES = 1_000
+_NODES: tuple[type[Record], ...] = (Recipe, DatasetNode, ReferenceNode)
+
+EDGE: Kind[FlowEdge] = Kind(
+    record=FlowEdge,
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow"),
+        *(Reference(attribute="input_node_id", target=node) for node in _NODES),
+        *(Reference(attribute="output_node_id", target=node) for node in _NODES),
+    ),
+    home="flow_id",
+    computed={
+        "inputFlowNode": lambda _, record: {"id": record.input_node_id},
+        "outputFlowNode": lambda _, record: {"id": record.output_node_id},
+    },
+    associations=named(
+        Association(
+            "inputFlowNode",
+            lambda view, record: node_of(view.world, record.input_node_id),
+            target="flownodes",
+        ),
+        Association(
+            "outputFlowNode",
+            lambda view, record: node_of(view.world, record.output_node_id),
+            target="flownodes",
+        ),
+    ),
+    filter_fields=("id",),
+)
 
 
 class _RequestedEdge(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Flows: made, listed, read, changed, copied and deleted. Their runs are in `runs.flow_runs`."""
+"""Flows and folders, and who works on a flow."""
 
 from __future__ import annotations
 
@@ -7,14 +7,58 @@ from typing import Any
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import Hooks, answer, crud, found
-from monitor.sandbox.api.errors import bad_field, forbidden
-from monitor.sandbox.api.flows.flow_kinds import FLOW
+from monitor.sandbox.api.crud.rights import share, subjects
+from monitor.sandbox.api.errors import Json, bad_field, forbidden
+from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES
+from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.packages.graph import graph_of, key_of, plant
+from monitor.sandbox.api.people.people import people_of
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import integer
+from monitor.sandbox.api.response.kinds import (
+    Association,
+    Kind,
+    OnDelete,
+    Reference,
+    named,
+    role_of,
+)
+from monitor.sandbox.api.response.rendering import reference, stamp
 from monitor.sandbox.world.records.objects import Flow, ImportedDataset, WebhookFlowTask
 from monitor.sandbox.world.records.parts import Folder
-from monitor.sandbox.world.shelves import World
+from monitor.sandbox.world.shelves import WORKSPACE_ID, World
+
+FOLDER: Kind[Folder] = Kind(
+    record=Folder,
+    constants={"workspace": {"id": WORKSPACE_ID}},
+    associations=named(
+        Association(
+            "flows",
+            lambda view, record: [
+                flow
+                for flow in view.world.flows.live()
+                if flow.folder_id == record.id and view.may_see(flow)
+            ],
+            many=True,
+        )
+    ),
+)
+
+FLOW: Kind[Flow] = Kind(
+    record=Flow,
+    references=(
+        Reference(
+            attribute="folder_id",
+            target=Folder,
+            shown="folder",
+            sent="folderId",
+            on_delete=OnDelete.CLEAR,
+        ),
+    ),
+    unkept=frozenset({"incrementName"}),
+    resource=FLOW_RESOURCES["flows"],
+)
+
 
 UNTITLED = "Untitled flow"
 
@@ -71,16 +115,28 @@ def copy_flow(call: Call) -> Reply:
     return answer(call, FLOW, copy)
 
 
+def share_flow(call: Call) -> Reply:
+    """Let people work on a flow, or only view it; the answer lists everybody who has access."""
+    flow = found(call, FLOW)
+    share(call, flow, subjects(call))
+    permissions: list[Json] = [
+        {
+            "role": role_of(flow, person.id),
+            "person": reference(person.id),
+            "flow": reference(flow.id),
+            "createdAt": stamp(flow.created_at),
+            "updatedAt": stamp(flow.updated_at),
+        }
+        for person in people_of(call.view, flow)
+    ]
+    return Reply(
+        status=status_of(call.operation), body={"data": permissions, "count": len(permissions)}
+    )
+
+
 HANDLERS: Handlers = {
-    **crud(
-        FLOW,
-        create="createFlow",
-        listed="listFlows",
-        counted="countFlows",
-        read="getFlow",
-        changed=("patchFlow",),
-        deleted="deleteFlow",
-        hooks=Hooks(prepare=_prepare, narrow=_in_folder),
-    ),
+    **crud(FLOW, Hooks(prepare=_prepare, narrow=_in_folder)),
     "copyFlow": copy_flow,
+    **crud(FOLDER),
+    "shareFlow": share_flow,
 }

@@ -1,19 +1,73 @@
-"""Flows by the folders that they are in, what goes into a flow and what comes out."""
+"""The library of flows: flows and folders in one list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import found, rows_of
 from monitor.sandbox.api.crud.rights import sees
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.flows.flow_kinds import FLOW, FOLDER
+from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES, flow
+from monitor.sandbox.api.flows.flows import FLOW, FOLDER
 from monitor.sandbox.api.request.parameters import boolean
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
 from monitor.sandbox.world.lineage import inputs_of
 from monitor.sandbox.world.records.objects import Flow
 from monitor.sandbox.world.records.parts import Folder
+from monitor.sandbox.world.shelves import WORKSPACE_ID
+
+_FLOW = FLOW_RESOURCES["flows"]
+
+
+def library_row(view: View, other_flow: Flow | Folder) -> dict[str, Json]:
+    """Return a flow or a folder, and which of them it is; a folder lacks what only flows have."""
+    if isinstance(other_flow, Flow):
+        return {**flow(view, other_flow), "type": "flow"}
+    return {
+        **stamps(other_flow),
+        "name": other_flow.name,
+        "description": other_flow.description,
+        "folder": None,
+        "defaultOutputDir": None,
+        "settings": None,
+        "flowState": None,
+        "workspace": reference(WORKSPACE_ID),
+        "cpProject": None,
+        "deleted_at": stamp(other_flow.deleted_at),
+        "type": "folder",
+    }
+
+
+def _of(kind: type[Flow | Folder], association: Association) -> Association:
+    """Return an association that only rows of one kind have something for."""
+
+    def find(view: View, record: Any) -> Any:
+        if isinstance(record, kind):
+            return association.find(view, record)
+        return () if association.many else None
+
+    return Association(association.key, find, target=association.target, many=association.many)
+
+
+LIBRARY_ROWS = Resource(
+    plural="flowslibrary",
+    render=library_row,
+    columns={
+        **NAMED,
+        "description": lambda _, record: record.description,
+        "type": lambda _, record: "flow" if isinstance(record, Flow) else "folder",
+    },
+    associations=named(
+        *(_of(Folder, association) for association in FOLDER.associations.values()),
+        *(_of(Flow, association) for association in _FLOW.associations.values()),
+        *OWN,
+    ),
+)
+
 
 ROWS = "flowslibraryrows"
 
@@ -24,7 +78,7 @@ def _library(call: Call) -> Iterator[Flow | Folder]:
     leaves_out = "excludeFolders" in call.operation.query and boolean(call.query, "excludeFolders")
     folders = (
         folder
-        for folder in call.world.shelf(Folder)
+        for folder in call.world.shelf(Folder).newest()
         if not leaves_out
         and query.scope != "shared"
         and (query.include_deleted or folder.deleted_at is None)
@@ -77,7 +131,7 @@ def count_flows_in_folder(call: Call) -> Reply:
 
 def get_inputs(call: Call) -> Reply:
     """List the imported datasets that a flow reads or holds."""
-    return call.list("importeddatasets", inputs_of(call.world, found(call, FLOW).id))
+    return call.list("importeddatasets", inputs_of(call.world, found(call, FLOW).id)[::-1])
 
 
 def get_outputs(call: Call) -> Reply:
@@ -89,7 +143,7 @@ def get_outputs(call: Call) -> Reply:
         for output_object_ in call.world.output_objects.live()
         if output_object_.recipe_id in recipes
     ]
-    return call.list("outputobjects", outputs, filter_fields=("id",))
+    return call.list("outputobjects", outputs[::-1], filter_fields=("id",))
 
 
 HANDLERS: Handlers = {

@@ -1,4 +1,4 @@
-"""Values of parameters in all runs of a flow, and when its people are notified of its runs."""
+"""What somebody set about the runs of a flow: parameters and notifications."""
 
 from __future__ import annotations
 
@@ -14,8 +14,29 @@ from monitor.sandbox.api.crud.handlers import (
 )
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import bad_field
-from monitor.sandbox.api.flows.flow_part_kinds import NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
-from monitor.sandbox.world.records.parts import FlowNotificationSettings, FlowRunParameterOverride
+from monitor.sandbox.api.response.kinds import Kind, Reference
+from monitor.sandbox.world.records.objects import Flow
+from monitor.sandbox.world.records.parts import (
+    FlowNotificationSettings,
+    FlowRunParameterOverride,
+)
+
+_OF_FLOW = Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId")
+
+PARAMETER_OVERRIDE: Kind[FlowRunParameterOverride] = Kind(
+    record=FlowRunParameterOverride,
+    references=(_OF_FLOW,),
+    home="flow_id",
+    filter_fields=("overrideKey",),
+)
+
+NOTIFICATION_SETTINGS: Kind[FlowNotificationSettings] = Kind(
+    record=FlowNotificationSettings,
+    plural="flownotificationsettings",
+    references=(_OF_FLOW,),
+    home="flow_id",
+    filter_fields=("id",),
+)
 
 
 def _prepare(
@@ -55,13 +76,7 @@ def create_notification_settings(call: Call) -> Reply:
 _HOOKS: Hooks[FlowRunParameterOverride] = Hooks(prepare=_prepare)
 
 HANDLERS: Handlers = {
-    **crud(
-        PARAMETER_OVERRIDE,
-        read="getFlowRunParameterOverride",
-        changed=("patchFlowRunParameterOverride",),
-        deleted="deleteFlowRunParameterOverride",
-        hooks=_HOOKS,
-    ),
+    **crud(PARAMETER_OVERRIDE, _HOOKS),
     "createFlowRunParameterOverride": create_override,
     "createFlowNotificationSettings": create_notification_settings,
 }

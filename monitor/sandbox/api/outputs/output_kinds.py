@@ -11,7 +11,7 @@ from monitor.sandbox.api.response.kinds import (
     OnDelete,
     Reference,
     View,
-    Visibility,
+    named,
 )
 from monitor.sandbox.api.response.rendering import reference
 from monitor.sandbox.world.records.objects import (
@@ -56,48 +56,29 @@ def _connection(*, shown: str = "", embeds_as: str = "") -> Reference:
 
 OUTPUT_OBJECT: Kind[OutputObject] = Kind(
     record=OutputObject,
-    name="outputObject",
-    plural="outputobjects",
-    model="OutputObject",
-    requests=("OutputObjectCreateRequest", "OutputObjectUpdateRequest"),
     references=(
         Reference(attribute="recipe_id", target=Recipe, shown="flownode", sent="flowNodeId"),
     ),
     home="recipe_id",
-    visibility=Visibility.HOME,
     computed={"flowNode": lambda _, record: reference(record.recipe_id)},  # as recorded
     also_shown=("ignoreRecipeErrors",),
     unkept=frozenset(
         {"writeSettings", "publications", "sqlScripts", "outputObjectSchemaDriftOptions"}
     ),
-    associations={
-        "flowNode": Association(
-            key="flowNode", target="flownodes", find=_flow_node_of, other_key="flownode"
+    associations=named(
+        Association("flowNode", _flow_node_of, target="flownodes", other_key="flownode"),
+        Association(
+            "writeSettings", lambda view, record: view.world.write_settings_of(record.id), many=True
         ),
-        "writeSettings": Association(
-            key="writeSettings",
-            target="writesettings",
-            find=lambda view, record: view.world.write_settings_of(record.id),
-            many=True,
+        Association(
+            "publications", lambda view, record: view.world.publications_of(record.id), many=True
         ),
-        "publications": Association(
-            key="publications",
-            target="publications",
-            find=lambda view, record: view.world.publications_of(record.id),
-            many=True,
-        ),
-        "sqlScripts": Association(
-            key="sqlScripts", target="sqlscripts", find=_scripts_of, many=True
-        ),
-    },
+        Association("sqlScripts", _scripts_of, many=True),
+    ),
 )
 
 WRITE_SETTING: Kind[WriteSetting] = Kind(
     record=WriteSetting,
-    name="writeSetting",
-    plural="writesettings",
-    model="WriteSetting",
-    requests=("WriteSettingCreateRequest", "WriteSettingUpdateRequest"),
     references=(
         Reference(
             attribute="output_object_id",
@@ -108,7 +89,6 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
         _connection(embeds_as="connection"),
     ),
     home="output_object_id",
-    visibility=Visibility.HOME,
     computed={
         "connectionId": _connection_text,
         "runParameters": _parameters,
@@ -120,10 +100,6 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
 
 PUBLICATION: Kind[Publication] = Kind(
     record=Publication,
-    name="publication",
-    plural="publications",
-    model="Publication",
-    requests=("PublicationCreateRequest", "PublicationUpdateRequest"),
     references=(
         Reference(
             attribute="output_object_id",
@@ -134,17 +110,12 @@ PUBLICATION: Kind[Publication] = Kind(
         _connection(shown="connection"),
     ),
     home="output_object_id",
-    visibility=Visibility.HOME,
     computed={"runParameters": _parameters},
     filter_fields=("tableName",),
 )
 
 SQL_SCRIPT: Kind[SqlScript] = Kind(
     record=SqlScript,
-    name="sqlScript",
-    plural="sqlscripts",
-    model="SqlScript",
-    requests=("SqlScriptCreateRequest", "SqlScriptUpdateRequest"),
     references=(
         Reference(
             attribute="output_object_id",
@@ -155,7 +126,6 @@ SQL_SCRIPT: Kind[SqlScript] = Kind(
         _connection(shown="connection"),
     ),
     home="output_object_id",
-    visibility=Visibility.HOME,
     computed={"runParameters": _parameters},
     filter_fields=("sqlScript",),
 )

@@ -1,18 +1,86 @@
-"""Output objects: what a recipe produces when it runs."""
+"""Output objects, and where they write."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.deletion import delete
 from monitor.sandbox.api.crud.handlers import Hooks, create_record, crud, found
-from monitor.sandbox.api.errors import bad_field
-from monitor.sandbox.api.outputs.destinations import NESTED, nested_values
-from monitor.sandbox.api.outputs.output_kinds import OUTPUT_OBJECT
+from monitor.sandbox.api.crud.values import values_of
+from monitor.sandbox.api.errors import Json, bad_field
+from monitor.sandbox.api.outputs.output_kinds import (
+    OUTPUT_OBJECT,
+    PUBLICATION,
+    SQL_SCRIPT,
+    WRITE_SETTING,
+)
 from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.response.kinds import Kind
+from monitor.sandbox.running.destinations import MOST_INSERTIONS
 from monitor.sandbox.world.lineage import datasets_of
-from monitor.sandbox.world.records.objects import OutputObject
+from monitor.sandbox.world.records.objects import OutputObject, Publication, Record, WriteSetting
+from monitor.sandbox.world.records.parts import SqlScript
+
+# Field of an output object's body -> kind of what it makes.
+NESTED: Mapping[str, Kind[Any]] = {
+    "writeSettings": WRITE_SETTING,
+    "publications": PUBLICATION,
+    "sqlScripts": SQL_SCRIPT,
+}
+
+
+def nested_values(call: Call, kind: Kind[Any], body: Json, *, path: str) -> dict[str, Any]:
+    """Return the values of one destination that stands inside another body.
+
+    Raises:
+        ApiError: 400, naming the field that cannot be.
+    """
+    values = values_of(call, kind, kind.requests[0], body=body, path=path)
+    values.pop("output_object_id", None)
+    return validated(values, path)
+
+
+def validated(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the values, whose run parameters stand at places that can be.
+
+    Raises:
+        ApiError: 400, naming the place.
+    """
+    within = f"{path}." if path else ""
+    total = 0
+    for number, parameter in enumerate(values.get("run_parameters", ())):
+        insertions, where = (
+            parameter["insertionIndices"],
+            f"runParameters[{number}].insertionIndices",
+        )
+        total += len(insertions)
+        if total > MOST_INSERTIONS:
+            raise bad_field(f"{within}{where}", f"must be at most {MOST_INSERTIONS} in all")
+        for place, insertion in enumerate(insertions):
+            for name in ("index", "order"):
+                value = insertion.get(name, 0)
+                if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                    at = f"{within}{where}[{place}].{name}"
+                    raise bad_field(at, "must be a whole number from 0")
+    return values
+
+
+def _prepare_destination(
+    call: Call, record: Record | None, values: dict[str, Any]
+) -> dict[str, Any]:
+    del call
+    if record is not None:
+        values.pop("output_object_id", None)  # what an output makes stays with it
+    elif "output_object_id" not in values:
+        raise bad_field("outputObjectId", "is required")
+    return validated(values)
+
+
+_WRITE_SETTINGS: Hooks[WriteSetting] = Hooks(prepare=_prepare_destination)
+_PUBLICATIONS: Hooks[Publication] = Hooks(prepare=_prepare_destination)
+_SQL_SCRIPTS: Hooks[SqlScript] = Hooks(prepare=_prepare_destination)
 
 
 def _nested(call: Call) -> dict[str, list[dict[str, Any]]]:
@@ -32,7 +100,9 @@ def _nested(call: Call) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _prepare(call: Call, record: OutputObject | None, values: dict[str, Any]) -> dict[str, Any]:
+def _prepare_output_object(
+    call: Call, record: OutputObject | None, values: dict[str, Any]
+) -> dict[str, Any]:
     """Validate everything before anything is made."""
     if record is not None:
         values.pop("recipe_id", None)  # an output stays with its recipe
@@ -58,21 +128,16 @@ def get_inputs(call: Call) -> Reply:
     output = found(call, OUTPUT_OBJECT)
     recipe = call.world.recipes.get(output.recipe_id)
     rows = [] if recipe is None else datasets_of(call.world, recipe)
-    return call.list("importeddatasets", rows)
+    return call.list("importeddatasets", rows[::-1])
 
 
-HOOKS: Hooks[OutputObject] = Hooks(prepare=_prepare, after=_replace_destinations)
+HOOKS: Hooks[OutputObject] = Hooks(prepare=_prepare_output_object, after=_replace_destinations)
+
 
 HANDLERS: Handlers = {
+    **crud(WRITE_SETTING, _WRITE_SETTINGS),
+    **crud(PUBLICATION, _PUBLICATIONS),
+    **crud(SQL_SCRIPT, _SQL_SCRIPTS),
     "getInputsForOutputObject": get_inputs,
-    **crud(
-        OUTPUT_OBJECT,
-        create="createOutputObject",
-        listed="listOutputObjects",
-        counted="countOutputObjects",
-        read="getOutputObject",
-        changed=("patchOutputObject",),
-        deleted="deleteOutputObject",
-        hooks=HOOKS,
-    ),
+    **crud(OUTPUT_OBJECT, HOOKS),
 }

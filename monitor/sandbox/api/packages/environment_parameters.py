@@ -12,7 +12,7 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import Hooks, crud, found, rows_of
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.errors import Json, bad_field, shortened
-from monitor.sandbox.api.models.outcomes import ZIP_TYPE, status_of
+from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
 from monitor.sandbox.api.packages.archive import (
     Package,
     PackageKind,
@@ -168,12 +168,7 @@ def _texts_by_kind(world: World) -> dict[str, list[str]]:
 HOOKS: Hooks[EnvironmentParameter] = Hooks(prepare=_prepared)
 
 HANDLERS: Handlers = {
-    **crud(
-        ENVIRONMENT_PARAMETER,
-        create="createEnvironmentParameter",
-        deleted="deleteEnvironmentParameter",
-        hooks=HOOKS,
-    ),
+    **crud(ENVIRONMENT_PARAMETER, HOOKS),
     "listEnvironmentParameters": list_parameters,
     "getEnvironmentParameter": get_parameter,
     "getEnvironmentParametersPackage": get_package,

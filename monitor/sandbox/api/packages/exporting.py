@@ -29,7 +29,7 @@ from monitor.sandbox.api.response.kinds import ResourceTable, View
 from monitor.sandbox.world.records.objects import Connection, Flow, Plan, Record
 from monitor.sandbox.world.shelves import WORKSPACE_ID, World
 
-# Who made or deleted a thing, and whom it is for, is valid in one workspace only.
+# Who made or deleted a thing, and whom it is for, is valid in one workspace only; data stays.
 _STAYS_AT_HOME = frozenset(
     {
         "creator_id",
@@ -39,6 +39,7 @@ _STAYS_AT_HOME = frozenset(
         "read_only",
         "is_global",
         "credentials_shared",
+        "content",
     }
 )
 

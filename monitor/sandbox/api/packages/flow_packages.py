@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.crud.rights import may_name, require_right
 from monitor.sandbox.api.errors import bad_parameter
-from monitor.sandbox.api.models.outcomes import ZIP_TYPE, status_of
+from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
 from monitor.sandbox.api.packages.archive import PackageKind, pack, unpack
 from monitor.sandbox.api.packages.arrivals import Arrivals, arrivals_of
 from monitor.sandbox.api.packages.exporting import export, gathered

@@ -6,7 +6,7 @@ import msgspec
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import answer, create_record, found
-from monitor.sandbox.api.models.outcomes import ZIP_TYPE
+from monitor.sandbox.api.models.models import ZIP_TYPE
 from monitor.sandbox.api.packages.archive import Package, PackageKind, bad_package, pack, unpack
 from monitor.sandbox.api.packages.exporting import manifest_of, row_of
 from monitor.sandbox.api.packages.package_kinds import MACRO

@@ -10,10 +10,6 @@ from monitor.sandbox.world.shelves import WORKSPACE_ID
 
 ENVIRONMENT_PARAMETER: Kind[EnvironmentParameter] = Kind(
     record=EnvironmentParameter,
-    name="environmentParameter",
-    plural="environmentparameters",
-    model="EnvironmentParameter",
-    requests=("EnvironmentParameterCreateRequest",),
     visibility=Visibility.EVERYBODY,
     computed={"usageInfo": lambda _, __: None},  # shown on request
     filter_fields=("overrideKey",),
@@ -22,7 +18,6 @@ ENVIRONMENT_PARAMETER: Kind[EnvironmentParameter] = Kind(
 MACRO: Kind[Macro] = Kind(
     record=Macro,
     name="macro",
-    plural="macros",
     model="ImportMacroPackageResponse",
     visibility=Visibility.EVERYBODY,
     constants={"workspaceId": WORKSPACE_ID},

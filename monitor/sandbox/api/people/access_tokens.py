@@ -43,7 +43,7 @@ def list_tokens(call: Call) -> Reply:
     """List the caller's own tokens, expired ones too."""
     _judge_feature(call)
     mine = [token for token in call.world.tokens.live() if token.creator_id == call.person.id]
-    return Reply(body={"data": [shown(item) for item in mine]})
+    return Reply(body={"data": [shown(item) for item in reversed(mine)]})
 
 
 def get_token(call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""How people reach AWS: their configurations, and the roles that these may take on."""
+"""Access to AWS: configurations and roles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,56 @@ from typing import Any
 
 from monitor.sandbox.api.calls import Call, Handlers
 from monitor.sandbox.api.crud.handlers import Hooks, crud
-from monitor.sandbox.api.errors import bad_field, bad_parameter, forbidden
-from monitor.sandbox.api.people.aws_kinds import AWS_CONFIG, AWS_ROLE, config_of
+from monitor.sandbox.api.errors import Json, bad_field, bad_parameter, forbidden
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import INTEGER
+from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, View
+from monitor.sandbox.api.response.rendering import reference
 from monitor.sandbox.world.records.objects import Person
 from monitor.sandbox.world.records.parts import AwsConfig, AwsRole
 from monitor.sandbox.world.shelves import WORKSPACE_ID
+
+
+def config_of(view: View, role: AwsRole) -> AwsConfig | None:
+    """Return the configuration that a role belongs to."""
+    return view.world.shelf(AwsConfig).get(role.aws_config_id, with_deleted=True)
+
+
+def _sees_config(view: View, aws_config: AwsConfig) -> bool:
+    return view.person.is_admin or aws_config.person_id in (None, view.person.id)
+
+
+def _sees_role(view: View, aws_role: AwsRole) -> bool:
+    config = config_of(view, aws_role)
+    return config is not None and _sees_config(view, config)
+
+
+def _credential(view: View, aws_config: AwsConfig) -> Json:
+    """Name the stored key; one configuration has one, so that they share an id."""
+    del view
+    return None if aws_config.key is None else reference(aws_config.id)
+
+
+AWS_CONFIG = Kind(
+    record=AwsConfig,
+    references=(
+        Reference(attribute="person_id", target=Person, sent="personId"),
+        Reference(attribute="active_role_id", target=AwsRole, on_delete=OnDelete.CLEAR),
+    ),
+    computed={"credential": _credential},
+    unkept=frozenset({"id", "workspaceId"}),
+    is_visible_to=_sees_config,
+    filter_fields=("defaultBucket", "role"),
+)
+AWS_ROLE = Kind(
+    record=AwsRole,
+    references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
+    # A role is answered by two models, one with the configuration and one with its id.
+    computed={"awsConfigId": lambda _, record: record.aws_config_id},
+    unkept=frozenset({"personId", "workspaceId", "createdAt", "updatedAt", "deletedAt"}),
+    is_visible_to=_sees_role,
+    filter_fields=("role",),
+)
 
 
 def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]) -> dict[str, Any]:
@@ -109,20 +152,10 @@ def _may_change_role(call: Call, role: AwsRole) -> None:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        AWS_CONFIG,
-        create="createAwsConfig",
-        listed="listAwsConfigs",
-        changed=("updateAwsConfig",),
-        hooks=Hooks(prepare=_prepare_config, may_change=_may_change_config),
-    ),
+    **crud(AWS_CONFIG, Hooks(prepare=_prepare_config, may_change=_may_change_config)),
     **crud(
         AWS_ROLE,
-        create="createAwsRole",
-        listed="listAwsRoles",
-        changed=("updateAwsRole",),
-        deleted="deleteAwsRole",
-        hooks=Hooks(
+        Hooks(
             prepare=_prepare_role,
             narrow=_narrow_roles,
             after=_activate,

@@ -1,15 +1,85 @@
-"""The people of the workspace, and the person whose token it is."""
+"""People, and the options of their jobs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
-from monitor.sandbox.api.calls import Call, Handlers, Reply
-from monitor.sandbox.api.errors import Json, bad_parameter, not_found
-from monitor.sandbox.api.people.person_shapes import privileges_of
+from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
+from monitor.sandbox.api.errors import Json, bad_field, bad_parameter, forbidden, not_found
+from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import INTEGER, boolean, names, word
-from monitor.sandbox.world.records.objects import Person
+from monitor.sandbox.api.response.kinds import Resource, View
+from monitor.sandbox.api.response.rendering import NAMED, stamp
+from monitor.sandbox.api.workspace.configuration import setting
+from monitor.sandbox.world.records.objects import Flow, Person, Plan
+from monitor.sandbox.world.records.parts import DataflowOptions
 from monitor.sandbox.world.shelves import WORKSPACE_ID
+
+
+def person(view: View, person: Person) -> dict[str, Json]:
+    del view
+    return {
+        "id": person.id,
+        "email": person.email,
+        "name": person.name,
+        "isDisabled": person.is_disabled,
+        "state": person.state,
+        "validateExportCompliance": False,
+        "lastLoginTime": stamp(person.last_login_at),
+        "lastStateChange": None,
+        "outputHomeDir": person.output_home_dir,
+        "uploadDir": person.upload_dir,
+        "createdAt": stamp(person.created_at),
+        "updatedAt": stamp(person.updated_at),
+    }
+
+
+def people_of(view: View, thing: Flow | Plan) -> list[Person]:
+    """Return the owner of a flow or plan, then those it is shared with."""
+    ids = [thing.creator_id, *sorted(thing.shared_with - {thing.creator_id})]
+    found = [view.world.people.get(id_) for id_ in ids]
+    return [id_ for id_ in found if id_ is not None]
+
+
+OPERATIONS = ("read", "update", "delete", "create", "share", "execute", "export")
+WHAT_PEOPLE_MAKE = ("flow", "plan", "datasource", "connection", "folder", "schedule", "package")
+WHAT_ADMINISTRATORS_KEEP = ("userdefinedfunction", "globaljobhistory")
+
+
+def privileges_of(person: Person) -> list[Json]:
+    """Return the most that a person may do: all of it, or only read what administrators keep."""
+    kept = OPERATIONS if person.is_admin else OPERATIONS[:1]
+    return [
+        {"resourceType": name, "operations": list(operations)}
+        for names, operations in ((WHAT_PEOPLE_MAKE, OPERATIONS), (WHAT_ADMINISTRATORS_KEEP, kept))
+        for name in names
+    ]
+
+
+def dataflow_options_of(view: View, person_id: int) -> list[tuple[str, Json]]:
+    """Return what a person's jobs give Dataflow: the workspace's region, then their own options."""
+    options: dict[str, Json] = {"region": setting(view.world, "dataflow.defaultRegion")}
+    for dataflow_options in view.world.shelf(DataflowOptions).live():
+        if dataflow_options.person_id == person_id:
+            options |= dataflow_options.options
+    return list(options.items())
+
+
+PERSON_RESOURCES: dict[str, Resource] = {
+    "people": Resource(
+        plural="people",
+        render=person,
+        columns={
+            **NAMED,
+            "email": lambda _, record: record.email,
+            "state": lambda _, record: record.state,
+            "isDisabled": lambda _, record: record.is_disabled,
+            "lastLoginTime": lambda _, record: record.last_login_at,
+        },
+        extra_fields=frozenset({"maximalPrivileges"}),
+    ),
+}
 
 
 def get_current_person(call: Call) -> Reply:
@@ -26,7 +96,7 @@ def list_people(call: Call) -> Reply:
     """List the people of the workspace, or those whom the query describes."""
     return call.list(
         "people",
-        list(_described(call, call.world.people.live())),
+        list(_described(call, call.world.people.live()))[::-1],
         filter_fields=("name", "email"),
         extra=_extra_of(call),
     )
@@ -80,8 +150,50 @@ def _ids(call: Call) -> frozenset[int]:
     return frozenset(int(part) for part in parts)
 
 
+TYPE = re.compile(r"[\w.-]{1,64}")
+
+
+def set_own_options(call: Call) -> Reply:
+    """Keep options of one type for the caller, in place of earlier ones."""
+    return _keep(call, call.person, call.path_values[0])
+
+
+def set_options_of_another(call: Call) -> Reply:
+    """Keep options of one type for the person with an e-mail address."""
+    email, options_type = call.path_values
+    people = call.world.people.live()
+    found = next((person for person in people if person.email.casefold() == email.casefold()), None)
+    if not call.person.is_admin and found is not call.person:
+        raise forbidden("Only an administrator may set options of another person")
+    if found is None:
+        raise not_found("person", email)
+    return _keep(call, found, options_type)
+
+
+def _keep(call: Call, person: Person, options_type: str) -> Reply:
+    if not TYPE.fullmatch(options_type):
+        raise bad_field("type", "must be letters, digits, dots, dashes and underscores")
+    body = Body(call.body)
+    options = {name: body.raw(name) for name in body.names() if body.has(name)}
+    for dataflow_options in call.world.shelf(DataflowOptions).live():
+        if dataflow_options.person_id == person.id and dataflow_options.type == options_type:
+            call.world.update(dataflow_options, by=call.person.id, options=options)
+            return NO_CONTENT
+    call.world.create(
+        DataflowOptions,
+        by=call.person.id,
+        person_id=person.id,
+        type=options_type,
+        options=options,
+    )
+    return NO_CONTENT
+
+
 HANDLERS: Handlers = {
     "getCurrentPerson": get_current_person,
     "getPerson": get_person,
     "listPerson": list_people,
+    "setDataflowOption": set_own_options,
+    "setCurrentPersonDataflowOption": set_own_options,
+    "setPersonDataflowOption": set_options_of_another,
 }

@@ -1,4 +1,4 @@
-"""The nodes of plans: made with their task and the edges that lead to them, and deleted."""
+"""The nodes of plans, the edges between them, and the values that they override."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from monitor.sandbox.api.crud.handlers import Hooks, crud, found
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import bad_field, validation_failed
-from monitor.sandbox.api.plans.plan_kinds import PLAN_NODE
+from monitor.sandbox.api.plans.plans import PLAN_NODE, PLAN_OVERRIDE
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.world.records.objects import HttpTask, PlanEdge, PlanNode
+from monitor.sandbox.world.records.parts import PlanOverride
 from monitor.sandbox.world.shelves import World
 
 DEFAULT_NAMES = {"http": "Send HTTP request"}
@@ -23,7 +24,7 @@ FARTHEST = 1_000_000  # from the middle of the canvas
 MOST_RETRIES = 10
 
 
-def _prepare(call: Call, record: PlanNode | None, values: dict[str, Any]) -> dict[str, Any]:
+def _prepare_node(call: Call, record: PlanNode | None, values: dict[str, Any]) -> dict[str, Any]:
     """Validate the whole node, the edges to it too, before anything is made."""
     del record
     body = Body(call.body)
@@ -151,9 +152,36 @@ def delete_plan_node(call: Call) -> Reply:
     return NO_CONTENT
 
 
-HOOKS: Hooks[PlanNode] = Hooks(prepare=_prepare, after=_join)
+NODE_HOOKS: Hooks[PlanNode] = Hooks(prepare=_prepare_node, after=_join)
+
+
+def _prepare_override(
+    call: Call, record: PlanOverride | None, values: dict[str, Any]
+) -> dict[str, Any]:
+    """Let a parameter of a node have one value only, and an override stay in its plan."""
+    world = call.world
+    node = world.plan_nodes.get(values["plan_node_id"])
+    before = None if record is None else world.plan_nodes.get(record.plan_node_id)
+    if node is not None and before is not None and node.plan_id != before.plan_id:
+        raise bad_field("planNodeId", f"names no node of plan {before.plan_id}")
+    for plan_override in world.shelf(PlanOverride).live():
+        same = (plan_override.plan_node_id, plan_override.override_key)
+        if plan_override is not record and same == (values["plan_node_id"], values["override_key"]):
+            raise bad_field("overrideKey", f"has a value already: override {plan_override.id}")
+    return values
+
+
+def _notify(call: Call, record: PlanOverride) -> None:
+    node = call.world.plan_nodes.get(record.plan_node_id)
+    if node is not None:
+        touch(call, node.plan_id)
+
+
+OVERRIDE_HOOKS: Hooks[PlanOverride] = Hooks(prepare=_prepare_override, after=_notify)
+
 
 HANDLERS: Handlers = {
-    **crud(PLAN_NODE, create="createPlanNode", hooks=HOOKS),
+    **crud(PLAN_NODE, NODE_HOOKS),
     "deletePlanNode": delete_plan_node,
+    **crud(PLAN_OVERRIDE, OVERRIDE_HOOKS),
 }

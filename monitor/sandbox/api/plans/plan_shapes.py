@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.people.person_shapes import people_of, person
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.people.people import people_of, person
+from monitor.sandbox.api.response.kinds import (
+    COLLABORATOR,
+    OWNER,
+    READ_ONLY,
+    Association,
+    Resource,
+    View,
+    named,
+    role_of,
+)
 from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
-from monitor.sandbox.api.response.roles import COLLABORATOR, OWNER, READ_ONLY, role_of
 from monitor.sandbox.api.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.world.records.objects import (
     HttpTask,
@@ -226,41 +234,35 @@ PLAN_RESOURCES: dict[str, Resource] = {
             **NAMED,
             "planSnapshotRunCount": lambda view, record: len(runs_of(view, record)),
         },
-        associations={
-            **OWN,
-            "latestplansnapshotrun": Association(
-                key="latestPlanSnapshotRun", target="plansnapshotruns", find=_latest_run
-            ),
-            "plansnapshotruns": Association(
-                key="planSnapshotRuns", target="plansnapshotruns", find=runs_of, many=True
-            ),
-            "plansnapshots": Association(
-                key="planSnapshots",
+        associations=named(
+            *OWN,
+            Association("latestPlanSnapshotRun", _latest_run, target="plansnapshotruns"),
+            Association("planSnapshotRuns", runs_of, many=True),
+            Association(
+                "planSnapshots",
+                lambda view, record: view.world.snapshots_of(record.id),
                 target="plans",
-                find=lambda view, record: view.world.snapshots_of(record.id),
                 many=True,
             ),
-            "plannodes": Association(
-                key="planNodes",
-                target="plannodes",
-                find=lambda view, record: (
+            Association(
+                "planNodes",
+                lambda view, record: (
                     record.nodes
                     if isinstance(record, PlanSnapshot)
                     else view.world.nodes_of(record.id)
                 ),
                 many=True,
             ),
-            "planedges": Association(
-                key="planEdges",
-                target="planedges",
-                find=lambda view, record: (
+            Association(
+                "planEdges",
+                lambda view, record: (
                     record.edges
                     if isinstance(record, PlanSnapshot)
                     else view.world.edges_of(record.id)
                 ),
                 many=True,
             ),
-        },
+        ),
         extra_fields=frozenset(
             {"associatedPeople", "cpProject", "planEdges", "planNodes", "planSnapshots"}
         ),
@@ -269,17 +271,17 @@ PLAN_RESOURCES: dict[str, Resource] = {
         plural="plannodes",
         render=plan_node,
         columns=NAMED,
-        associations={
-            **OWN,
-            "plan": Association(
-                key="plan",
+        associations=named(
+            *OWN,
+            Association(
+                "plan",
+                lambda view, record: view.world.plans.get(record.plan_id, with_deleted=True),
                 target="plans",
-                find=lambda view, record: view.world.plans.get(record.plan_id, with_deleted=True),
             ),
-            "planoverrides": Association(
-                key="planOverrides", target="planoverrides", find=_overrides_of, many=True
-            ),
-        },
+            Association("planOverrides", _overrides_of, many=True),
+        ),
     ),
-    "planedges": Resource(plural="planedges", render=plan_edge, columns=STAMPS, associations=OWN),
+    "planedges": Resource(
+        plural="planedges", render=plan_edge, columns=STAMPS, associations=named(*OWN)
+    ),
 }

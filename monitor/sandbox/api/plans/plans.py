@@ -1,27 +1,101 @@
-"""Plans: made, listed, read, changed, deleted and run."""
+"""Plans, and who works on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from monitor.sandbox.api.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
-from monitor.sandbox.api.crud.handlers import crud
+from monitor.sandbox.api.calls import NO_CONTENT, NOT_MODIFIED, Call, Handlers, Reply, all_of
+from monitor.sandbox.api.crud.handlers import crud, found
+from monitor.sandbox.api.crud.rights import share, subjects, unshare
 from monitor.sandbox.api.errors import Json, bad_field, forbidden, not_found, validation_failed
-from monitor.sandbox.api.plans.plan_kinds import PLAN
-from monitor.sandbox.api.plans.plan_shapes import associated_people, creator_info, plan_full
+from monitor.sandbox.api.people.people import people_of, person
+from monitor.sandbox.api.plans.plan_shapes import (
+    PLAN_RESOURCES,
+    POLICY_TAGS,
+    associated_people,
+    creator_info,
+    plan_full,
+)
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.request.parameters import boolean
-from monitor.sandbox.api.schedules.schedule_shapes import schedule
+from monitor.sandbox.api.request.parameters import INTEGER, boolean
+from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, role_of
+from monitor.sandbox.api.response.rendering import reference
+from monitor.sandbox.api.schedules.schedules import schedule
 from monitor.sandbox.running.engine import NothingToRunError
-from monitor.sandbox.world.records.objects import Plan, PlanSnapshot
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    Person,
+    Plan,
+    PlanEdge,
+    PlanNode,
+    PlanSnapshot,
+    Recipe,
+)
+from monitor.sandbox.world.records.parts import PlanOverride
 from monitor.sandbox.world.records.runs import RanFrom
+
+PLAN: Kind[Plan] = Kind(
+    record=Plan,
+    references=(
+        Reference(
+            attribute="original_plan_id",
+            target=Plan,
+            sent="originalPlanId",
+            on_delete=OnDelete.KEEP,
+        ),
+    ),
+    resource=PLAN_RESOURCES["plans"],
+)
+
+PLAN_NODE: Kind[PlanNode] = Kind(
+    record=PlanNode,
+    references=(
+        Reference(attribute="plan_id", target=Plan, shown="plan", sent="planId"),
+        # A plan keeps the node of a flow that is gone, and then cannot be run.
+        Reference(attribute="flow_id", target=Flow, sent="flowId", on_delete=OnDelete.KEEP),
+        Reference(
+            attribute="flow_node_ids",
+            target=Recipe,
+            sent="flowNodeIds",
+            on_delete=OnDelete.CLEAR,
+            many=True,
+        ),
+    ),
+    home="plan_id",
+    # What these say is kept in other words: see `nodes`.
+    unkept=frozenset({"coordinates", "inPlanNodeIds", "statusRule", "task", "httpTask"}),
+    resource=PLAN_RESOURCES["plannodes"],
+)
+
+PLAN_EDGE: Kind[PlanEdge] = Kind(
+    record=PlanEdge,
+    references=(
+        Reference(attribute="plan_id", target=Plan, shown="plan"),
+        Reference(attribute="in_plan_node_id", target=PlanNode),
+        Reference(attribute="out_plan_node_id", target=PlanNode),
+    ),
+    home="plan_id",
+    resource=PLAN_RESOURCES["planedges"],
+)
+
+PLAN_OVERRIDE: Kind[PlanOverride] = Kind(
+    record=PlanOverride,
+    references=(
+        Reference(attribute="plan_node_id", target=PlanNode, shown="planNode", sent="planNodeId"),
+    ),
+    home="plan_node_id",
+    filter_fields=("overrideKey",),
+)
+
+PLAN_KINDS: tuple[Kind[Any], ...] = (PLAN, PLAN_NODE, PLAN_EDGE, PLAN_OVERRIDE)
 
 
 def _plans(call: Call) -> Iterable[Plan]:
     query = call.list_query()
     return (
         plan
-        for plan in call.world.plans
+        for plan in call.world.plans.newest()
         if (query.include_deleted or plan.deleted_at is None)
         and call.view.in_scope(plan, query.scope)
     )
@@ -100,11 +174,54 @@ def _parameters(call: Call, plan: Plan, body: Body) -> dict[int, dict[str, Json]
     return found
 
 
+def share_plan(call: Call) -> Reply:
+    """Share a plan with people; what they were before is overwritten."""
+    plan = found(call, PLAN)
+    with_whom = subjects(call)
+    share(call, plan, with_whom)
+    rows = [_permission(plan, subject) for subject, _ in with_whom]
+    return Reply(status=201, body={"data": rows})
+
+
+def _permission(plan: Plan, person: Person) -> dict[str, Json]:
+    role = role_of(plan, person.id)
+    return {
+        "plan": reference(plan.id),
+        "person": {"id": person.id, "email": person.email, "name": person.name},
+        "role": role,
+        "policyTag": POLICY_TAGS[role],
+    }
+
+
+def get_plan_permissions(call: Call) -> Reply:
+    """List the people who own a plan or share it, the owner first, each with a role."""
+    plan = found(call, PLAN)
+    rows = [
+        {**person(call.view, other_person), "role": role_of(plan, other_person.id)}
+        for other_person in people_of(call.view, plan)
+    ]
+    return Reply(body={"data": rows})
+
+
+def delete_plan_permissions(call: Call) -> Reply:
+    """Share a plan with somebody no longer; it is 404 for who has no share in it."""
+    plan = found(call, PLAN)
+    subject = call.path_values[1]
+    person_id = int(subject) if INTEGER.fullmatch(subject) else 0
+    if person_id not in plan.shared_with:
+        raise not_found(f"permission of plan {plan.id} for person", subject)
+    unshare(call, plan, person_id)
+    return NO_CONTENT
+
+
 HANDLERS: Handlers = {
-    **crud(PLAN, create="createPlan", changed=("updatePlan",), deleted="deletePlan"),
+    **crud(PLAN),
     "listPlans": list_plans,
     "countPlans": count_plans,
     "readFull": read_full,
     "getSchedulesForPlan": get_schedules,
     "runPlan": run_plan,
+    "sharePlan": share_plan,
+    "getPlanPermissions": get_plan_permissions,
+    "deletePlanPermissions": delete_plan_permissions,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.message import Message
 
 import msgspec
@@ -9,12 +10,19 @@ from aiohttp import ClientError, web
 from msgspec import Struct
 
 from monitor.catalogue.operations import Operation
-from monitor.sandbox.api.assumptions import BODY_LIMIT_BYTES, UPLOAD_LIMIT_BYTES
 from monitor.sandbox.api.errors import ApiError, Json, bad_field, shortened, validation_failed
-from monitor.sandbox.api.models.models import request_of
-from monitor.sandbox.api.models.outcomes import FORM_TYPE, JSON_TYPE, body_types_of, takes_files
+from monitor.sandbox.api.models.models import (
+    FORM_TYPE,
+    JSON_TYPE,
+    body_types_of,
+    request_of,
+    takes_files,
+)
 from monitor.sandbox.api.request.validation import check_body, check_sizes
 
+BODY_LIMIT_BYTES = 1024 * 1024
+UPLOAD_LIMIT_BYTES = 16 * 1024 * 1024
+_FILE_NAME = re.compile(rb'filename="?([^";\r\n]*)')
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -23,6 +31,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     body: Json = None
     upload: bytes | None = None
+    upload_name: str = ""
 
 
 async def read_content(request: web.Request, operation: Operation) -> Content:
@@ -41,7 +50,7 @@ async def read_content(request: web.Request, operation: Operation) -> Content:
     if content.strip() and short_type not in types:
         raise _wrong_type(short_type, types)
     if files and short_type != JSON_TYPE:
-        return Content(upload=_file_in(content, full_type))
+        return _file_in(content, full_type)
     body = _json(content)
     model = request_of(operation)
     if model is None:
@@ -88,26 +97,37 @@ def _json(content: bytes) -> Json:
         raise validation_failed('"body" must be valid JSON') from exc
 
 
-def _file_in(content: bytes, full_type: str) -> bytes:
-    """Return the file: the whole content, or the part of a form that is named ``data``."""
+def _file_in(content: bytes, full_type: str) -> Content:
+    """Return the file: the whole content, or the part of a form that is a file.
+
+    Of several it is the one that is named ``data``, as clients have it by the reference; others
+    name theirs ``file`` or ``archive``.
+    """
+    found = Content(upload=content)
     if full_type.partition(";")[0].strip().lower() == FORM_TYPE:
-        content = _part_of_form(content, full_type)
-    if not content:
+        found = _part_of_form(content, full_type)
+    if not found.upload:
         raise bad_field("data", "is required")
-    return content
+    return found
 
 
-def _part_of_form(content: bytes, full_type: str) -> bytes:
+def _part_of_form(content: bytes, full_type: str) -> Content:
     header = Message()
     header["Content-Type"] = full_type
     boundary = header.get_boundary()
     if not boundary:
         raise bad_field("data", "cannot be found: the form has no boundary")
+    files: list[Content] = []
     for part in content.split(b"--" + boundary.encode())[1:]:
         head, _, data = part.partition(b"\r\n\r\n")
+        named = _FILE_NAME.search(head)
+        name = named.group(1).decode(errors="replace") if named else ""
+        found = Content(upload=data.removesuffix(b"\r\n"), upload_name=name)
         if b'name="data"' in head or b"name=data" in head:
-            return data.removesuffix(b"\r\n")
-    return b""
+            return found
+        if named:
+            files.append(found)
+    return files[0] if files else Content()
 
 
 def readable(text: str) -> str:

@@ -12,11 +12,6 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from monitor.catalogue.operations import Operation
-from monitor.sandbox.api.assumptions import (
-    DEFAULT_LIMIT,
-    DEFAULT_SCHEDULE_LIMIT,
-    LARGEST_SCHEDULE_LIMIT,
-)
 from monitor.sandbox.api.errors import bad_parameter
 from monitor.sandbox.api.request.parameters import (
     INTEGER,
@@ -32,6 +27,9 @@ T = TypeVar("T")
 Scalar = str | int | float | bool | datetime | None
 Columns = Mapping[str, Callable[[T], Scalar]]
 
+DEFAULT_LIMIT = 25
+DEFAULT_SCHEDULE_LIMIT = 10
+LARGEST_SCHEDULE_LIMIT = 1000
 STATUSES = ("Created", "InProgress", "Complete", "Failed", "Canceled")
 RAN_FROM = ("ui", "schedule", "api")
 RAN_FOR = (

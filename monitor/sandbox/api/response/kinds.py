@@ -9,12 +9,16 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from monitor.sandbox.api.errors import Json, validation_failed
+from monitor.sandbox.api.models.models import models
 from monitor.sandbox.api.request.listing import Scalar
 from monitor.sandbox.world.records.objects import Flow, Person, Plan, Record
 from monitor.sandbox.world.records.runs import PlanSnapshotRun
 from monitor.sandbox.world.shelves import World
 
 T = TypeVar("T", bound=Record)
+
+OWNER, COLLABORATOR, READ_ONLY = "owner", "collaborator", "readOnly"
+ROLES = (OWNER, COLLABORATOR, READ_ONLY)
 
 # What lists within lists could otherwise make of a short query.
 MOST_EMBEDDED = 100_000
@@ -70,7 +74,7 @@ class View:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Association:
     """Something that ``embed`` can show. ``key`` is its name in the answer.
 
@@ -80,11 +84,19 @@ class Association:
     """
 
     key: str
-    target: str  # of the table of resources
     find: Callable[[View, Any], Any]
+    target: str = ""  # of the table of resources; by default the key in lower case
     many: bool = False
     inline: bool = False
     other_key: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", self.target or self.key.lower())
+
+
+def named(*associations: Association) -> dict[str, Association]:
+    """Return associations by the names that find them, in any spelling of case."""
+    return {association.key.lower(): association for association in associations}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,19 +150,19 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[T]):
-    """One kind of resource.
+    """One kind of resource, named by its model where nothing else is said.
 
     A ``resource`` that is given is shown instead of one that is made from ``model``.
     """
 
     record: type[T]
-    name: str  # in 404s and refusals: folder
-    plural: str  # in the table of resources and in errors of embeds: folders
-    model: str  # whose fields it shows
+    model: str = ""  # whose fields it shows; by default of the record's name
+    name: str = ""  # in 404s and refusals, and of its operations' paths: folder
+    plural: str = ""  # in the table of resources and in errors of embeds: folders
     requests: tuple[str, ...] = ()  # the models whose fields it takes
     references: tuple[Reference, ...] = ()
     home: str = ""  # attribute of the reference that leads to its flow or plan
-    visibility: Visibility = Visibility.OWN
+    visibility: Visibility | None = None  # by default as its home's, or its maker's without one
     is_visible_to: Callable[[View, T], bool] | None = (
         None  # who finds it, where ``visibility`` falls short
     )
@@ -166,6 +178,20 @@ class Kind(Generic[T]):
     associations: Mapping[str, Association] = field(default_factory=dict)
     filter_fields: tuple[str, ...] = ("name",)
     resource: Resource | None = None
+
+    def __post_init__(self) -> None:
+        model = self.model or self.record.__name__
+        name = self.name or model[0].lower() + model[1:]
+        requests = (f"{model}CreateRequest", f"{model}UpdateRequest")
+        derived = {
+            "model": model,
+            "name": name,
+            "plural": self.plural or f"{name.lower()}s",
+            "requests": self.requests or tuple(each for each in requests if each in models()),
+            "visibility": self.visibility or (Visibility.HOME if self.home else Visibility.OWN),
+        }
+        for attribute, value in derived.items():
+            object.__setattr__(self, attribute, value)
 
 
 class ResourceTable:
@@ -190,3 +216,10 @@ class ResourceTable:
     def referrers(self, target: type[Record]) -> Sequence[tuple[Kind[Any], Reference]]:
         """Return the kinds that hold links to records of ``target``, each with its reference."""
         return self._referrers.get(target, ())
+
+
+def role_of(thing: Flow | Plan, person_id: int) -> str:
+    """Return what somebody is who sees a flow or plan."""
+    if person_id == thing.creator_id:
+        return OWNER
+    return READ_ONLY if person_id in thing.read_only else COLLABORATOR

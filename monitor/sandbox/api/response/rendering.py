@@ -18,6 +18,7 @@ from monitor.sandbox.api.response.kinds import (
     Resource,
     ResourceTable,
     View,
+    named,
 )
 from monitor.sandbox.world.records.objects import Person, Record
 
@@ -125,9 +126,9 @@ def updater_of(view: View, record: Record) -> Record | None:
     return view.world.people.get(record.updater_id, with_deleted=True)
 
 
-CREATOR = Association(key="creator", target="people", find=creator_of)
-UPDATER = Association(key="updater", target="people", find=updater_of)
-OWN = {"creator": CREATOR, "updater": UPDATER}
+CREATOR = Association("creator", creator_of, target="people")
+UPDATER = Association("updater", updater_of, target="people")
+OWN = (CREATOR, UPDATER)
 STAMPS = {
     "id": lambda _, record: record.id,
     "createdAt": lambda _, record: record.created_at,
@@ -254,15 +255,12 @@ def _reader(attribute: str) -> Any:
 
 
 def _associations(kind: Kind[Any], names: Mapping[type[Record], str]) -> dict[str, Association]:
-    found = dict(OWN)
-    for other_reference in kind.references:
-        key = other_reference.embeds_as or other_reference.shown
-        if key:
-            found[key.lower()] = _association(key, other_reference, names[other_reference.target])
-    return {
-        **found,
-        **{name.lower(): association for name, association in kind.associations.items()},
-    }
+    links = [
+        _association(key, link, names[link.target])
+        for link in kind.references
+        if (key := link.embeds_as or link.shown)
+    ]
+    return {**named(*OWN, *links), **kind.associations}
 
 
 def _association(key: str, link: Reference, target: str) -> Association:
@@ -274,4 +272,4 @@ def _association(key: str, link: Reference, target: str) -> Association:
             return [row for row in rows if row is not None]
         return None if value is None else shelf.get(value, with_deleted=True)
 
-    return Association(key=key, target=target, find=find, many=link.many)
+    return Association(key, find, target=target, many=link.many)

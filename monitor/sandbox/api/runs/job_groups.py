@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from monitor.sandbox.api.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
 from monitor.sandbox.api.errors import Json, bad_field, not_found
-from monitor.sandbox.api.people.person_shapes import person
+from monitor.sandbox.api.people.people import person
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.listing import RAN_FROM
 from monitor.sandbox.api.request.parameters import integer

@@ -1,17 +1,111 @@
-"""What a job group read and made: inputs, outputs, publications, profile and the PDF of it."""
+"""What a job group leaves behind: its profile as a document, its files, its publications."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.api.errors import ApiError, Json
-from monitor.sandbox.api.runs.pdf import one_page
-from monitor.sandbox.api.runs.profiles import profile_of
-from monitor.sandbox.api.runs.result_page import result_lines
-from monitor.sandbox.running.run_parameters import inserted
+from monitor.sandbox.api.runs.profiles import columns_of, profile_of, rows_of
+from monitor.sandbox.running.destinations import inserted
 from monitor.sandbox.world.records.objects import ImportedDataset
 from monitor.sandbox.world.records.runs import NOWHERE, Destinations, JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
+
+LINES = 44  # that the page has room for
+CHARACTERS = 90  # of a line
+TOP, LEFT, LEADING = 790, 56, 17
+TITLE_POINTS, POINTS = 15, 10
+
+
+def one_page(lines: Sequence[str]) -> bytes:
+    """Return a document that shows ``lines``, the first as its title.
+
+    What is too long for the page ends in dots; characters that Western European text does not
+    have become question marks.
+    """
+    shown = [*lines[: LINES - 1], "..."] if len(lines) > LINES else lines
+    return _document(_drawing([_fitted(line) for line in shown]))
+
+
+def _fitted(line: str) -> bytes:
+    text = line if len(line) <= CHARACTERS else line[: CHARACTERS - 3] + "..."
+    printable = "".join(other_text if other_text.isprintable() else " " for other_text in text)
+    escaped = printable.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+    return escaped.encode("cp1252", "replace")
+
+
+def _drawing(lines: Sequence[bytes]) -> bytes:
+    drawn = [b"BT %d TL %d %d Td /F1 %d Tf" % (LEADING, LEFT, TOP, TITLE_POINTS)]
+    for place, line in enumerate(lines):
+        if place == 1:
+            drawn.append(b"/F1 %d Tf" % POINTS)
+        drawn.append(b"(%s) Tj T*" % line)
+    return b"\n".join([*drawn, b"ET"])
+
+
+def _document(drawing: bytes) -> bytes:
+    parts = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources 6 0 R >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawing), drawing),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        b"<< /Font << /F1 5 0 R >> >>",
+    )
+    document = b"%PDF-1.4\n"
+    offsets = []
+    for number, part in enumerate(parts, start=1):
+        offsets.append(len(document))
+        document += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return document + (
+        b"xref\n0 %d\n0000000000 65535 f \n%s"
+        b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+        % (len(parts) + 1, table, len(parts) + 1, len(document))
+    )
+
+
+def result_lines(world: World, job_group: JobGroup) -> list[str]:
+    """Return the lines about a run: what it was, when it worked, what it made."""
+    flow = world.flows.get(job_group.flow_id, with_deleted=True)
+    recipe = world.recipes.get(job_group.recipe_id, with_deleted=True)
+    jobs = world.jobs_of(job_group)
+    begins = [job.started_at for job in jobs if job.started_at is not None]
+    ends = [job.finished_at for job in jobs if job.finished_at is not None]
+    return [
+        f"Results of job group {job_group.id}: {job_group.status.value}",
+        f"Flow: {flow.name if flow else 'unknown'}",
+        f"Recipe: {recipe.name if recipe else 'unknown'}",
+        f"Started by: {job_group.ran_from.value}",
+        f"Created: {_formatted(job_group.created_at)}",
+        f"Work began: {_formatted(min(begins, default=None))}",
+        f"Work ended: {_formatted(max(ends, default=None) if job_group.status.is_over else None)}",
+        f"Rows: {rows_of(world, job_group)}",
+        *_results(world, job_group),
+    ]
+
+
+def _formatted(instant: datetime | None) -> str:
+    return "not yet" if instant is None else f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _results(world: World, job_group: JobGroup) -> Iterator[str]:
+    """Yield what a complete run made; others made nothing."""
+    if job_group.status is not NativeStatus.COMPLETE:
+        return
+    for setting in job_group.destinations.write_settings:
+        yield f"File: {setting.path}"
+    for publication in job_group.destinations.publications:
+        yield f"Table: {'.'.join((*publication.path, publication.table_name))}"
+    if job_group.profiling_enabled:
+        for column in columns_of(world, job_group):
+            yield (
+                f"Column {column.name} ({column.type}): {column.valid} valid, "
+                f"{column.invalid} mismatched, {column.empty} missing"
+            )
 
 
 def _job_group(call: Call) -> JobGroup:

@@ -8,16 +8,20 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
 from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, reference, stamp
 from monitor.sandbox.world.records.objects import WriteSetting
 from monitor.sandbox.world.records.runs import Job, JobGroup, NativeStatus
+from monitor.sandbox.world.shelves import World
+
+RESULTS_OF_A_GROUP = 1_000  # how many ids of results each job group has
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
-    """One thing that the wrangling of a job group made; its place is a table's or a file's."""
+    """One thing that a job group made: a file, or where ``setting`` is None a table."""
 
     id: int
+    setting: WriteSetting | None
     is_primary: bool
     container: str
     path: tuple[str, ...]
@@ -69,21 +73,49 @@ def _setting_of(view: View, other_job: Job) -> WriteSetting | None:
 
 
 def _results_of(view: View, job: Job) -> list[ScriptResult]:
-    """Return what a wrangling made, once it is done: tables first, then files."""
+    """Return what a job made, once it is done: a file, or the tables of a wrangling.
+
+    A wrangling has the files too where nothing else writes them: in the cloud, whose own job does.
+    """
     group = _group_of(view, job)
-    if job.job_type != "wrangle" or job.status is not NativeStatus.COMPLETE or group is None:
+    if group is None or job.status is not NativeStatus.COMPLETE:
         return []
-    places = [
-        (publication.id, publication.table_name, publication.path)
+    jobs = view.world.jobs_of(group)
+    writers = [item.id for item in jobs if item.job_type == "filewriter"]
+    has_own_writers = bool(writers) and all(item.cp_job_id is None for item in jobs)
+    results = _all_results(group)
+    if job.job_type == "wrangle":
+        return [result for result in results if result.setting is None or not has_own_writers]
+    own = _setting_of(view, job) if job.id in writers and has_own_writers else None
+    return [result for result in results if own is not None and result.setting is own]
+
+
+def _all_results(group: JobGroup) -> list[ScriptResult]:
+    places: list[tuple[WriteSetting | None, str, tuple[str, ...]]] = [
+        (None, publication.table_name, publication.path)
         for publication in group.destinations.publications
     ]
     for setting in group.destinations.write_settings:
         address = urlsplit(setting.path)
-        places.append((setting.id, address.netloc, tuple(address.path.strip("/").split("/"))))
+        places.append((setting, address.netloc, tuple(address.path.strip("/").split("/"))))
     return [
-        ScriptResult(id=place_id, is_primary=index == 0, container=container, path=path)
-        for index, (place_id, container, path) in enumerate(places)
+        ScriptResult(
+            id=group.id * RESULTS_OF_A_GROUP + index,
+            setting=setting,
+            is_primary=index == 0,
+            container=container,
+            path=path,
+        )
+        for index, (setting, container, path) in enumerate(places)
     ]
+
+
+def result_of(world: World, result_id: int) -> tuple[JobGroup, ScriptResult] | None:
+    """Return a result with the job group that made it; None where there is none by this id."""
+    group = world.job_groups.get(result_id // RESULTS_OF_A_GROUP)
+    if group is None or group.status is not NativeStatus.COMPLETE:
+        return None
+    return next(((group, item) for item in _all_results(group) if item.id == result_id), None)
 
 
 def _script_result(view: View, script_result: ScriptResult) -> dict[str, Json]:
@@ -121,45 +153,37 @@ JOB_RESOURCES: dict[str, Resource] = {
             "status": lambda _, run: run.status.value,
             "jobType": lambda _, record: record.job_type,
         },
-        associations={
-            "creator": CREATOR,
-            "jobgroup": Association(key="jobGroup", target="jobgroups", find=_group_of),
-            "errormessage": Association(
-                key="errorMessage",
+        associations=named(
+            CREATOR,
+            Association("jobGroup", _group_of, target="jobgroups"),
+            Association(
+                "errorMessage",
+                lambda _, record: None if record.error_message is None else record,
                 target="joberrors",
-                find=lambda _, record: None if record.error_message is None else record,
             ),
-            "scriptresults": Association(
-                key="scriptResults", target="scriptresults", find=_results_of, many=True
-            ),
-            "filewriterjob": Association(
-                key="fileWriterJob",
+            Association("scriptResults", _results_of, many=True),
+            Association(
+                "fileWriterJob",
+                lambda _, record: record if record.job_type == "filewriter" else None,
                 target="filewriterjobs",
-                find=lambda _, record: record if record.job_type == "filewriter" else None,
                 inline=True,
             ),
-        },
+        ),
     ),
     "joberrors": Resource(plural="joberrors", render=_error, columns=IDENTITY),
     "filewriterjobs": Resource(
         plural="filewriterjobs",
         render=_writer,
         columns=IDENTITY,
-        associations={
-            "writesetting": Association(
-                key="writeSetting", target="writesettings", find=_setting_of
-            )
-        },
+        associations=named(Association("writeSetting", _setting_of, target="writesettings")),
     ),
     "scriptresults": Resource(
         plural="scriptresults",
         render=_script_result,
         columns=IDENTITY,
-        associations={
-            "storagelocation": Association(
-                key="storageLocation", target="storagelocations", find=lambda _, record: record
-            )
-        },
+        associations=named(
+            Association("storageLocation", lambda _, record: record, target="storagelocations")
+        ),
     ),
     "storagelocations": Resource(
         plural="storagelocations", render=_storage_location, columns=IDENTITY

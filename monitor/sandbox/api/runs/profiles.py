@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
 
 from monitor.sandbox.api.errors import Json
+from monitor.sandbox.api.runs.rows import BUCKETS, NUMBERS, ColumnProfile, measured, uploaded
 from monitor.sandbox.world.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world.shelves import World
 
 VALID, INVALID, EMPTY = "VALID", "INVALID", "EMPTY"
-BUCKETS = 10
 # Name, type, and the least and largest number or the words that its values are among.
 _NUMBERS = {
     "order_id": ("Integer", 1, 90_000),
@@ -31,31 +30,25 @@ _WORDS = {
 _FEWEST_COLUMNS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnProfile:
-    """One column: how many of the run's rows fit its type, and how the fitting ones lie.
-
-    ``parts`` sum to ``valid``: one for each bucket, or for each word.
-    """
-
-    name: str
-    type: str
-    valid: int
-    invalid: int
-    empty: int
-    parts: tuple[int, ...]
-
-
 def rows_of(world: World, job_group: JobGroup) -> int:
     """Return how many rows a job group made: none before its end, or if it did not complete."""
     if job_group.status is not NativeStatus.COMPLETE:
         return 0
+    table = uploaded(world, job_group)
+    if table is not None:
+        return len(table.rows)
     usual = world.random("rows", job_group.recipe_id).randint(1_000, 50_000)
     return int(usual * world.random("rows of run", job_group.id).uniform(0.9, 1.1))
 
 
 def columns_of(world: World, job_group: JobGroup) -> list[ColumnProfile]:
-    """Return the profile of each column; a recipe makes the same columns in all its runs."""
+    """Return the profile of each column; a recipe makes the same columns in all its runs.
+
+    They are those of the file where one was uploaded, and made up otherwise.
+    """
+    table = uploaded(world, job_group)
+    if table is not None:
+        return measured(table)
     names = [*_NUMBERS, *_WORDS]
     chance = world.random("columns", job_group.recipe_id)
     chosen = set(chance.sample(names, k=chance.randint(_FEWEST_COLUMNS, len(names))))
@@ -71,14 +64,19 @@ def _column(chance: random.Random, name: str, rows: int, unfit: float) -> Column
     invalid, empty = chance.randint(0, rows // 50), chance.randint(0, rows // 20)
     invalid += int((rows - invalid - empty) * unfit)
     valid = rows - invalid - empty
-    parts = BUCKETS if name in _NUMBERS else len(_WORDS[name][1])
+    words = () if name in _NUMBERS else _WORDS[name][1]
+    _, low, high = _NUMBERS.get(name, ("", 0, 0))
     return ColumnProfile(
         name=name,
         type=_NUMBERS[name][0] if name in _NUMBERS else _WORDS[name][0],
         valid=valid,
         invalid=invalid,
         empty=empty,
-        parts=_parts(chance, valid, parts),
+        parts=_parts(chance, valid, len(words) or BUCKETS),
+        words=words,
+        distinct=len(words),
+        low=low,
+        high=high,
     )
 
 
@@ -109,13 +107,12 @@ def _checks(column_profile: ColumnProfile) -> Json:
 
 
 def _values(column_profile: ColumnProfile) -> Json:
-    if column_profile.name in _WORDS:
-        words = _WORDS[column_profile.name][1]
-        return [
-            {"key": word, "count": count}
-            for word, count in zip(words, column_profile.parts, strict=True)
-        ]
-    _, low, high = _NUMBERS[column_profile.name]
+    if column_profile.type not in NUMBERS:
+        pairs = zip(column_profile.words, column_profile.parts, strict=True)
+        topk = [{"key": word, "count": count} for word, count in pairs]
+        ub = column_profile.distinct
+        return {"topk": topk, "k": len(topk), "c": column_profile.valid, "ub": ub}
+    low, high = column_profile.low, column_profile.high
     return {
         "min": low,
         "max": high,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.people.person_shapes import dataflow_options_of
-from monitor.sandbox.api.response.kinds import Association, Resource, View
+from monitor.sandbox.api.people.people import dataflow_options_of
+from monitor.sandbox.api.response.kinds import Association, Resource, View, named
 from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, UPDATER, reference, stamp
 from monitor.sandbox.world.records.objects import Recipe, Record
 from monitor.sandbox.world.records.runs import FlowRun, JobGroup, PlanSnapshotRun
@@ -139,28 +139,19 @@ JOB_GROUPS = Resource(
     plural="jobgroups",
     render=job_group,
     columns=JOB_GROUP_COLUMNS,
-    associations={
-        "creator": CREATOR,
-        "updater": UPDATER,
-        "wrangleddataset": Association(
-            key="wrangledDataset", target="wrangleddatasets", find=recipe_of
-        ),
-        "flowrun": Association(
-            key="flowRun", target="flowruns", find=_flow_run_of, other_key="flowrun"
-        ),
-        "jobs": Association(
-            key="jobs",
-            target="jobs",
-            find=lambda view, record: view.world.jobs_of(record),
-            many=True,
-        ),
-        "jobgroupdataflowoptions": Association(
-            key="jobGroupDataflowOptions",
+    associations=named(
+        CREATOR,
+        UPDATER,
+        Association("wrangledDataset", recipe_of, target="wrangleddatasets"),
+        Association("flowRun", _flow_run_of, target="flowruns", other_key="flowrun"),
+        Association("jobs", lambda view, record: view.world.jobs_of(record), many=True),
+        Association(
+            "jobGroupDataflowOptions",
+            lambda view, record: dataflow_options_of(view, record.creator_id),
             target="dataflowoptions",
-            find=lambda view, record: dataflow_options_of(view, record.creator_id),
             many=True,
         ),
-    },
+    ),
     extra_fields=frozenset({"flowRun", "flowrun"}),
 )
 
@@ -177,20 +168,17 @@ RUN_RESOURCES: dict[str, Resource] = {
         plural="flowruns",
         render=flow_run,
         columns=STAMPS,
-        associations={
-            "creator": CREATOR,
-            "flow": Association(
-                key="flow",
+        associations=named(
+            CREATOR,
+            Association(
+                "flow",
+                lambda view, record: view.world.flows.get(record.flow_id, with_deleted=True),
                 target="flows",
-                find=lambda view, record: view.world.flows.get(record.flow_id, with_deleted=True),
             ),
-            "jobgroups": Association(
-                key="jobGroups",
-                target="jobgroups",
-                find=lambda view, record: view.world.job_groups_of(record),
-                many=True,
+            Association(
+                "jobGroups", lambda view, record: view.world.job_groups_of(record), many=True
             ),
-        },
+        ),
     ),
     "plansnapshotruns": Resource(
         plural="plansnapshotruns",
@@ -204,19 +192,19 @@ RUN_RESOURCES: dict[str, Resource] = {
             "startedAt": lambda _, record: record.started_at,
             "finishedAt": lambda _, record: record.finished_at,
         },
-        associations={
-            "creator": CREATOR,
-            "plan": Association(key="plan", target="plans", find=_plan_shown),
-            "nextrun": Association(
-                key="nextRun",
+        associations=named(
+            CREATOR,
+            Association("plan", _plan_shown, target="plans"),
+            Association(
+                "nextRun",
+                lambda view, record: _plan_run_beside(view, record.next_run_id),
                 target="plansnapshotruns",
-                find=lambda view, record: _plan_run_beside(view, record.next_run_id),
             ),
-            "previousrun": Association(
-                key="previousRun",
+            Association(
+                "previousRun",
+                lambda view, record: _plan_run_beside(view, record.previous_run_id),
                 target="plansnapshotruns",
-                find=lambda view, record: _plan_run_beside(view, record.previous_run_id),
             ),
-        },
+        ),
     ),
 }

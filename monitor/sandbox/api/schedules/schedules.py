@@ -1,4 +1,4 @@
-"""Schedules: made, changed, switched on and off by their owner only."""
+"""Schedules and their definitions as they were: what they show, and the operations on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,82 @@ from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.errors import Json, bad_field, forbidden, shortened, validation_failed
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import integer, words
-from monitor.sandbox.api.response.rendering import reference, stamp
-from monitor.sandbox.api.schedules.triggers import read_trigger, will_fire
-from monitor.sandbox.world.records.objects import Flow, Plan, Schedule, ScheduleTask
-from monitor.sandbox.world.shelves import Shelf
+from monitor.sandbox.api.response.kinds import Kind, Resource, View, named
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
+from monitor.sandbox.api.schedules.triggers import read_trigger, trigger_document, will_fire
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    Plan,
+    Schedule,
+    ScheduleHistory,
+    ScheduleTask,
+)
+from monitor.sandbox.world.shelves import WORKSPACE_ID, Shelf
+
+
+def schedule(view: View, schedule: Schedule | ScheduleHistory) -> dict[str, Json]:
+    """Return a schedule; what it starts is expanded, as reads do."""
+    documents = schedule.documents or tuple(
+        trigger_document(trigger) for trigger in schedule.triggers
+    )
+    document: dict[str, Json] = {
+        **stamps(schedule),
+        "name": schedule.name,
+        "triggers": [dict(document) for document in documents],
+        "tasks": [_task_shown(view, task) for task in schedule.tasks],
+        "enabled": schedule.enabled,
+        "createdBy": schedule.creator_id,
+        "updatedBy": schedule.updater_id,
+    }
+    if isinstance(schedule, Schedule):
+        document["disableReason"] = schedule.disable_reason
+    return document
+
+
+def target_of(view: View, task: ScheduleTask) -> Flow | Plan | None:
+    """Return what a task starts, deleted or not."""
+    if task.kind == "plan":
+        return view.world.plans.get(task.target_id, with_deleted=True)
+    return view.world.flows.get(task.target_id, with_deleted=True)
+
+
+def target_names(view: View, schedule: Schedule) -> str:
+    """Return the names of what a schedule starts, for the list's filter."""
+    found = [target_of(view, task) for task in schedule.tasks]
+    return " ".join(target.name for target in found if target is not None)
+
+
+def _task_shown(view: View, task: ScheduleTask) -> Json:
+    kind, id_name = ("runPlan", "planId") if task.kind == "plan" else ("runFlow", "flowId")
+    target = target_of(view, task)
+    expanded: dict[str, Json] = {id_name: task.target_id, "id": task.target_id}
+    if target is not None:
+        expanded |= {
+            "name": target.name,
+            "deleted_at": stamp(target.deleted_at),
+            "workspaceId": WORKSPACE_ID,
+        }
+    return {kind: expanded}
+
+
+SCHEDULE_RESOURCES: dict[str, Resource] = {
+    "schedules": Resource(
+        plural="schedules",
+        render=schedule,
+        columns={**NAMED, "enabled": lambda _, record: record.enabled, "flow": target_names},
+        associations=named(*OWN),
+    ),
+}
+
+SCHEDULE: Kind[Schedule] = Kind(
+    record=Schedule,
+    name="schedule",
+    model="ScheduleResponseWithTask",
+    requests=("ScheduleCreateRequest", "ScheduleUpdateRequest"),
+    resource=SCHEDULE_RESOURCES["schedules"],
+    filter_fields=("flow",),
+)
+
 
 LONGEST_NAME = 255
 # What the list's ``taskTypeFilter`` calls the kinds of things that can be started.
@@ -24,8 +96,9 @@ def _schedules(call: Call) -> Iterable[Schedule]:
     asset_id = integer(call.query, "assetId", 0)
     return (
         schedule
-        for schedule in call.world.schedules.live()
-        if schedule.creator_id == call.person.id
+        for schedule in call.world.schedules.newest()
+        if schedule.deleted_at is None
+        and schedule.creator_id == call.person.id
         and (not kinds or any(task.kind in kinds for task in schedule.tasks))
         and (not asset_id or any(task.target_id == asset_id for task in schedule.tasks))
     )

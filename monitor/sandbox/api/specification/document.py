@@ -9,17 +9,18 @@ from http import HTTPStatus
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.models.models import models, request_of, response_of
-from monitor.sandbox.api.models.outcomes import (
+from monitor.sandbox.api.models.models import (
     FORM_TYPE,
     JSON_TYPE,
     RUNS,
     body_types_of,
     media_type_of,
+    models,
+    request_of,
+    response_of,
     status_of,
 )
-from monitor.sandbox.api.specification.links import links_of
-from monitor.sandbox.api.specification.parameters import parameters_of
+from monitor.sandbox.api.specification.parameters import links_of, parameters_of
 from monitor.sandbox.api.specification.schemas import components, schema_of
 
 _BYTES: Json = {"type": "string", "format": "binary"}

@@ -1,14 +1,65 @@
-"""Webhook tasks of flows, and the test of their settings."""
+"""Webhook tasks: what they show, and the operations on them."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
-from monitor.sandbox.api.errors import bad_field, validation_failed
+from monitor.sandbox.api.errors import Json, bad_field, validation_failed
+from monitor.sandbox.api.flows.flow_shapes import FLOW
 from monitor.sandbox.api.request.bodies import Body
+from monitor.sandbox.api.response.kinds import (
+    Kind,
+    OnDelete,
+    Reference,
+    Resource,
+    View,
+    named,
+)
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.api.workspace.configuration import whole_number
-from monitor.sandbox.world.records.objects import Flow, WebhookFlowTask
+from monitor.sandbox.world.records.objects import Flow, Recipe, WebhookFlowTask
+
+
+def webhook_task(view: View, webhook_flow_task: WebhookFlowTask) -> dict[str, Json]:
+    del view
+    return {
+        **stamps(webhook_flow_task),
+        "name": webhook_flow_task.name,
+        "flow": reference(webhook_flow_task.flow_id),
+        "url": webhook_flow_task.url,
+        "method": webhook_flow_task.method,
+        "triggerEvent": webhook_flow_task.trigger_event,
+        "triggerObject": webhook_flow_task.trigger_object,
+        "flowNodeIds": list(webhook_flow_task.flow_node_ids),
+        "body": webhook_flow_task.body,
+        "headers": dict(webhook_flow_task.headers),
+        "secretKey": webhook_flow_task.secret_key,
+        "sslVerification": webhook_flow_task.ssl_verification,
+        "retryOnFailure": webhook_flow_task.retry_on_failure,
+    }
+
+
+WEBHOOK_RESOURCES: dict[str, Resource] = {
+    "webhookflowtasks": Resource(
+        plural="webhookflowtasks",
+        render=webhook_task,
+        columns=NAMED,
+        associations=named(*OWN, FLOW),
+    ),
+}
+
+
+WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
+    record=WebhookFlowTask,
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId"),
+        Reference(attribute="flow_node_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
+    ),
+    home="flow_id",
+    resource=WEBHOOK_RESOURCES["webhookflowtasks"],
+)
+
 
 METHODS = ("post", "get", "put", "patch", "delete")
 EVENTS = ("onJobFailure", "onJobSuccess", "onJobDone")

@@ -10,16 +10,13 @@ from monitor.sandbox.world.records.parts import UserDefinedFunction
 
 FUNCTION = Kind(
     record=UserDefinedFunction,
-    name="userDefinedFunction",
-    plural="userdefinedfunctions",
-    model="UserDefinedFunction",
     visibility=Visibility.EVERYBODY,
 )
 
 
 def list_recipes(call: Call) -> Reply:
     """List the recipes that use a function, whosever they are."""
-    return call.list("wrangleddatasets", _users(call))
+    return call.list("wrangleddatasets", _users(call)[::-1])
 
 
 def count_usage(call: Call) -> Reply:
@@ -36,13 +33,7 @@ def _users(call: Call) -> list[Recipe]:
 
 
 HANDLERS: Handlers = {
-    **crud(
-        FUNCTION,
-        listed="listUserDefinedFunctions",
-        counted="countUserDefinedFunctions",
-        read="getUserDefinedFunction",
-        deleted="deleteUserDefinedFunction",
-    ),
+    **crud(FUNCTION),
     "getListOfRecipesUsingThisFunction": list_recipes,
     "getCountOfAllFlowsAndRecipesUsingThisFunction": count_usage,
 }

@@ -101,6 +101,7 @@ class ImportedDataset(Record):
     is_converted: bool = False
     is_hidden: bool = False
     disable_type_inference: bool = False
+    content: bytes | None = field(default=None, repr=False)  # of a file that was uploaded here
     run_parameters: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -164,6 +165,7 @@ class WriteSetting(Record):
     delim: str = ","
     has_quotes: bool = True
     include_mismatches: bool = True
+    suffix: str | None = None
     connection_id: int | None = None
     run_parameters: tuple[Mapping[str, Any], ...] = ()
 

@@ -1,0 +1,65 @@
+"""What a field of a settings type says about the key of the configuration file that sets it.
+
+``workers: Annotated[int, Meta(ge=1, le=100), Setting("Maximum number of requests.")] = 8`` is all
+there is to a key: its name, type, limits, default and text. Reading, the reference, the schema and
+the variables of the environment are made of it. A field without a `Setting` is set by the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.model.errors import ConfigurationError
+
+# Returns what a value of the file must be, or None where it is valid.
+Check = Callable[[Any], str | None]
+
+
+class Setting(Struct, frozen=True):
+    """A key of the file. Its change applies at the next reload."""
+
+    about: str  # what it does and why to change it; one sentence or two
+    example: Any = None  # the reference shows it in the place of the default
+    check: Check | None = None  # of a value that has the right type
+    is_file: bool = False  # names a file, which must exist
+    is_required: bool | None = None  # None: where the field has no default
+    may_be_single: bool = False  # a text alone is a list of one
+    word_for_none: str = ""
+
+
+class StartSetting(Setting, frozen=True):
+    """A key of the file that is read at start: a change needs a restart."""
+
+
+def not_empty(value: str | list[str]) -> str | None:
+    return None if value and all(value) else "must not be empty; leave the key out instead"
+
+
+def one_line(text: str) -> str | None:
+    if not text.isprintable():
+        return "must not hold a line end or control character"
+    return not_empty(text)
+
+
+def readable(parse: Callable[[Any], object]) -> Check:
+    """Return a check that accepts what ``parse`` takes without a `ConfigurationError`."""
+    return lambda value: problems_of([value], parse)
+
+
+def each_readable(parse: Callable[[Any], object]) -> Check:
+    """Return a check of a list: ``parse`` takes each item."""
+    return lambda values: problems_of(values, parse)
+
+
+def problems_of(values: Iterable[Any], parse: Callable[[Any], object]) -> str | None:
+    """Return the problems of all values as one sentence; None without any."""
+    problems: dict[str, None] = {}
+    for value in values:
+        try:
+            parse(value)
+        except ConfigurationError as exc:
+            problems.update(dict.fromkeys(exc.problems))
+    return "; and ".join(problems) or None

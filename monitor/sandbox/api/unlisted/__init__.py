@@ -1,0 +1,1 @@
+"""Operations beyond the catalogue's 186 that public clients use, in edition ``open`` only."""

@@ -11,7 +11,6 @@ from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.running.faults import RunFaults
 from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
 from monitor.sandbox.running.jobs import JobGroups, Order, Outcome
-from monitor.sandbox.running.past_clock import PastClock
 from monitor.sandbox.running.plans import HttpSender, PlanRuns
 from monitor.sandbox.running.states import States
 from monitor.sandbox.running.tasks import Tasks, Work

@@ -13,9 +13,9 @@ from functools import partial
 import structlog
 
 from monitor.sandbox.running.engine import Engine
-from monitor.sandbox.running.past_clock import PastClock
 from monitor.sandbox.running.rhythm import busyness
 from monitor.sandbox.running.schedules import ScheduleRunner
+from monitor.sandbox.running.tasks import PastClock
 from monitor.sandbox.running.traffic import Traffic
 from monitor.sandbox.world.shelves import World
 from monitor.schedules import times_between

@@ -1,4 +1,7 @@
-"""Where the sandbox's work happens: one task for each thing that takes time."""
+"""Where the sandbox's work happens: one task for each thing that takes time.
+
+What belongs to the past happens at once: nobody waits, time jumps from one step to the next.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,39 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from monitor.sandbox.running.past_clock import PastClock, Pause
 from monitor.sandbox.world.shelves import World
 
 Work = Callable[[], Coroutine[Any, None, None]]
 
 _HEARTBEAT_SECONDS = 3_600.0
+
+
+class Pause:
+    """What work hands to whoever drives it: go on with me so many seconds later."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __await__(self) -> Generator[Pause, None, None]:
+        yield self
+
+
+class PastClock:
+    """Shows the instant that it was set to. Only `Tasks.live_through` can serve its sleepers."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        await Pause(max(0.0, seconds))
 
 
 class Tasks:

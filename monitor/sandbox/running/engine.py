@@ -13,7 +13,7 @@ from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
 from monitor.sandbox.running.jobs import JobGroups, Order, Outcome
 from monitor.sandbox.running.plans import HttpSender, PlanRuns
 from monitor.sandbox.running.states import States
-from monitor.sandbox.running.tasks import Tasks, Work
+from monitor.sandbox.running.tasks import PastClock, Tasks, Work
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world.ledger import Ledger
 from monitor.sandbox.world.records.objects import Flow, Plan, Recipe

@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.metrics",
         "bus.contract",
     ),
-    "config": (*MODEL, "catalogue", "schedules", "*.settings"),
+    "config": (*MODEL, "catalogue", "schedules", "*.settings", "outputs.records"),
     "logs": MODEL,
     "supervisor": MODEL,
     "app": ("*", "!cli", "!sandbox"),

@@ -77,7 +77,7 @@ def readiness_checks(
         return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
 
     def checks() -> Mapping[str, Check]:
-        absent = {record.section: off for record in RECORDS if record.is_shown_when_off}
+        absent = {record.section: off for record in RECORDS if record.is_usual}
         receivers = {name: partial(receiver, output) for name, output in outputs.by_name.items()}
         return {"store": store, "polls": polls, **absent, **receivers, "tasks": tasks}
 

@@ -10,8 +10,9 @@ import msgspec
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
-from monitor.config import Configuration, ValidationResult, config_hash
+from monitor.config import Configuration, Problem, ValidationResult, config_hash
 from monitor.config.checks import joined_address
+from monitor.config.problems import shown
 from monitor.outputs.records import RECORDS
 
 
@@ -20,7 +21,7 @@ def report(config: Path, *, as_json: bool) -> bool:
 
     Warnings go to stderr and are no problems.
     """
-    result = _with_store(validate_file(config))
+    result = _with_obstacles(_with_store(validate_file(config)))
     if as_json:
         _print_json(result)
         return result.configuration is not None
@@ -43,6 +44,22 @@ def _with_store(result: ValidationResult) -> ValidationResult:
         return msgspec.structs.replace(result, warnings=warnings)
     problem = as_problem(url, trial.obstacle)
     return ValidationResult(configuration=None, problems=(problem,), warnings=warnings)
+
+
+def _with_obstacles(result: ValidationResult) -> ValidationResult:
+    """Add what on this machine keeps outputs from working, as far as files show it."""
+    if result.configuration is None:
+        return result
+    problems: list[Problem] = []
+    for record in RECORDS:
+        if (settings := result.configuration.outputs.get(record.section)) is not None:
+            for obstacle in record.load().obstacles(settings):
+                key, _, hint = obstacle.partition(": ")
+                value = shown(getattr(settings, key))
+                problems.append(Problem(key=f"{record.section}.{key}", value=value, hint=hint))
+    if not problems:
+        return result
+    return ValidationResult(configuration=None, problems=tuple(problems), warnings=result.warnings)
 
 
 def summary(configuration: Configuration) -> list[str]:
@@ -80,7 +97,7 @@ def _outputs(configuration: Configuration) -> list[str]:
         if settings is not None:
             receivers = record.receivers(settings)
             summaries += [f"{record.section} {receiver}" for receiver in receivers]
-        elif record.is_shown_when_off:
+        elif record.is_usual:
             summaries.append(f"{record.section} off")
     return summaries
 

@@ -15,6 +15,7 @@ from monitor.cli.demo_story import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
+from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
@@ -77,11 +78,13 @@ def configuration(
             ),
         ),
         alerting=AlertingSettings(rules=combined(_RULES, with_defaults=True)),
-        mqtt=MqttSettings(
-            url=f"mqtt://127.0.0.1:{broker_port}",
-            # The demo's broker never answers a client of MQTT 5.
-            protocol=MqttProtocol.V311,
-        ),
+        outputs={
+            MQTT.section: MqttSettings(
+                url=f"mqtt://127.0.0.1:{broker_port}",
+                # The demo's broker never answers a client of MQTT 5.
+                protocol=MqttProtocol.V311,
+            )
+        },
         server=ServerSettings(port=port),
         callbacks=ListenerSettings(port=callbacks_port),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),

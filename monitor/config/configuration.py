@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,14 +14,13 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings
 from monitor.model.secrets import Secret
-from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.metrics.settings import MetricsSettings
-from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.outputs.webhook.settings import WebhookSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
+
+S = TypeVar("S", bound=Struct)
 
 
 class WorkspaceConfiguration(Struct, frozen=True, kw_only=True):
@@ -42,9 +41,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     workspaces: tuple[WorkspaceConfiguration, ...]
     alerting: AlertingSettings = AlertingSettings()
-    mqtt: MqttSettings | None = None
-    alertmanager: AlertmanagerSettings | None = None
-    webhook: WebhookSettings | None = None
+    outputs: dict[str, Struct] = {}  # by section: those that are switched on
     server: ServerSettings = ServerSettings()
     callbacks: ListenerSettings | None = None
     storage: StorageSettings = StorageSettings()
@@ -52,11 +49,11 @@ class Configuration(Struct, frozen=True, kw_only=True):
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
-    @property
-    def outputs(self) -> dict[str, Struct]:
-        """The settings of the outputs that are on, by section."""
-        named = {name: getattr(self, name) for name in ("mqtt", "alertmanager", "webhook")}
-        return {name: settings for name, settings in named.items() if settings is not None}
+    def output(self, settings: type[S]) -> S | None:
+        """Return the settings of the output that has settings of this type; None if it is off."""
+        return next(
+            (output for output in self.outputs.values() if isinstance(output, settings)), None
+        )
 
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
@@ -69,8 +66,8 @@ def _secrets_of(value: Any) -> Iterator[Secret]:
     elif isinstance(value, Struct):
         for name in value.__struct_fields__:
             yield from _secrets_of(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
+    elif isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _secrets_of(item)
 
 

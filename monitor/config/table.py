@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from monitor.config.alerting_keys import ALERTING, ALERTS, MATCH, SILENCES
 from monitor.config.daemon_keys import LISTENER, LOG, RETENTION, SERVER, STORAGE
-from monitor.config.keys import Kind, Section
+from monitor.config.keys import Kind, Section, section_of
 from monitor.config.locations import secret_keys
-from monitor.config.output_keys import ALERTMANAGER, METRICS, MQTT, WEBHOOK
 from monitor.config.workspace_keys import CALLBACKS, INVENTORY, POLL, WORKSPACES
+from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.outputs.records import RECORDS
+
+OUTPUTS = tuple(
+    section_of(record.section, record.settings, is_optional=True, is_example=not record.is_usual)
+    for record in RECORDS
+)
+METRICS = section_of("metrics", MetricsSettings)
 
 SECTIONS: tuple[Section, ...] = (
     WORKSPACES,
     POLL,
     INVENTORY,
     CALLBACKS,
-    MQTT,
+    *OUTPUTS,
     SERVER,
     LISTENER,
     STORAGE,
     RETENTION,
-    ALERTMANAGER,
-    WEBHOOK,
     METRICS,
     ALERTING,
     ALERTS,

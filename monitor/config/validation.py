@@ -15,6 +15,7 @@ from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
+from monitor.config.table import OUTPUTS
 from monitor.model.errors import ConfigurationError
 from monitor.polling.settings import PollSettings
 from monitor.tracking.settings import TrackingSettings
@@ -87,9 +88,11 @@ def _built(
     return Configuration(
         workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
-        mqtt=parts["mqtt"].build() if "mqtt" in parts else None,
-        alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
-        webhook=parts["webhook"].build() if "webhook" in parts else None,
+        outputs={
+            section.path: parts[section.path].build()
+            for section in OUTPUTS
+            if section.path in parts
+        },
         server=parts["server"].build(),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.

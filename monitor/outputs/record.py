@@ -20,7 +20,7 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     output: str  # ``module:class`` of the `EventOutput`
     receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
     is_one_each: bool = False  # an output for each receiver; otherwise one for all
-    is_shown_when_off: bool = False  # in the summary, in readiness and by ``doctor``
+    is_usual: bool = False  # in the reference it is on, and elsewhere it is said if it is off
 
     def names(self, settings: Any) -> list[str]:
         """Return the names of the outputs that settings stand for, which are their consumers."""

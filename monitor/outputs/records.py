@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from monitor.outputs.alertmanager.record import ALERTMANAGER
+from monitor.outputs.file.record import FILE
 from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.webhook.record import WEBHOOK
 
-RECORDS = (MQTT, ALERTMANAGER, WEBHOOK)
+RECORDS = (MQTT, ALERTMANAGER, WEBHOOK, FILE)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
@@ -133,8 +134,9 @@ def configuration(
     *workspaces: WorkspaceConfiguration,
     broker_url: str | None = None,
     callbacks_port: int | None = None,
+    **outputs: Struct,
 ) -> Configuration:
-    """Return the settings of a daemon whose waits suit a test."""
+    """Return settings of a daemon whose waits suit a test; ``outputs`` are those beside MQTT."""
     mqtt = MqttSettings(
         url=broker_url or "",
         reconnect_base_seconds=0.1,
@@ -144,7 +146,7 @@ def configuration(
     )
     return Configuration(
         workspaces=workspaces,
-        mqtt=None if broker_url is None else mqtt,
+        outputs=outputs if broker_url is None else {"mqtt": mqtt, **outputs},
         server=ServerSettings(port=0),
         callbacks=None if callbacks_port is None else ListenerSettings(port=callbacks_port),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),

@@ -43,11 +43,12 @@ def watching(
     workspace = msgspec.structs.replace(workspace, poll=poll)
     rules = tuple(scene.settings(recipe) for scene, recipe in zip(RUN_SCENES, recipes, strict=True))
     return msgspec.structs.replace(
-        stage.configuration(folder, workspace, broker_url=broker_url),
+        stage.configuration(
+            folder, workspace, broker_url=broker_url, alertmanager=notified.settings()
+        ),
         alerting=AlertingSettings(
             rules=rules, with_defaults=False, evaluation_interval_seconds=0.5
         ),
-        alertmanager=notified.settings(),
     )
 
 

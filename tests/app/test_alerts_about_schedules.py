@@ -84,11 +84,12 @@ def watching(
     poll = msgspec.structs.replace(workspace.poll, schedules_seconds=1.0)
     workspace = msgspec.structs.replace(workspace, poll=poll)
     return msgspec.structs.replace(
-        stage.configuration(folder, workspace, broker_url=broker_url),
+        stage.configuration(
+            folder, workspace, broker_url=broker_url, alertmanager=notified.settings()
+        ),
         alerting=AlertingSettings(
             rules=rules, with_defaults=False, evaluation_interval_seconds=0.3
         ),
-        alertmanager=notified.settings(),
     )
 
 

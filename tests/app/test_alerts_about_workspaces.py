@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
@@ -39,7 +40,13 @@ SIGNING_KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
 
 
 def watching(
-    folder: Path, workspace: Sandbox, url: str, *, broker_url: str, webhook_url: str
+    folder: Path,
+    workspace: Sandbox,
+    url: str,
+    *,
+    broker_url: str,
+    webhook_url: str,
+    **outputs: Struct,
 ) -> Configuration:
     """Return settings with the scenes' rules only, under which everything is read often."""
     port = free_port()
@@ -55,18 +62,19 @@ def watching(
             msgspec.structs.replace(settings, callbacks=callbacks, poll=poll),
             broker_url=broker_url,
             callbacks_port=port,
+            webhook=WebhookSettings(
+                url=webhook_url,
+                secret=SIGNING_KEY,
+                events=("run.*",),
+                backoff_base_seconds=0.1,
+                backoff_cap_seconds=0.5,
+            ),
+            **outputs,
         ),
         alerting=AlertingSettings(
             rules=tuple(scene.settings() for scene in WORKSPACE_SCENES),
             with_defaults=False,
             evaluation_interval_seconds=EVALUATION_INTERVAL_SECONDS,
-        ),
-        webhook=WebhookSettings(
-            url=webhook_url,
-            secret=SIGNING_KEY,
-            events=("run.*",),
-            backoff_base_seconds=0.1,
-            backoff_cap_seconds=0.5,
         ),
     )
 
@@ -109,8 +117,12 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
         stage.daemon(
-            msgspec.structs.replace(
-                watching(tmp_path, workspace, url, broker_url=broker.url, webhook_url=receiver.url),
+            watching(
+                tmp_path,
+                workspace,
+                url,
+                broker_url=broker.url,
+                webhook_url=receiver.url,
                 alertmanager=notified.settings(),
             )
         ) as face,

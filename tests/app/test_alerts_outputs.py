@@ -43,13 +43,15 @@ def alerting_settings(
     settings = stage.configuration(
         folder, stage.workspace_configuration(workspace, url), broker_url=broker_url
     )
-    assert settings.mqtt is not None
+    mqtt = msgspec.structs.replace(settings.outputs["mqtt"], state_scan_seconds=1.0)
     return msgspec.structs.replace(
         settings,
         alerting=AlertingSettings(evaluation_interval_seconds=0.5, resolved_kept_seconds=2.0),
-        mqtt=msgspec.structs.replace(settings.mqtt, state_scan_seconds=1.0),
-        alertmanager=notified.settings(resend_seconds=LAPSE_SECONDS / 5),
-        webhook=WebhookSettings(url=hook, secret=Secret(KEY)),
+        outputs={
+            "mqtt": mqtt,
+            "alertmanager": notified.settings(resend_seconds=LAPSE_SECONDS / 5),
+            "webhook": WebhookSettings(url=hook, secret=Secret(KEY)),
+        },
     )
 
 

@@ -51,10 +51,12 @@ def watching(
     ]
     return msgspec.structs.replace(
         stage.configuration(
-            folder, stage.workspace_configuration(workspace, url), broker_url=broker_url
+            folder,
+            stage.workspace_configuration(workspace, url),
+            broker_url=broker_url,
+            alertmanager=notified.settings(resend_seconds=30),
         ),
         alerting=AlertingSettings(rules=tuple(quick), evaluation_interval_seconds=0.5),
-        alertmanager=notified.settings(resend_seconds=30),
     )
 
 

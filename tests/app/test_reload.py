@@ -150,7 +150,9 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     names_before, names_after = {"kept", "gone", "changed"}, {"kept", "changed", "new", "newer"}
     after = msgspec.structs.replace(
         stage.configuration(tmp_path, *map(stage.unreachable, sorted(names_after))),
-        webhook=WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY)),
+        outputs={
+            "webhook": WebhookSettings(url="http://127.0.0.1:9/hook", secret=Secret(WEBHOOK_KEY))
+        },
     )
     consumers_before = {"metrics", "alerting", "misses/kept", "misses/gone"}
     misses_after = {f"misses/{name}" for name in names_after}

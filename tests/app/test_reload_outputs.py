@@ -23,6 +23,7 @@ from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
+from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.webhook.settings import WebhookSettings
 from tests.app import stage
@@ -82,10 +83,9 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
             stop.set()
 
 
-def configured(folder: Path, broker_url: str | None = None, **more: Any) -> Configuration:
-    """Return settings without a workspace; ``more`` are sections."""
-    settings = stage.configuration(folder, broker_url=broker_url)
-    return msgspec.structs.replace(settings, **more)
+def configured(folder: Path, broker_url: str | None = None, **outputs: Any) -> Configuration:
+    """Return settings without a workspace."""
+    return stage.configuration(folder, broker_url=broker_url, **outputs)
 
 
 def webhook(receiver: PostReceiver, **more: Any) -> WebhookSettings:
@@ -181,6 +181,29 @@ async def test_what_has_no_answer_goes_to_the_new_address(tmp_path: Path) -> Non
             await working.until(lambda: ids_of(working) == ids)
 
 
+async def test_another_file_goes_on_where_the_former_one_ends(tmp_path: Path) -> None:
+    """Each event is in one of the two, in order, and a replay writes both to the present one."""
+    former, later = tmp_path / "former", tmp_path / "later"
+
+    def written_to(file: Path) -> list[str]:
+        return [json.loads(line)["id"] for line in file.read_text().splitlines()]
+
+    settings = configured(tmp_path, file=FileSettings(path=str(former)))
+    async with running(settings, tmp_path) as run:
+        before = await run.emit(*range(200))
+        await run.daemon.reload(configured(tmp_path, file=FileSettings(path=str(later))))
+        after = await run.emit(*range(200, 210))
+        await eventually(
+            lambda: written_to(former) + written_to(later) == [*before, *after],
+            why=lambda: (written_to(former), written_to(later)),
+        )
+        replayed = await run.face.post(
+            "/api/v1/replay", output="file", since="2026-01-01T00:00:00Z"
+        )
+        assert replayed["reason"] is None
+    assert written_to(later)[-210:] == [*before, *after]
+
+
 async def test_settings_that_cannot_work_refuse_the_reload_as_a_whole(tmp_path: Path) -> None:
     """An unreadable certificate: broker, consumers and outputs of before go on, no other comes."""
     junk = tmp_path / "authorities.pem"
@@ -235,7 +258,9 @@ async def test_a_smaller_series_budget_applies_at_once(tmp_path: Path) -> None:
             return await count("orders") == 2
 
         await eventually(is_counted, why="nothing was counted")
-        small = configured(tmp_path, metrics=MetricsSettings(series_budget=100))
+        small = msgspec.structs.replace(
+            configured(tmp_path), metrics=MetricsSettings(series_budget=100)
+        )
         assert await run.daemon.reload(small) == []
 
         async def is_merged() -> bool:

@@ -97,13 +97,12 @@ async def run_checks(
     store: Path | None = None,
 ) -> Report:
     """Return every line of ``doctor`` by its subject."""
+    outputs = {"mqtt": mqtt, "alertmanager": alertmanager, "webhook": webhook}
     configuration = Configuration(
         workspaces=workspaces,
-        mqtt=mqtt,
+        outputs={name: output for name, output in outputs.items() if output is not None},
         server=server or ServerSettings(port=0),
         callbacks=callbacks,
-        alertmanager=alertmanager,
-        webhook=webhook,
         storage=StorageSettings(url=f"sqlite://{store or folder / 'state.db'}"),
     )
     lines: list[CheckLine] = []

@@ -12,6 +12,7 @@ from monitor.cli.main import main
 from monitor.cli.options import CONFIG_FILE
 from monitor.cli.settings_files import load
 from monitor.model.errors import ConfigurationError
+from monitor.outputs.mqtt.settings import MqttSettings
 from tests.cli.doctor_scene import without_rights
 
 GOOD = """
@@ -263,7 +264,7 @@ def test_named_files_are_searched(folder: Path) -> None:
     """A certificate file must be there, and its path is made absolute."""
     (folder / "ca.pem").write_text("PEM")
     good = Path(written(folder, f'{GOOD}ca_file = "ca.pem"\n'))
-    mqtt = load(good, {}).mqtt
+    mqtt = load(good, {}).output(MqttSettings)
     assert mqtt is not None
     assert mqtt.ca_file == str(folder / "ca.pem")
     with pytest.raises(ConfigurationError, match=r"mqtt\.ca_file.*there is no such file"):

@@ -25,6 +25,7 @@ name = "own_rule"
 [mqtt]
 [alertmanager]
 urls = ["http://mail:9093"]
+[file]
 """
 # What is typed, and all completions of it.
 TYPED = [
@@ -49,6 +50,7 @@ TYPED = [
     ("silence add pipe", ["pipeline=", "pipeline_id="]),
     ("explain fl", ["flow", "flow_run"]),
     ("replay --to alert", ["alertmanager:mail:9093"]),
+    ("replay --to f", ["file"]),
 ]
 # The other shells run the same command, so one of each form is enough.
 SOME = TYPED[:4] + TYPED[5:7] + TYPED[9:11]

@@ -192,6 +192,12 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("webhook.ca_file", "", '"": ' + EMPTY),
     ("webhook.ca_file", "/missing", '"/missing": ' + NO_FILE),
     (
+        "file.path",
+        "events.jsonl",
+        '"events.jsonl": must be an absolute path, such as "/var/log/monitor/events.jsonl"',
+    ),
+    ("file.events", [], '[]: name at least one type, such as "alert.*"'),
+    (
         "alerts[0].name",
         "Orders",
         (

@@ -100,6 +100,7 @@ def everything() -> dict[str, Any]:
         "mqtt": {},
         "alertmanager": {"urls": ["http://127.0.0.1:9093"]},
         "webhook": {"url": "https://hooks.example.com", "secret_file": "/run/secrets/webhook"},
+        "file": {"path": "/var/log/events.jsonl"},
         "alerts": [{"rule": "failing_repeatedly"}],
         "silences": [silence()],
     }

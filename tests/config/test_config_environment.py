@@ -8,6 +8,7 @@ from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, is_repeated
 from monitor.model.secrets import Secret
+from monitor.outputs.mqtt.settings import MqttSettings
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
 from tests.config.settings_tables import TOKEN, everything, file, parsed, problems, workspace
@@ -75,10 +76,11 @@ def test_a_store_that_is_not_named_is_in_the_state_folder(
 
 def test_a_variable_switches_an_absent_section_on() -> None:
     """A broker can be given to an image whose file names none."""
-    assert parsed(file()).mqtt is None
+    assert parsed(file()).outputs == {}
     configuration = parsed(file(), {f"{P}MQTT__URL": "mqtt://broker:1884"})
-    assert configuration.mqtt is not None
-    assert str(configuration.mqtt.broker) == "broker:1884"
+    mqtt = configuration.output(MqttSettings)
+    assert mqtt is not None
+    assert str(mqtt.broker) == "broker:1884"
 
 
 def test_the_url_and_token_of_a_workspace_can_be_set() -> None:
@@ -99,11 +101,13 @@ def test_a_secret_from_the_environment_replaces_every_form_in_the_file() -> None
     """The variable wins although the file names an unreadable secret in another form."""
     mapping = file(mqtt={"username": "monitor", "password_file": "/missing"})
     configuration = parsed(mapping, {f"{P}MQTT__PASSWORD_ENV": "MQTT_PASSWORD"})
-    assert configuration.mqtt is not None
-    assert configuration.mqtt.password == Secret("password-of-the-broker")
+    mqtt = configuration.output(MqttSettings)
+    assert mqtt is not None
+    assert mqtt.password == Secret("password-of-the-broker")
     configuration = parsed(mapping, {f"{P}MQTT__PASSWORD": "given here"})
-    assert configuration.mqtt is not None
-    assert configuration.mqtt.password == Secret("given here")
+    mqtt = configuration.output(MqttSettings)
+    assert mqtt is not None
+    assert mqtt.password == Secret("given here")
 
 
 def test_the_file_itself_is_not_changed() -> None:

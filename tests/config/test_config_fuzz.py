@@ -17,6 +17,7 @@ from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, below, written_keys
+from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.polling.settings import followed_run
 from tests.config.settings_tables import everything, validated, workspace
 
@@ -176,9 +177,10 @@ def test_an_address_is_used_as_it_is_written_or_not_at_all(
         return
     assert text.isprintable()
     if section == "mqtt":
-        assert taken.mqtt is not None
-        assert taken.mqtt.broker.port > 0
-        assert taken.mqtt.broker.host in text.lower()
+        mqtt = taken.output(MqttSettings)
+        assert mqtt is not None
+        assert mqtt.broker.port > 0
+        assert mqtt.broker.host in text.lower()
     elif section == "storage":
         path = store_path(text)
         assert path.is_absolute()

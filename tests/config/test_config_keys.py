@@ -93,6 +93,10 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
         ),
         ("alertmanager.urls", 'is needed, such as urls = ["http://127.0.0.1:9093"]'),
         ("webhook.url", 'is needed, such as url = "https://hooks.example.com/dataprep"'),
+        (
+            "file.path",
+            'is needed, such as path = "/var/log/dataprep-monitor/events.jsonl"',
+        ),
         ("webhook.secret", "give it as secret_file or secret_env or secret_credential"),
         ("alerts[0].rule", 'is needed, such as rule = "failing_repeatedly"'),
         (
@@ -116,6 +120,7 @@ def test_nothing_else_is_needed() -> None:
     assert sorted(where for where, key in KEYS.items() if key.is_required) == [
         "alertmanager.urls",
         "alerts[0].rule",
+        "file.path",
         "silences[0].comment",
         "silences[0].ends_at",
         "silences[0].matchers",

@@ -12,7 +12,7 @@ from monitor.catalogue.operations import Edition
 from monitor.config import Configuration, LogLevel, config_hash, validate
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
-from monitor.outputs.mqtt.settings import MqttProtocol
+from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import PollSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.config.settings_tables import (
@@ -70,9 +70,9 @@ def test_every_kind_of_value_finds_its_field() -> None:
     assert one.callbacks is not None
     assert one.callbacks.secret == Secret(CALLBACK_SECRET)
     assert one.callbacks.signature is SignatureMode.OFF
-    assert configuration.mqtt is not None
-    assert configuration.mqtt.protocol is MqttProtocol.V311
-    assert configuration.mqtt.window == 7
+    mqtt = configuration.output(MqttSettings)
+    assert mqtt is not None
+    assert (mqtt.protocol, mqtt.window) == (MqttProtocol.V311, 7)
     assert (configuration.server.host, configuration.server.port) == ("::1", 0)
     assert configuration.callbacks is not None
     assert (configuration.callbacks.host, configuration.callbacks.port) == ("0.0.0.0", 9000)  # noqa: S104 - callbacks carry a secret

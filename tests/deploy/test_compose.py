@@ -10,6 +10,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from monitor.cli.settings_files import validate_file
+from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from monitor.outputs.mqtt.settings import MqttSettings
 from tests.deploy.documents import blocks
 from tests.deploy.test_deploy_files import DEPLOY, SCRIPTS, checked
 from tests.servers import program
@@ -133,7 +135,7 @@ def test_the_daemon_accepts_its_configuration(tmp_path: Path, url: str) -> None:
     assert result.problems == ()
     assert result.configuration is not None
     assert [workspace.workspace.url for workspace in result.configuration.workspaces] == [url]
-    broker = result.configuration.mqtt
+    broker = result.configuration.output(MqttSettings)
     assert broker is not None
     assert broker.url == "mqtt://mosquitto:1883"
     assert "mosquitto" in SERVICES
@@ -154,8 +156,9 @@ def test_no_alert_is_notified_twice(tmp_path: Path) -> None:
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     configuration = validate_file(path, {}).configuration
     assert configuration is not None
-    assert configuration.alertmanager is not None
-    assert configuration.alertmanager.urls == ("http://alertmanager:9093",)
+    alertmanager = configuration.output(AlertmanagerSettings)
+    assert alertmanager is not None
+    assert alertmanager.urls == ("http://alertmanager:9093",)
     prometheus = YAML(typ="safe").load(source_of("prometheus", "/etc/prometheus/prometheus.yml"))
     (alertmanager,) = prometheus["alerting"]["alertmanagers"]
     assert alertmanager == {"static_configs": [{"targets": ["alertmanager:9093"]}]}

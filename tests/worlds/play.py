@@ -116,7 +116,9 @@ async def play(
             settings = _configuration(worlds, url, broker.url, store.url, speed=speed)
             if alertmanager is not None:
                 sent = alertmanager.settings(resend_seconds=_BEHIND.total_seconds())
-                settings = msgspec.structs.replace(settings, alertmanager=sent)
+                settings = msgspec.structs.replace(
+                    settings, outputs={**settings.outputs, "alertmanager": sent}
+                )
             stage = _Stage(worlds, server, clock, settings, store)
             return await stage.run(subscriber, alertmanager)
         finally:
@@ -345,9 +347,11 @@ def _configuration(
             evaluation_interval_seconds=_EVALUATION_SECONDS / speed,
             flap_count=1_000,
         ),
-        mqtt=MqttSettings(
-            url=broker_url, state_stale_seconds=STALE_SECONDS, state_scan_seconds=_SCAN_SECONDS
-        ),
+        outputs={
+            "mqtt": MqttSettings(
+                url=broker_url, state_stale_seconds=STALE_SECONDS, state_scan_seconds=_SCAN_SECONDS
+            )
+        },
         metrics=MetricsSettings(stale_after_seconds=STALE_SECONDS),
         server=ServerSettings(port=0, stale_after_seconds=STALE_SECONDS),
         callbacks=ListenerSettings(port=free_port()),

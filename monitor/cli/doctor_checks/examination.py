@@ -114,7 +114,7 @@ def _outputs(
         name, settings = record.section, configuration.outputs.get(record.section)
         if settings is not None:
             checks[name] = bounded(name, record.load().check(settings, clock=clock))
-        elif record.is_shown_when_off:
+        elif record.is_usual:
             checks[name] = _off(name)
     return checks
 

@@ -15,5 +15,5 @@ MQTT = OutputRecord(
     settings=MqttSettings,
     output="monitor.outputs.mqtt.output:MqttOutput",
     receivers=_receivers,
-    is_shown_when_off=True,
+    is_usual=True,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Self
 from zlib import crc32
@@ -14,10 +13,11 @@ from monitor.bus.contract import Recorded
 from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.model.events import INTERNAL_EVENTS, Event, EventType
+from monitor.model.events import Event
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
+from monitor.outputs.event_selection import selected_types
 from monitor.outputs.http import HttpReceiver, tls_obstacles
 from monitor.outputs.webhook.doctor import check_webhook
 from monitor.outputs.webhook.record import WEBHOOK
@@ -39,9 +39,7 @@ class WebhookOutput(EventOutput):
     def __init__(self, settings: WebhookSettings, parts: OutputParts) -> None:
         super().__init__(WEBHOOK.section, parts, delivery=settings)
         self._settings = settings
-        self._types = frozenset(
-            event_type for event_type in EventType if _is_selected(event_type, settings.events)
-        )
+        self._types = selected_types(settings.events)
         self._receiver = HttpReceiver(
             settings.url, settings=settings, clock=parts.clock, headers=dict
         )
@@ -137,8 +135,3 @@ class WebhookOutput(EventOutput):
             keys=[signing_key(secret) for secret in secrets if secret is not None],
         )
         await self._receiver.post(request.body, headers={"Content-Type": CONTENT_TYPE, **signature})
-
-
-def _is_selected(event_type: EventType, patterns: tuple[str, ...]) -> bool:
-    is_public = event_type not in INTERNAL_EVENTS
-    return is_public and any(fnmatchcase(event_type, pattern) for pattern in patterns)

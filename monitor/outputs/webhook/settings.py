@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from fnmatch import fnmatchcase
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from monitor.model.errors import ConfigurationError
-from monitor.model.events import INTERNAL_EVENTS, EventType
 from monitor.model.secrets import Secret
-from monitor.model.settings import Setting, each_readable, readable
-from monitor.model.suggestions import did_you_mean
+from monitor.model.settings import Setting, readable
+from monitor.outputs.event_selection import event_types
 from monitor.outputs.settings import ReceiverSettings, url_problem
 
 _KEY_PREFIX = "whsec_"  # as Standard Webhooks writes a key
@@ -38,22 +36,6 @@ def signing_key(secret: Secret) -> bytes:
     if not text.startswith(_KEY_PREFIX) or not least <= len(key) <= most:
         raise ConfigurationError(f"{form}; {hint}")
     return key
-
-
-def _event_types(patterns: list[str]) -> str | None:
-    if not patterns:
-        return 'name at least one type, such as "alert.*"'
-    return each_readable(_matching_types)(patterns)
-
-
-def _matching_types(pattern: str) -> None:
-    if not any(
-        fnmatchcase(event_type, pattern)
-        for event_type in EventType
-        if event_type not in INTERNAL_EVENTS
-    ):
-        hint = did_you_mean(pattern, map(str, EventType))
-        raise ConfigurationError(f"no event type matches {pattern!r}{hint}")
 
 
 class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
@@ -88,7 +70,7 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
         tuple[str, ...],
         Setting(
             'Event types to send, as globs with * and ?: "alert.*" or "run.failed".',
-            check=_event_types,
+            check=event_types,
         ),
     ] = ("alert.*",)
     workers: Annotated[

@@ -1,0 +1,64 @@
+"""Why a file cannot be written, in words that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_SENTENCES = {
+    errno.ENOENT: "there is no such folder; create it, with the right to write for the daemon",
+    errno.ENOTDIR: "a part of the path is no folder; name another path",
+    errno.EACCES: "the right to write is missing; give file and folder to the daemon's user",
+    errno.EPERM: "the right to write is missing; give file and folder to the daemon's user",
+    errno.EISDIR: "is a folder; name a file in it",
+    errno.ELOOP: "is a symbolic link; name the file that it leads to",
+    errno.EWOULDBLOCK: "another process writes it; give each daemon a file of its own",
+    errno.EROFS: "the file system is mounted read-only; mount it for writing, or name another path",
+    errno.ENOSPC: "the disk is full; free space",
+    errno.EDQUOT: "the quota of the daemon's user is used up; raise it, or free space",
+    errno.EFBIG: "the file may not grow; raise the limit, or lower rotate_bytes",
+    errno.ESTALE: "was removed while it was written; let the log shipper move it instead",
+    errno.EINVAL: "is no regular file; name one",
+}
+
+
+def sentence_of(error: OSError) -> str:
+    """Return the problem and, behind a semicolon, the hint."""
+    reason = error.strerror or type(error).__name__
+    return _SENTENCES.get(error.errno or 0, f"{reason}; name another path")
+
+
+def obstacle_to(path: Path) -> str | None:
+    """Return what keeps a file from being written as `sentence_of`; changes nothing.
+
+    Judged for the user that runs this.
+    """
+    try:
+        _try(path)
+    except OSError as exc:
+        return sentence_of(exc)
+    return None
+
+
+def _try(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise OSError(errno.ENOTDIR if path.parent.exists() else errno.ENOENT, "")
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "")
+    if path.is_dir():
+        raise OSError(errno.EISDIR, "")
+    if path.exists():
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EINVAL, "")
+        _demand(path, os.R_OK | os.W_OK)
+    # Rotation renames, so the folder must be written too.
+    _demand(path.parent, os.W_OK | os.X_OK)
+    if os.statvfs(path.parent).f_bavail == 0:
+        raise OSError(errno.ENOSPC, "")
+
+
+def _demand(path: Path, rights: int) -> None:
+    if not os.access(path, rights, effective_ids=True):
+        raise OSError(errno.EACCES, "")

@@ -1,0 +1,61 @@
+"""What can be set about the file of events."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from msgspec import Meta
+
+from monitor.model.settings import Setting
+from monitor.outputs.event_selection import event_types
+from monitor.outputs.settings import DeliverySettings
+
+
+def _absolute(path: str) -> str | None:
+    if not path.isprintable() or path.endswith("/") or not PurePosixPath(path).is_absolute():
+        return 'must be an absolute path, such as "/var/log/monitor/events.jsonl"'
+    return None
+
+
+class FileSettings(DeliverySettings, frozen=True, kw_only=True):
+    """File of CloudEvents in JSON, one a line, for log shippers.
+
+    Without this table, no file is written.
+    """
+
+    path: Annotated[
+        str,
+        Setting(
+            "Absolute path of the file. Its folder must exist, and the daemon needs write access "
+            "to it.",
+            "/var/log/dataprep-monitor/events.jsonl",
+            check=_absolute,
+        ),
+    ]
+    events: Annotated[
+        tuple[str, ...],
+        Setting(
+            'Event types to write, as globs with * and ?: "*", "alert.*" or "run.failed".',
+            check=event_types,
+        ),
+    ] = ("*",)
+    rotate_bytes: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000_000_000),
+        Setting("Size that the file does not exceed: it is rotated before. 0 is no limit."),
+    ] = 100_000_000
+    rotate_seconds: Annotated[
+        float,
+        Meta(ge=0, le=366 * 86_400),
+        Setting(
+            "Interval at which the file is rotated, counted from midnight UTC: 86400 is daily, "
+            "3600 on the hour. 0 is never."
+        ),
+    ] = 86_400.0
+    keep: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000),
+        Setting("Number of rotated files to keep; the oldest are deleted, shipped or not."),
+    ] = 10
+    window: int = 500

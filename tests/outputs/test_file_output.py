@@ -1,0 +1,254 @@
+"""Events as lines of a real file: whole, durable and in order, whatever happens to the file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.model.clock import Clock, SystemClock
+from monitor.model.events import Event, RunEvent
+from monitor.outputs.cloudevents import encode, message_of
+from monitor.outputs.file.output import FileOutput
+from monitor.outputs.file.settings import FileSettings
+from tests.cli.doctor_scene import without_rights
+from tests.crash.disks import small_file_system
+from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.stories import run_event, workspace_event
+
+NAME = "events.jsonl"
+
+
+def scene_of(folder: Path, path: Path | None = None, **more: Any) -> OutputScene:
+    """Return a scene whose output writes to a file; the store is in the folder."""
+    settings = FileSettings(**{**QUICK, "path": str(path or folder / NAME), **more})
+    return OutputScene(folder, lambda scene: FileOutput(settings, scene.parts))
+
+
+def some(*numbers: int) -> list[RunEvent]:
+    return [run_event(str(number)) for number in numbers]
+
+
+def ids_in(*files: Path) -> list[str]:
+    """Return the id of each line; fails at a line that is no event."""
+    return [json.loads(line)["id"] for file in files for line in file.read_bytes().splitlines()]
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the rotated files by name, and behind them the present one."""
+    return [*sorted(folder.glob(f"{NAME}.*")), folder / NAME]
+
+
+async def test_each_event_is_a_line_as_the_webhook_sends_it(tmp_path: Path) -> None:
+    """Two lives append in the order of the log, and select by the same globs as the webhook."""
+    events: list[Event] = [*some(1, 2), workspace_event()]
+    async with scene_of(tmp_path, events=("run.*",)) as scene:
+        await scene.start()
+        await scene.emit(*events[:1])
+        await scene.until_delivered()
+        await scene.stop()
+        await scene.emit(*events[1:])
+        await scene.start()
+        await scene.until_delivered()
+        assert (scene.count("delivered"), scene.count("skipped")) == (1, 1)
+    lines = [encode(message_of(event, position=at)) for at, event in enumerate(events[:2], 1)]
+    assert (tmp_path / NAME).read_bytes() == b"".join(line + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("left", [1, 5, 100, -1], ids=lambda left: f"up to byte {left}")
+async def test_a_line_that_a_crash_cut_off_is_healed(tmp_path: Path, left: int) -> None:
+    """After `kill -9` in the middle of a line, every line is one event, and none is missing."""
+    file = tmp_path / NAME
+    async with scene_of(tmp_path) as scene:
+        await scene.start()
+        await scene.emit(*some(1))
+        await scene.until_delivered()
+        await scene.kill()
+        before = file.read_bytes()
+        # The process dies in the middle of this line, so nothing of it was acknowledged.
+        (event,) = some(2)
+        file.write_bytes(before + encode(message_of(event, position=2))[:left])
+        await scene.emit(event, *some(3))
+        await scene.start()
+        await scene.until_delivered()
+    assert file.read_bytes().startswith(before)
+    assert ids_in(file) == [event.id for event in some(1, 2, 3)]
+
+
+async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None:
+    """What does not begin as our lines do is not ours to remove."""
+    (tmp_path / NAME).write_bytes(b"not an event")
+    async with scene_of(tmp_path) as scene:
+        await scene.start()
+        await scene.emit(*some(1))
+        await scene.until_delivered()
+    foreign, line = (tmp_path / NAME).read_bytes().splitlines()
+    assert (foreign, json.loads(line)["id"]) == (b"not an event", some(1)[0].id)
+
+
+async def test_rotation_under_load_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """Files in the order of their names hold the log, none above its size, none overwritten."""
+    events = some(*range(400))
+    async with scene_of(tmp_path, rotate_bytes=20_000, keep=1_000) as scene:
+        await scene.start()
+        for begin in range(0, len(events), 40):
+            await scene.emit(*events[begin : begin + 40])
+        await scene.until_delivered()
+    files = files_of(tmp_path)
+    assert ids_in(*files) == [event.id for event in events]
+    assert len(files) > 10
+    assert max(file.stat().st_size for file in files) <= 20_000
+
+
+async def test_more_rotated_files_than_are_kept_are_removed(tmp_path: Path) -> None:
+    """The oldest go; a file that only resembles them stays."""
+    other = tmp_path / f"{NAME}.20000101T000000Z-0000.gz"
+    other.write_bytes(b"")
+    events = some(*range(20))
+    async with scene_of(tmp_path, rotate_bytes=1, keep=3) as scene:
+        await scene.start()
+        await scene.emit(*events)
+        await scene.until_delivered()
+    other.unlink()
+    assert ids_in(*files_of(tmp_path)) == [event.id for event in events[-4:]]
+
+
+def move_away(file: Path) -> None:
+    file.rename(file.with_name("taken"))
+
+
+@pytest.mark.parametrize("take", [move_away, Path.unlink], ids=["moved", "removed"])
+async def test_a_file_that_is_taken_away_is_made_anew(
+    tmp_path: Path, take: Callable[[Path], None]
+) -> None:
+    """What a shipper has taken is complete, and all that follows is in a new file."""
+    file = tmp_path / NAME
+    async with scene_of(tmp_path) as scene:
+        await scene.start()
+        await scene.emit(*some(1))
+        await scene.until_delivered()
+        take(file)
+        await scene.emit(*some(2))
+        await scene.until_delivered()
+    assert ids_in(file) == [event.id for event in some(2)]
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def make_link(path: Path) -> None:
+    path.parent.mkdir()
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def make_pipe(path: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+
+
+def make_parent_a_file(path: Path) -> None:
+    path.parent.write_bytes(b"")
+
+
+def make_nothing(path: Path) -> None:
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (make_nothing, "there is no such folder"),
+        (make_folder, "is a folder"),
+        (make_link, "is a symbolic link"),
+        (make_pipe, "is no regular file"),
+        (make_parent_a_file, "a part of the path is no folder"),
+    ],
+)
+async def test_what_hinders_is_reported_and_lost_is_nothing(
+    tmp_path: Path, make: Callable[[Path], None], problem: str
+) -> None:
+    """Readiness, `check` and `doctor` name it before an event comes; mended, all is written."""
+    file = tmp_path / "folder" / NAME
+    make(file)
+    async with scene_of(tmp_path, file) as scene:
+        output, clock = scene.output, scene.clock
+        assert isinstance(output, FileOutput)
+        await assert_reported(file, clock, problem)
+        await scene.start()
+        await scene.until(lambda: problem in written_by(scene).status)
+        assert not written_by(scene).is_well
+        await scene.emit(*some(1, 2))
+        await scene.until(lambda: scene.count("failed") >= 2)
+
+        rename(file.parent)
+        file.parent.mkdir()
+        await scene.until_delivered()
+        assert written_by(scene).is_well
+    assert ids_in(file) == [event.id for event in some(1, 2)]
+
+
+def written_by(scene: OutputScene) -> FileOutput:
+    assert isinstance(scene.output, FileOutput)
+    return scene.output
+
+
+def rename(path: Path) -> None:
+    """Take whatever is at this path out of the way."""
+    if path.exists():
+        path.rename(path.with_name("former"))
+
+
+async def assert_reported(file: Path, clock: Clock, problem: str) -> None:
+    """Assert that the problem is an obstacle for `check`, and fails in `doctor`, with a hint."""
+    settings = FileSettings(path=str(file))
+    (obstacle,) = FileOutput.obstacles(settings)
+    assert obstacle.startswith(f"path: {problem}")
+    (line,) = await FileOutput.check(settings, clock=clock)
+    assert (line.outcome, line.found) == ("failed", f"{file}: {problem}")
+    assert line.hint
+
+
+@pytest.mark.parametrize("folder", [Path("/"), Path("/root")])
+async def test_a_missing_right_is_reported(folder: Path) -> None:
+    """Judged for the user that runs the command, in folders that it may and may not read."""
+    with without_rights():
+        await assert_reported(folder / NAME, SystemClock(), "the right to write is missing")
+
+
+async def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+    """No line is torn or lost: what did not fit comes once there is room, in order."""
+    events = some(*range(300))
+    with small_file_system(tmp_path) as disk:
+        folder = disk.path.parent
+        async with scene_of(tmp_path, folder / NAME) as scene:
+            await scene.start()
+            await scene.emit(*events[:1])
+            await scene.until_delivered()
+            disk.fill(0)
+            await scene.emit(*events[1:])
+            await scene.until(lambda: "the disk is full" in written_by(scene).status)
+            assert ids_in(folder / NAME)[:1] == [events[0].id]
+            disk.free(0)
+            await scene.until_delivered()
+            assert written_by(scene).is_well
+        assert ids_in(folder / NAME) == [event.id for event in events]
+
+
+async def test_two_daemons_do_not_share_a_file(tmp_path: Path) -> None:
+    """The second one says so and waits until the first one is gone."""
+    (tmp_path / "other").mkdir()
+    async with scene_of(tmp_path) as first, scene_of(tmp_path / "other", tmp_path / NAME) as second:
+        await first.start()
+        await first.emit(*some(1))
+        await first.until_delivered()
+        await second.start()
+        await second.emit(*some(2))
+        await second.until(lambda: "another process writes it" in written_by(second).status)
+        await first.stop()
+        await second.until_delivered()
+    assert ids_in(tmp_path / NAME) == [event.id for event in some(1, 2)]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import structlog
 from msgspec import Struct
 
-from monitor.app.assembly import DaemonParts, callback_settings, daemon_info, instance_of
+from monitor.app.assembly import DaemonParts, callback_settings, daemon_info
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import OutputChange
 from monitor.app.tasks import DaemonTasks
@@ -91,8 +91,8 @@ class Reloading:
         before = {workspace.name: workspace for workspace in self._configuration.workspaces}
         after = {workspace.name: workspace for workspace in configuration.workspaces}
         followed = self._workspaces.by_name
-        instance = instance_of(configuration)
-        is_renamed = instance != instance_of(self._configuration)
+        instance = configuration.instance
+        is_renamed = instance != self._configuration.instance
         changed = [
             workspace
             for name, workspace in after.items()

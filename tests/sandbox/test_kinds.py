@@ -36,6 +36,7 @@ def test_a_kind_shows_all_of_its_model(kind: Kind[Any]) -> None:
         *STAMPS,
         *kind.computed,
         *kind.constants,
+        *kind.unshown,
         *(reference.shown for reference in kind.references),
     }
     kept = attributes(kind)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor.sandbox.api.errors import ApiError
 from monitor.sandbox.api.models.models import models
-from monitor.sandbox.api.request.validation import check_body
+from monitor.sandbox.api.request.bodies import check_body
 from tests.sandbox.http_workspace import open_workspace
 
 REQUESTS = sorted(name for name in models() if name.endswith("Request"))

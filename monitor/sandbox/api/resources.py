@@ -8,8 +8,7 @@ from monitor.sandbox.api.data.connections import CONNECTION
 from monitor.sandbox.api.data.dataset_kinds import DATA_SOURCES, DATASET_NODE, IMPORTED_DATASET
 from monitor.sandbox.api.data.dataset_library import LIBRARY_ROWS
 from monitor.sandbox.api.data.recipes import RECIPE, RECIPES, REFERENCE_NODE
-from monitor.sandbox.api.flows.edges import EDGE
-from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES
+from monitor.sandbox.api.flows.edges import EDGE, FLOW_NODES
 from monitor.sandbox.api.flows.flows import FLOW, FOLDER
 from monitor.sandbox.api.flows.library import LIBRARY_ROWS as FLOW_LIBRARY_ROWS
 from monitor.sandbox.api.flows.parameters import NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
@@ -62,7 +61,7 @@ RESOURCES = ResourceTable(
     _KINDS,
     {
         **{item.plural: item for item in (RECIPES, DATA_SOURCES, LIBRARY_ROWS)},
-        **FLOW_RESOURCES,
+        "flownodes": FLOW_NODES,
         "flowslibraryrows": FLOW_LIBRARY_ROWS,
         **PERSON_RESOURCES,
         **RUN_RESOURCES,

@@ -34,22 +34,14 @@ _IN_ENVIRONMENT = re.compile(r"\$env\.([\w-]+)")
 
 def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
     """Return the values that a flow gives to its parameters, by override key."""
-    overrides = world.shelf(FlowRunParameterOverride).live()
-    return {
-        override.override_key: override.value
-        for override in overrides
-        if override.flow_id == flow_id
-    }
+    overrides = world.shelf(FlowRunParameterOverride).having("flow_id", flow_id)
+    return {override.override_key: override.value for override in overrides}
 
 
 def parameters_of_node(world: World, plan_node_id: int) -> dict[str, Any]:
     """Return the values that a plan gives to the parameters of one node, by override key."""
-    overrides = world.shelf(PlanOverride).live()
-    return {
-        override.override_key: override.value
-        for override in overrides
-        if override.plan_node_id == plan_node_id
-    }
+    overrides = world.shelf(PlanOverride).having("plan_node_id", plan_node_id)
+    return {override.override_key: override.value for override in overrides}
 
 
 def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobGroup) -> str:

@@ -63,15 +63,18 @@ class FlowRuns:
         flow: Flow,
         *,
         by: int,
-        ran_from: RanFrom,
-        recipe_ids: tuple[int, ...] | None,
-        plan_run_id: int | None,
-        schedule_execution_id: int | None,
-        request_id: str | None,
-        fires_webhooks: bool,
+        ran_from: RanFrom = RanFrom.API,
+        recipe_ids: tuple[int, ...] | None = None,
+        plan_run_id: int | None = None,
+        schedule_execution_id: int | None = None,
+        request_id: str | None = None,
+        fires_webhooks: bool = True,
         overrides: FlowOverrides | None = None,
     ) -> FlowRun:
-        """Make a flow run; its first job groups exist on return.
+        """Run all outputs of a flow, or those of the named recipes.
+
+        The job groups that wait for nothing exist on return; others appear later. A
+        ``schedule_execution_id`` makes the scheduled outputs, for any starter of the run.
 
         Raises:
             NothingToRunError: no chosen recipe of the flow has an output.

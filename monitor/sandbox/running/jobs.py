@@ -111,16 +111,16 @@ class JobGroups:
         recipe: Recipe,
         *,
         by: int,
-        ran_from: RanFrom,
-        ran_for: RanFor,
-        profiling: bool,
+        ran_from: RanFrom = RanFrom.UI,
+        ran_for: RanFor = RanFor.RECIPE,
+        profiling: bool = False,
         overrides: RunOverrides | None = None,
         flow_run_id: int | None = None,
         plan_run_id: int | None = None,
         fires_webhooks: bool = True,
         is_scheduled: bool | None = None,
     ) -> JobGroup:
-        """Make a job group with its jobs, all ``Created``, and let it go.
+        """Make a job group with its jobs, all ``Created``, and let it go; a sample by ``ran_for``.
 
         ``is_scheduled`` says whose outputs are made; None goes by ``ran_from``.
         """

@@ -69,11 +69,13 @@ class PlanRuns:
         plan: Plan,
         *,
         by: int,
-        ran_from: RanFrom,
-        schedule_history_id: int | None,
-        parameters: Mapping[int, Mapping[str, Any]],
+        ran_from: RanFrom = RanFrom.API,
+        schedule_history_id: int | None = None,
+        parameters: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> PlanSnapshotRun:
-        """Make a plan run of the plan as it is now; ``parameters`` are by node and override key.
+        """Take a snapshot of a plan where it has changed, and run it.
+
+        ``parameters`` are values by node id and override key; they win over the plan's own.
 
         Raises:
             NothingToRunError: the plan has no node, or a flow of it is deleted.
@@ -102,7 +104,10 @@ class PlanRuns:
             by=by,
             remaining={node.id: node for node in snapshot.nodes},
             parameters={
-                node.id: {**parameters_of_node(self._world, node.id), **parameters.get(node.id, {})}
+                node.id: {
+                    **parameters_of_node(self._world, node.id),
+                    **(parameters or {}).get(node.id, {}),
+                }
                 for node in snapshot.nodes
             },
         )
@@ -210,8 +215,6 @@ class PlanRuns:
                 ran_from=progress.plan_run.ran_from,
                 recipe_ids=node.flow_node_ids or None,
                 plan_run_id=progress.plan_run.id,
-                schedule_execution_id=None,
-                request_id=None,
                 fires_webhooks=node.webhooks_enabled,
                 overrides=FlowOverrides(
                     everywhere=RunOverrides(parameters=progress.parameters[node.id])

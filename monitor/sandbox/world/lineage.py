@@ -29,10 +29,8 @@ def datasets_of(world: World, *recipes: Recipe) -> list[ImportedDataset]:
 def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
     """Return the imported datasets in a flow: those its recipes work on, then unused ones."""
     read = dataset_ids_of(world, *world.recipes_of(flow_id))
-    nodes = world.shelf(DatasetNode).live()
-    return _datasets(
-        world, [*read, *(node.dataset_id for node in nodes if node.flow_id == flow_id)]
-    )
+    nodes = world.shelf(DatasetNode).having("flow_id", flow_id)
+    return _datasets(world, [*read, *(node.dataset_id for node in nodes)])
 
 
 def flow_ids_with(world: World, dataset_id: int) -> set[int]:
@@ -40,8 +38,8 @@ def flow_ids_with(world: World, dataset_id: int) -> set[int]:
     readers = {
         recipe.flow_id for recipe in world.recipes.live() if dataset_id in recipe.dataset_ids
     }
-    nodes = world.shelf(DatasetNode).live()
-    return readers | {node.flow_id for node in nodes if node.dataset_id == dataset_id}
+    nodes = world.shelf(DatasetNode).having("dataset_id", dataset_id)
+    return readers | {node.flow_id for node in nodes}
 
 
 def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
@@ -89,16 +87,8 @@ def nodes_of(world: World, flow_id: int) -> list[FlowNode]:
     """Return the nodes of a flow, in the order of their ids."""
     found: list[FlowNode] = [
         *world.recipes_of(flow_id),
-        *(
-            dataset_node
-            for dataset_node in world.shelf(DatasetNode).live()
-            if dataset_node.flow_id == flow_id
-        ),
-        *(
-            reference_node
-            for reference_node in world.shelf(ReferenceNode).live()
-            if reference_node.flow_id == flow_id
-        ),
+        *world.shelf(DatasetNode).having("flow_id", flow_id),
+        *world.shelf(ReferenceNode).having("flow_id", flow_id),
     ]
     return sorted(found, key=lambda flow_node: flow_node.id)
 
@@ -112,9 +102,7 @@ def recipe_behind(node: FlowNode) -> int | None:
 
 def cut_edges(world: World, recipe: Recipe) -> None:
     """Delete the edges that led to a recipe from what it does not read any more."""
-    for edge in world.shelf(FlowEdge).live():
-        if edge.output_node_id != recipe.id:
-            continue
+    for edge in world.shelf(FlowEdge).having("output_node_id", recipe.id):
         node = node_of(world, edge.input_node_id)
         if isinstance(node, DatasetNode):
             is_read = node.dataset_id in recipe.dataset_ids

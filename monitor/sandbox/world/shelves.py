@@ -304,7 +304,7 @@ class World:
         return self.plan_edges.having("plan_id", plan_id)
 
     def webhook_tasks_of(self, flow_id: int) -> list[WebhookFlowTask]:
-        return [task for task in self.webhook_tasks.live() if task.flow_id == flow_id]
+        return self.webhook_tasks.having("flow_id", flow_id)
 
     def schedules_of(self, *, kind: str, target_id: int) -> list[Schedule]:
         """Return the schedules that start a flow or plan; ``kind`` is ``flow`` or ``plan``."""
@@ -316,14 +316,10 @@ class World:
 
     def plan_runs_of(self, plan_id: int) -> list[PlanSnapshotRun]:
         """Return the runs of a plan over all its snapshots, oldest first."""
-        return [run for run in self.plan_runs.live() if run.plan_id == plan_id]
+        return self.plan_runs.having("plan_id", plan_id)
 
     def snapshots_of(self, plan_id: int) -> list[PlanSnapshot]:
-        return [
-            plan_snapshot
-            for plan_snapshot in self.plan_snapshots.live()
-            if plan_snapshot.original_plan_id == plan_id
-        ]
+        return self.plan_snapshots.having("original_plan_id", plan_id)
 
     def plan_id_shown(self, run: PlanSnapshotRun) -> int:
         """Return the id that a plan run shows as its plan: its snapshot, or by option the plan."""
@@ -339,4 +335,4 @@ class World:
         return [id_ for id_ in found if id_ is not None]
 
     def task_runs_of(self, plan_run_id: int) -> list[PlanTaskRun]:
-        return [run for run in self.plan_task_runs.live() if run.plan_run_id == plan_run_id]
+        return self.plan_task_runs.having("plan_run_id", plan_run_id)

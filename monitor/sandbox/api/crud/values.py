@@ -13,8 +13,8 @@ from monitor.sandbox.api.calls import Call
 from monitor.sandbox.api.crud.rights import may_name
 from monitor.sandbox.api.errors import Json, bad_field
 from monitor.sandbox.api.models.models import models
+from monitor.sandbox.api.request.bodies import instant
 from monitor.sandbox.api.request.parameters import INTEGER
-from monitor.sandbox.api.request.validation import instant
 from monitor.sandbox.api.response.kinds import Kind, Reference
 from monitor.sandbox.api.response.rendering import attribute_of
 

@@ -1,4 +1,4 @@
-"""Links between the nodes of a flow: what recipes read."""
+"""The nodes of flows and the links between them: what recipes read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from monitor.sandbox.api.errors import Json, bad_field, not_found
 from monitor.sandbox.api.flows.flows import FLOW
 from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.kinds import Association, Kind, Reference, named
-from monitor.sandbox.api.response.rendering import show
+from monitor.sandbox.api.response.kinds import Association, Kind, Reference, Resource, View, named
+from monitor.sandbox.api.response.rendering import OWN, STAMPS, reference, show, stamps
 from monitor.sandbox.world.lineage import FlowNode, node_of, recipe_behind
 from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe, Record
 from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge, ReferenceNode
@@ -60,6 +60,53 @@ class _RequestedEdge(Struct, frozen=True, kw_only=True):
     output_node: Recipe
     in_port_id: int
     out_port_id: int
+
+
+def flow_node(view: View, flow_node: FlowNode) -> dict[str, Json]:
+    """Return a node; that of a recipe has the recipe's id, a dataset's that of its parsing."""
+    del view
+    recipe_id = flow_node.id if isinstance(flow_node, Recipe) else None
+    shown: dict[str, Json] = {
+        **stamps(flow_node),
+        "flow": reference(flow_node.flow_id),
+        "recipe": reference(recipe_id),
+        "wrangled": recipe_id is not None,
+        "wrangledDataset": reference(recipe_id),
+    }
+    if isinstance(flow_node, DatasetNode):
+        shown["recipe"] = shown["importedDataset"] = reference(flow_node.dataset_id)
+    if isinstance(flow_node, ReferenceNode):
+        shown["referencedFlowNode"] = reference(flow_node.recipe_id)
+    return shown
+
+
+def _dataset_of(view: View, flow_node: FlowNode) -> ImportedDataset | None:
+    if not isinstance(flow_node, DatasetNode):
+        return None
+    return view.world.imported_datasets.get(flow_node.dataset_id)
+
+
+def flow_of(view: View, flow_node: FlowNode) -> Flow | None:
+    return view.world.flows.get(flow_node.flow_id, with_deleted=True)
+
+
+FLOW_NODES = Resource(
+    plural="flownodes",
+    render=flow_node,
+    columns=STAMPS,
+    associations=named(
+        *OWN,
+        Association("flow", flow_of, target="flows"),
+        Association(
+            "recipe",
+            lambda view, record: (
+                record if isinstance(record, Recipe) else _dataset_of(view, record)
+            ),
+            target="recipes",
+        ),
+        Association("importedDataset", _dataset_of, target="importeddatasets"),
+    ),
+)
 
 
 def commit_edges(call: Call) -> Reply:
@@ -241,9 +288,8 @@ def _node_for(call: Call, flow: Flow, old_id: int, new_id: int) -> DatasetNode:
         call.world.update(old[0], by=call.person.id, dataset_id=new_id)
         return old[0]
     for node in old:
-        for edge in call.world.shelf(FlowEdge).live():
-            if edge.input_node_id == node.id:
-                call.world.delete(edge)
+        for edge in call.world.shelf(FlowEdge).having("input_node_id", node.id):
+            call.world.delete(edge)
         call.world.delete(node)
     return new[0]
 

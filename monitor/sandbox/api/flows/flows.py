@@ -9,7 +9,6 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import Hooks, answer, crud, found
 from monitor.sandbox.api.crud.rights import share, subjects
 from monitor.sandbox.api.errors import Json, bad_field, forbidden
-from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES
 from monitor.sandbox.api.models.models import status_of
 from monitor.sandbox.api.packages.graph import graph_of, key_of, plant
 from monitor.sandbox.api.people.people import people_of
@@ -24,9 +23,13 @@ from monitor.sandbox.api.response.kinds import (
     role_of,
 )
 from monitor.sandbox.api.response.rendering import reference, stamp
-from monitor.sandbox.world.records.objects import Flow, ImportedDataset, WebhookFlowTask
-from monitor.sandbox.world.records.parts import Folder
+from monitor.sandbox.world.lineage import nodes_of
+from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Record, WebhookFlowTask
+from monitor.sandbox.world.records.parts import FlowEdge, Folder
 from monitor.sandbox.world.shelves import WORKSPACE_ID, World
+
+CLOUD_PROJECT = "sandbox"
+NOTHING: tuple[Record, ...] = ()
 
 FOLDER: Kind[Folder] = Kind(
     record=Folder,
@@ -55,8 +58,28 @@ FLOW: Kind[Flow] = Kind(
             on_delete=OnDelete.CLEAR,
         ),
     ),
+    unshown=frozenset({"type"}),  # only in the library
     unkept=frozenset({"incrementName"}),
-    resource=FLOW_RESOURCES["flows"],
+    constants={
+        "flowState": None,
+        "workspace": reference(WORKSPACE_ID),
+        "cpProject": CLOUD_PROJECT,
+    },
+    associations=named(
+        Association("snapshots", lambda _view, _one: NOTHING, target="flownodes", many=True),
+        Association("flowNodes", lambda view, record: nodes_of(view.world, record.id), many=True),
+        Association(
+            "flowEdges",
+            lambda view, record: view.world.shelf(FlowEdge).having("flow_id", record.id),
+            many=True,
+        ),
+        Association(
+            "webhookFlowTasks",
+            lambda view, record: view.world.webhook_tasks_of(record.id),
+            many=True,
+        ),
+        Association("associatedPeople", people_of, target="people", many=True),
+    ),
 )
 
 

@@ -10,34 +10,24 @@ from monitor.sandbox.api.calls import Call, Handlers, Reply
 from monitor.sandbox.api.crud.handlers import found, rows_of
 from monitor.sandbox.api.crud.rights import sees
 from monitor.sandbox.api.errors import Json
-from monitor.sandbox.api.flows.flow_shapes import FLOW_RESOURCES, flow
 from monitor.sandbox.api.flows.flows import FLOW, FOLDER
+from monitor.sandbox.api.models.models import models
 from monitor.sandbox.api.request.parameters import boolean
 from monitor.sandbox.api.response.kinds import Association, Resource, View, named
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, linking, stamp
 from monitor.sandbox.world.lineage import inputs_of
 from monitor.sandbox.world.records.objects import Flow
 from monitor.sandbox.world.records.parts import Folder
-from monitor.sandbox.world.shelves import WORKSPACE_ID
-
-_FLOW = FLOW_RESOURCES["flows"]
 
 
-def library_row(view: View, other_flow: Flow | Folder) -> dict[str, Json]:
+def library_row(view: View, record: Flow | Folder) -> dict[str, Json]:
     """Return a flow or a folder, and which of them it is; a folder lacks what only flows have."""
-    if isinstance(other_flow, Flow):
-        return {**flow(view, other_flow), "type": "flow"}
+    if isinstance(record, Flow):
+        return {**view.table["flows"].render(view, record), "type": "flow"}
     return {
-        **stamps(other_flow),
-        "name": other_flow.name,
-        "description": other_flow.description,
-        "folder": None,
-        "defaultOutputDir": None,
-        "settings": None,
-        "flowState": None,
-        "workspace": reference(WORKSPACE_ID),
-        "cpProject": None,
-        "deleted_at": stamp(other_flow.deleted_at),
+        **dict.fromkeys((*models()["Flow"], *FLOW.constants)),
+        **view.table["folders"].render(view, record),
+        "deleted_at": stamp(record.deleted_at),
         "type": "folder",
     }
 
@@ -63,7 +53,8 @@ LIBRARY_ROWS = Resource(
     },
     associations=named(
         *(_of(Folder, association) for association in FOLDER.associations.values()),
-        *(_of(Flow, association) for association in _FLOW.associations.values()),
+        _of(Flow, linking("folder", FLOW.references[0], "folders")),
+        *(_of(Flow, association) for association in FLOW.associations.values()),
         *OWN,
     ),
 )

@@ -44,12 +44,8 @@ def _prepare(
 ) -> dict[str, Any]:
     """Let each key stand once in a flow."""
     flow_id = values.get("flow_id") if record is None else record.flow_id
-    for flow_run_parameter_override in call.world.shelf(FlowRunParameterOverride).live():
-        is_other = record is None or flow_run_parameter_override.id != record.id
-        if is_other and (
-            flow_run_parameter_override.flow_id,
-            flow_run_parameter_override.override_key,
-        ) == (flow_id, values.get("override_key")):
+    for other in call.world.shelf(FlowRunParameterOverride).having("flow_id", flow_id):
+        if other is not record and other.override_key == values.get("override_key"):
             raise bad_field("overrideKey", f"is overridden in flow {flow_id} already")
     return values
 
@@ -66,10 +62,9 @@ def create_notification_settings(call: Call) -> Reply:
     """Set when a flow's people are notified; replaces the settings that a flow has."""
     values = values_of(call, NOTIFICATION_SETTINGS, "FlowNotificationSettingsCreateRequest")
     require_right_around(call, NOTIFICATION_SETTINGS, values)
-    for flow_notification_settings in call.world.shelf(FlowNotificationSettings).live():
-        if flow_notification_settings.flow_id == values["flow_id"]:
-            call.world.update(flow_notification_settings, by=call.person.id, **values)
-            return answer(call, NOTIFICATION_SETTINGS, flow_notification_settings)
+    for settings in call.world.shelf(FlowNotificationSettings).having("flow_id", values["flow_id"]):
+        call.world.update(settings, by=call.person.id, **values)
+        return answer(call, NOTIFICATION_SETTINGS, settings)
     return answer(call, NOTIFICATION_SETTINGS, create_record(call, NOTIFICATION_SETTINGS, values))
 
 

@@ -29,8 +29,7 @@ def _flow_node_of(view: View, output_object: OutputObject) -> Recipe | None:
 
 
 def _scripts_of(view: View, output_object: OutputObject) -> list[SqlScript]:
-    scripts = view.world.shelf(SqlScript).live()
-    return [script for script in scripts if script.output_object_id == output_object.id]
+    return view.world.shelf(SqlScript).having("output_object_id", output_object.id)
 
 
 def _parameters(view: View, write_setting: WriteSetting | Publication | SqlScript) -> Json:

@@ -116,9 +116,8 @@ def _replace_destinations(call: Call, output: OutputObject) -> None:
     """Let an output make what the body lists, in place of what it made of that kind."""
     for name, rows in _nested(call).items():
         kind = NESTED[name]
-        for before in list(call.world.shelf(kind.record).live()):
-            if before.output_object_id == output.id:
-                delete(call, before)
+        for before in call.world.shelf(kind.record).having("output_object_id", output.id):
+            delete(call, before)
         for values in rows:
             create_record(call, kind, {**values, "output_object_id": output.id})
 

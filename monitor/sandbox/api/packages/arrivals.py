@@ -18,7 +18,7 @@ from monitor.sandbox.api.errors import ApiError, shortened
 from monitor.sandbox.api.packages.archive import Package, PackageKind, Rows, bad_package
 from monitor.sandbox.api.packages.exporting import exported_names
 from monitor.sandbox.api.packages.graph import USED, Key, key_of, links_of
-from monitor.sandbox.api.request.validation import check_sizes
+from monitor.sandbox.api.request.bodies import check_sizes
 from monitor.sandbox.api.response.kinds import Kind, ResourceTable, View
 from monitor.sandbox.world.records.objects import Flow, Plan, PlanEdge, Recipe, Record
 

@@ -23,8 +23,8 @@ from monitor.sandbox.api.packages.archive import (
 )
 from monitor.sandbox.api.packages.exporting import manifest_of
 from monitor.sandbox.api.packages.package_kinds import ENVIRONMENT_PARAMETER
+from monitor.sandbox.api.request.bodies import check_sizes
 from monitor.sandbox.api.request.parameters import boolean
-from monitor.sandbox.api.request.validation import check_sizes
 from monitor.sandbox.world.records.objects import ImportedDataset, Publication, Record, WriteSetting
 from monitor.sandbox.world.records.parts import EnvironmentParameter, SqlScript
 from monitor.sandbox.world.shelves import World

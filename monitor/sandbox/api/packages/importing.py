@@ -13,7 +13,7 @@ from monitor.sandbox.api.packages.archive import VERSION, bad_package
 from monitor.sandbox.api.packages.arrivals import Arrivals
 from monitor.sandbox.api.packages.exporting import plural_of, row_of
 from monitor.sandbox.api.packages.graph import Key, key_of, plant, relinked
-from monitor.sandbox.api.request.validation import check_body
+from monitor.sandbox.api.request.bodies import check_body
 from monitor.sandbox.api.response.kinds import ResourceTable, View
 from monitor.sandbox.api.response.rendering import show
 from monitor.sandbox.api.workspace.configuration import whole_number

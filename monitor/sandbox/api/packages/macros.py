@@ -10,7 +10,7 @@ from monitor.sandbox.api.models.models import ZIP_TYPE
 from monitor.sandbox.api.packages.archive import Package, PackageKind, bad_package, pack, unpack
 from monitor.sandbox.api.packages.exporting import manifest_of, row_of
 from monitor.sandbox.api.packages.package_kinds import MACRO
-from monitor.sandbox.api.request.validation import check_sizes
+from monitor.sandbox.api.request.bodies import check_sizes
 
 TABLE = MACRO.plural
 

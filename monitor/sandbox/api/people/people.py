@@ -60,9 +60,8 @@ def privileges_of(person: Person) -> list[Json]:
 def dataflow_options_of(view: View, person_id: int) -> list[tuple[str, Json]]:
     """Return what a person's jobs give Dataflow: the workspace's region, then their own options."""
     options: dict[str, Json] = {"region": setting(view.world, "dataflow.defaultRegion")}
-    for dataflow_options in view.world.shelf(DataflowOptions).live():
-        if dataflow_options.person_id == person_id:
-            options |= dataflow_options.options
+    for own in view.world.shelf(DataflowOptions).having("person_id", person_id):
+        options |= own.options
     return list(options.items())
 
 
@@ -175,9 +174,9 @@ def _keep(call: Call, person: Person, options_type: str) -> Reply:
         raise bad_field("type", "must be letters, digits, dots, dashes and underscores")
     body = Body(call.body)
     options = {name: body.raw(name) for name in body.names() if body.has(name)}
-    for dataflow_options in call.world.shelf(DataflowOptions).live():
-        if dataflow_options.person_id == person.id and dataflow_options.type == options_type:
-            call.world.update(dataflow_options, by=call.person.id, options=options)
+    for own in call.world.shelf(DataflowOptions).having("person_id", person.id):
+        if own.type == options_type:
+            call.world.update(own, by=call.person.id, options=options)
             return NO_CONTENT
     call.world.create(
         DataflowOptions,

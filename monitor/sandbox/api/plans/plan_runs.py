@@ -97,8 +97,7 @@ def _of_node(call: Call, node: PlanNode) -> dict[str, Json]:
     datasets, outputs = _rows(world, node)
     overrides = [
         call.view.table["planoverrides"].render(call.view, plan_override)
-        for plan_override in world.shelf(PlanOverride).live()
-        if plan_override.plan_node_id == node.id
+        for plan_override in world.shelf(PlanOverride).having("plan_node_id", node.id)
     ]
     return {
         "handle": node.handle,
@@ -138,11 +137,7 @@ def _recipes(world: World, node: PlanNode) -> list[Recipe]:
 
 
 def _of_output(world: World, output: OutputObject) -> Iterator[Mapping[str, Any]]:
-    scripts = (
-        sql_script
-        for sql_script in world.shelf(SqlScript).live()
-        if sql_script.output_object_id == output.id
-    )
+    scripts = world.shelf(SqlScript).having("output_object_id", output.id)
     settings, tables = world.write_settings_of(output.id), world.publications_of(output.id)
     for item in itertools.chain[WriteSetting | Publication | SqlScript](settings, tables, scripts):
         yield from item.run_parameters

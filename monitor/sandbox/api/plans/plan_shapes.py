@@ -16,7 +16,7 @@ from monitor.sandbox.api.response.kinds import (
     named,
     role_of,
 )
-from monitor.sandbox.api.response.rendering import NAMED, OWN, STAMPS, reference, stamp, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
 from monitor.sandbox.api.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.world.records.objects import (
     HttpTask,
@@ -83,7 +83,7 @@ def plan_full(view: View, other_plan: Plan | PlanSnapshot) -> dict[str, Json]:
         "planNodes": {
             "data": [plan_node(view, node, task_runs=task_runs.get(node.id)) for node in nodes]
         },
-        "planEdges": {"data": [plan_edge(view, edge) for edge in edges]},
+        "planEdges": {"data": [view.table["planedges"].render(view, edge) for edge in edges]},
         "planSnapshots": {"data": [plan(view, snapshot) for snapshot in snapshots]},
     }
 
@@ -150,19 +150,7 @@ def plan_node(
 
 
 def _overrides_of(view: View, plan_node: PlanNode) -> list[PlanOverride]:
-    overrides = view.world.shelf(PlanOverride).live()
-    return [override for override in overrides if override.plan_node_id == plan_node.id]
-
-
-def plan_edge(view: View, plan_edge: PlanEdge) -> dict[str, Json]:
-    del view
-    return {
-        **stamps(plan_edge),
-        "plan": reference(plan_edge.plan_id),
-        "inPlanNodeId": plan_edge.in_plan_node_id,
-        "outPlanNodeId": plan_edge.out_plan_node_id,
-        "statusRule": plan_edge.status_rule,
-    }
+    return view.world.shelf(PlanOverride).having("plan_node_id", plan_node.id)
 
 
 def _http_task(node: PlanNode, task: HttpTask) -> dict[str, Json]:
@@ -280,8 +268,5 @@ PLAN_RESOURCES: dict[str, Resource] = {
             ),
             Association("planOverrides", _overrides_of, many=True),
         ),
-    ),
-    "planedges": Resource(
-        plural="planedges", render=plan_edge, columns=STAMPS, associations=named(*OWN)
     ),
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from monitor.sandbox.api.calls import NO_CONTENT, NOT_MODIFIED, Call, Handlers, Reply, all_of
-from monitor.sandbox.api.crud.handlers import crud, found
+from monitor.sandbox.api.crud.handlers import crud, found, rows_of
 from monitor.sandbox.api.crud.rights import share, subjects, unshare
 from monitor.sandbox.api.errors import Json, bad_field, forbidden, not_found, validation_failed
 from monitor.sandbox.api.people.people import people_of, person
@@ -76,7 +75,6 @@ PLAN_EDGE: Kind[PlanEdge] = Kind(
         Reference(attribute="out_plan_node_id", target=PlanNode),
     ),
     home="plan_id",
-    resource=PLAN_RESOURCES["planedges"],
 )
 
 PLAN_OVERRIDE: Kind[PlanOverride] = Kind(
@@ -91,30 +89,15 @@ PLAN_OVERRIDE: Kind[PlanOverride] = Kind(
 PLAN_KINDS: tuple[Kind[Any], ...] = (PLAN, PLAN_NODE, PLAN_EDGE, PLAN_OVERRIDE)
 
 
-def _plans(call: Call) -> Iterable[Plan]:
-    query = call.list_query()
-    return (
-        plan
-        for plan in call.world.plans.newest()
-        if (query.include_deleted or plan.deleted_at is None)
-        and call.view.in_scope(plan, query.scope)
-    )
-
-
 def list_plans(call: Call) -> Reply:
     """List plans, by default the caller's own."""
     if not boolean(call.query, "includeAssociatedPeople"):
-        return call.list("plans", _plans(call))
+        return call.list("plans", rows_of(call, PLAN))
     return call.list(
         "plans",
-        _plans(call),
+        rows_of(call, PLAN),
         extra=lambda character: {"associatedPeople": associated_people(call.view, character)},
     )
-
-
-def count_plans(call: Call) -> Reply:
-    """Count what the list of plans shows."""
-    return call.count("plans", _plans(call))
 
 
 def read_full(call: Call) -> Reply:
@@ -217,7 +200,6 @@ def delete_plan_permissions(call: Call) -> Reply:
 HANDLERS: Handlers = {
     **crud(PLAN),
     "listPlans": list_plans,
-    "countPlans": count_plans,
     "readFull": read_full,
     "getSchedulesForPlan": get_schedules,
     "runPlan": run_plan,

@@ -18,7 +18,7 @@ from monitor.sandbox.api.models.models import (
     request_of,
     takes_files,
 )
-from monitor.sandbox.api.request.validation import check_body, check_sizes
+from monitor.sandbox.api.request.bodies import check_body, check_sizes
 
 BODY_LIMIT_BYTES = 1024 * 1024
 UPLOAD_LIMIT_BYTES = 16 * 1024 * 1024

@@ -171,6 +171,7 @@ class Kind(Generic[T]):
     constants: Mapping[str, Json] = field(default_factory=dict)  # always shown so
     computed: Mapping[str, Callable[[View, T], Json]] = field(default_factory=dict)  # not kept
     also_shown: tuple[str, ...] = ()  # JSON names beyond the model, kept as attributes
+    unshown: frozenset[str] = frozenset()  # fields of the model that other answers have
     unkept: frozenset[str] = frozenset()  # fields of requests that are validated, without effect
     # Beyond the scalar fields of the model.
     columns: Mapping[str, Callable[[View, T], Scalar]] = field(default_factory=dict)

@@ -155,7 +155,9 @@ def resource_of(kind: Kind[Any], names: Mapping[type[Record], str]) -> Resource:
     """
     if kind.resource is not None:
         return kind.resource
-    fields = models()[kind.model]
+    fields = {
+        name: model for name, model in models()[kind.model].items() if name not in kind.unshown
+    }
 
     def render(view: View, record: Any) -> dict[str, Json]:
         return _rendered(kind, fields, view, record)
@@ -179,9 +181,12 @@ def name_of(kind: Kind[Any], attribute: str) -> str:
         if link.attribute == attribute and link.sent:
             return link.sent
     by_attribute = {kept: name for name, kept in kind.attributes.items()}
-    return by_attribute.get(attribute) or re.sub(
-        "_([a-z])", lambda found: found.group(1).upper(), attribute
-    )
+    return by_attribute.get(attribute) or camel(attribute)
+
+
+def camel(attribute: str) -> str:
+    """Return an attribute's name as the API writes names: ``table_name`` is ``tableName``."""
+    return re.sub("_([a-z])", lambda found: found.group(1).upper(), attribute)
 
 
 def plain(value: Any) -> Json:
@@ -256,14 +261,16 @@ def _reader(attribute: str) -> Any:
 
 def _associations(kind: Kind[Any], names: Mapping[type[Record], str]) -> dict[str, Association]:
     links = [
-        _association(key, link, names[link.target])
+        linking(key, link, names[link.target])
         for link in kind.references
         if (key := link.embeds_as or link.shown)
     ]
     return {**named(*OWN, *links), **kind.associations}
 
 
-def _association(key: str, link: Reference, target: str) -> Association:
+def linking(key: str, link: Reference, target: str) -> Association:
+    """Return the association that embeds what a link leads to, deleted or not."""
+
     def find(view: View, record: Any) -> Any:
         shelf = view.world.shelf(link.target)
         value = getattr(record, link.attribute)

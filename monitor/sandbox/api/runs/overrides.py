@@ -10,8 +10,7 @@ from monitor.sandbox.api.calls import Call
 from monitor.sandbox.api.errors import Json, bad_field
 from monitor.sandbox.api.outputs.output_kinds import WRITE_SETTING
 from monitor.sandbox.api.outputs.output_objects import nested_values
-from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.request.validation import check_part, instant
+from monitor.sandbox.api.request.bodies import Body, check_part, instant
 from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.world.records.objects import Flow
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
+from monitor.sandbox.api.crud.handlers import Hooks, crud, minimal
 from monitor.sandbox.api.errors import Json, bad_field, forbidden, shortened, validation_failed
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import integer, words
 from monitor.sandbox.api.response.kinds import Kind, Resource, View, named
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, stamp, stamps
 from monitor.sandbox.api.schedules.triggers import read_trigger, trigger_document, will_fire
 from monitor.sandbox.world.records.objects import (
     Flow,
@@ -91,32 +92,16 @@ LONGEST_NAME = 255
 TASK_TYPES = {"runFlow": "flow", "runPlan": "plan", "flow": "flow", "plan": "plan"}
 
 
-def _schedules(call: Call) -> Iterable[Schedule]:
+def _narrow(call: Call, schedules: Iterable[Schedule]) -> Iterable[Schedule]:
+    """Keep those that start what the query asks for."""
     kinds = {TASK_TYPES[word] for word in words(call.query, "taskTypeFilter", tuple(TASK_TYPES))}
     asset_id = integer(call.query, "assetId", 0)
     return (
         schedule
-        for schedule in call.world.schedules.newest()
-        if schedule.deleted_at is None
-        and schedule.creator_id == call.person.id
-        and (not kinds or any(task.kind in kinds for task in schedule.tasks))
+        for schedule in schedules
+        if (not kinds or any(task.kind in kinds for task in schedule.tasks))
         and (not asset_id or any(task.target_id == asset_id for task in schedule.tasks))
     )
-
-
-def list_schedules(call: Call) -> Reply:
-    """List the caller's own schedules."""
-    return call.list("schedules", _schedules(call), filter_fields=("flow",))
-
-
-def count_schedules(call: Call) -> Reply:
-    """Count what the list of schedules shows."""
-    return call.count("schedules", _schedules(call), filter_fields=("flow",))
-
-
-def get_schedule(call: Call) -> Reply:
-    """Read a schedule, with what it starts."""
-    return call.show("schedules", call.thing(call.world.schedules, "schedule"))
 
 
 def create_schedule(call: Call) -> Reply:
@@ -145,14 +130,7 @@ def update_schedule(call: Call) -> Reply:
         values["tasks"] = _tasks(call, body)
     call.world.update(schedule, by=call.person.id, **values)
     call.engine.schedules_changed()
-    return Reply(
-        body={
-            "id": schedule.id,
-            "updater": reference(call.person.id),
-            "createdAt": stamp(schedule.created_at),
-            "updatedAt": stamp(schedule.updated_at),
-        }
-    )
+    return Reply(body=minimal(schedule))
 
 
 def enable_schedule(call: Call) -> Reply:
@@ -263,10 +241,8 @@ def _task(call: Call, body: Body) -> ScheduleTask:
 
 
 HANDLERS: Handlers = {
+    **crud(SCHEDULE, Hooks(narrow=_narrow)),
     "createSchedule": create_schedule,
-    "listSchedules": list_schedules,
-    "countSchedules": count_schedules,
-    "getSchedule": get_schedule,
     "updateSchedule": update_schedule,
     "enableSchedule": enable_schedule,
     "disableSchedule": disable_schedule,

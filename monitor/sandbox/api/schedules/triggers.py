@@ -4,39 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, get_args
 
-from monitor.model.triggers import (
-    CronTrigger,
-    DailyTrigger,
-    HourlyTrigger,
-    MonthlyTrigger,
-    MonthlyWeekdayTrigger,
-    OneTimeTrigger,
-    ScheduleTrigger,
-    UnsupportedTrigger,
-    Weekday,
-    WeeklyTrigger,
-)
+from msgspec.structs import asdict, fields
+
+from monitor.model.triggers import CronTrigger, ScheduleTrigger, UnsupportedTrigger, Weekday
 from monitor.sandbox.api.errors import ApiError, Json, bad_field, shortened, validation_failed
 from monitor.sandbox.api.request.bodies import Body
-from monitor.sandbox.api.response.rendering import stamp
+from monitor.sandbox.api.response.rendering import camel, plain
 from monitor.schedules import BadTriggerError, check, next_after
 
 # They fire when data comes, which in this workspace never happens.
 WATCHERS = ("fileWatcher", "tableWatcher")
-
-
-class _Hours(TypedDict):
-    timezone: str
-    valid_from: datetime | None
-    valid_until: datetime | None
-    minute_of_hour: int
-
-
-class _Days(_Hours):
-    hour_of_day: int
-    only_working_days: bool
+# The API's kinds of time-based triggers; a trigger's tag is its kind.
+_KINDS = {
+    kind.__struct_config__.tag: kind
+    for kind in get_args(ScheduleTrigger)
+    if kind is not UnsupportedTrigger
+}
+# Field of a trigger -> its name in the API, where camel case is not it.
+_NAMES = {"at": "utcDateTime", "valid_from": "utcStartDateTime", "valid_until": "utcEndDateTime"}
 
 
 def read_trigger(body: Body, *, now: datetime) -> ScheduleTrigger:
@@ -54,13 +41,14 @@ def read_trigger(body: Body, *, now: datetime) -> ScheduleTrigger:
     if len(kinds) != 1:
         raise bad_field(time_based.name_of("timezone"), "must stand beside exactly one kind")
     kind = kinds[0]
-    if kind not in _READERS:
+    if kind not in _KINDS:
         raise bad_field(
             time_based.name_of(shortened(kind)),
-            f"is no kind of trigger; use one of {', '.join(_READERS)}",
+            f"is no kind of trigger; use one of {', '.join(map(str, _KINDS))}",
         )
     timezone = time_based.text("timezone") if time_based.has("timezone") else "UTC"
-    trigger = _READERS[kind](time_based.object(kind), timezone)
+    values = _values(_KINDS[kind], time_based.object(kind))
+    trigger: ScheduleTrigger = _KINDS[kind](timezone=timezone, **values)
     _refuse_what_cannot_fire(trigger, body, now=now)
     return trigger
 
@@ -70,68 +58,24 @@ def will_fire(trigger: ScheduleTrigger, *, now: datetime) -> bool:
     return isinstance(trigger, UnsupportedTrigger) or next_after(trigger, now) is not None
 
 
-def _cron(body: Body, timezone: str) -> ScheduleTrigger:
-    return CronTrigger(expression=body.text("expression"), timezone=timezone)
+def _values(kind: type[Any], body: Body) -> dict[str, Any]:
+    """Return the fields of a kind of trigger, but for its time zone.
+
+    Raises:
+        ApiError: 400, naming the field that is missing or cannot be.
+    """
+    attributes = [field.name for field in fields(kind) if field.name != "timezone"]
+    return {name: _READERS[name](body, _name_of(name)) for name in attributes}
 
 
-def _hourly(body: Body, timezone: str) -> ScheduleTrigger:
-    return HourlyTrigger(**_hours(body, timezone))
+def _name_of(attribute: str) -> str:
+    return _NAMES.get(attribute) or camel(attribute)
 
 
-def _daily(body: Body, timezone: str) -> ScheduleTrigger:
-    return DailyTrigger(**_days(body, timezone))
-
-
-def _weekly(body: Body, timezone: str) -> ScheduleTrigger:
-    days = [
-        _weekday(day, f"{body.name_of('daysOfWeek')}[{index}]")
-        for index, day in enumerate(body.array("daysOfWeek"))
-    ]
-    return WeeklyTrigger(**_days(body, timezone), days_of_week=tuple(days))
-
-
-def _monthly(body: Body, timezone: str) -> ScheduleTrigger:
-    body.raw("daysOfMonth")
-    return MonthlyTrigger(**_days(body, timezone), days_of_month=body.integers("daysOfMonth"))
-
-
-def _monthly_weekday(body: Body, timezone: str) -> ScheduleTrigger:
-    return MonthlyWeekdayTrigger(
-        **_days(body, timezone),
-        day_of_week=_weekday(body.raw("dayOfWeek"), body.name_of("dayOfWeek")),
-        nth_week_day_of_month=body.integer("nthWeekDayOfMonth", least=1, most=5),
-    )
-
-
-def _one_time(body: Body, timezone: str) -> ScheduleTrigger:
-    return OneTimeTrigger(at=_instant(body, "utcDateTime"), timezone=timezone)
-
-
-_READERS: Mapping[str, Callable[[Body, str], ScheduleTrigger]] = {
-    "cron": _cron,
-    "hourly": _hourly,
-    "daily": _daily,
-    "weekly": _weekly,
-    "monthly": _monthly,
-    "monthlyWeekday": _monthly_weekday,
-    "oneTime": _one_time,
-}
-
-
-def _hours(body: Body, timezone: str) -> _Hours:
-    return _Hours(
-        timezone=timezone,
-        valid_from=_limit(body, "utcStartDateTime"),
-        valid_until=_limit(body, "utcEndDateTime"),
-        minute_of_hour=body.integer("minuteOfHour", least=0, most=59),
-    )
-
-
-def _days(body: Body, timezone: str) -> _Days:
-    return _Days(
-        **_hours(body, timezone),
-        hour_of_day=body.integer("hourOfDay", least=0, most=23),
-        only_working_days=body.boolean("onlyWorkingDays"),
+def _weekdays(body: Body, field: str) -> tuple[Weekday, ...]:
+    return tuple(
+        _weekday(day, f"{body.name_of(field)}[{index}]")
+        for index, day in enumerate(body.array(field))
     )
 
 
@@ -151,6 +95,26 @@ def _instant(body: Body, field: str) -> datetime:
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as exc:
         raise bad_field(body.name_of(field), "must be a date and time of ISO 8601") from exc
+
+
+def _days_of_month(body: Body, field: str) -> tuple[int, ...]:
+    body.raw(field)
+    return body.integers(field)
+
+
+_READERS: Mapping[str, Callable[[Body, str], Any]] = {
+    "expression": Body.text,
+    "at": _instant,
+    "valid_from": _limit,
+    "valid_until": _limit,
+    "minute_of_hour": lambda body, name: body.integer(name, least=0, most=59),
+    "hour_of_day": lambda body, name: body.integer(name, least=0, most=23),
+    "only_working_days": Body.boolean,
+    "days_of_week": _weekdays,
+    "days_of_month": _days_of_month,
+    "day_of_week": lambda body, name: _weekday(body.raw(name), body.name_of(name)),
+    "nth_week_day_of_month": lambda body, name: body.integer(name, least=1, most=5),
+}
 
 
 def _refuse_what_cannot_fire(trigger: ScheduleTrigger, body: Body, *, now: datetime) -> None:
@@ -176,45 +140,10 @@ def trigger_document(trigger: ScheduleTrigger) -> Mapping[str, Json]:
     """Return a trigger as the API writes it."""
     if isinstance(trigger, UnsupportedTrigger):
         return {trigger.kind: {}}
-    inner: dict[str, Json] = {}
-    match trigger:
-        case CronTrigger():
-            kind, inner = "cron", {"expression": trigger.expression}
-        case OneTimeTrigger():
-            kind, inner = "oneTime", {"utcDateTime": stamp(trigger.at)}
-        case HourlyTrigger():
-            kind, inner = "hourly", _range(trigger)
-        case DailyTrigger():
-            kind, inner = "daily", _time_of_day(trigger)
-        case WeeklyTrigger():
-            days: list[Json] = list(map(str, trigger.days_of_week))
-            kind, inner = "weekly", {**_time_of_day(trigger), "daysOfWeek": days}
-        case MonthlyTrigger():
-            days = list(trigger.days_of_month)
-            kind, inner = "monthly", {**_time_of_day(trigger), "daysOfMonth": days}
-        case MonthlyWeekdayTrigger():
-            kind = "monthlyWeekday"
-            inner = {
-                **_time_of_day(trigger),
-                "dayOfWeek": str(trigger.day_of_week),
-                "nthWeekDayOfMonth": trigger.nth_week_day_of_month,
-            }
-    return {"timeBased": {kind: inner, "timezone": trigger.timezone}}
-
-
-def _time_of_day(
-    trigger: DailyTrigger | WeeklyTrigger | MonthlyTrigger | MonthlyWeekdayTrigger,
-) -> dict[str, Json]:
-    return {
-        "hourOfDay": trigger.hour_of_day,
-        "onlyWorkingDays": trigger.only_working_days,
-        **_range(trigger),
+    inner = {
+        _name_of(attribute): plain(value)
+        for attribute, value in asdict(trigger).items()
+        if attribute != "timezone" and value is not None
     }
-
-
-def _range(
-    trigger: HourlyTrigger | DailyTrigger | WeeklyTrigger | MonthlyTrigger | MonthlyWeekdayTrigger,
-) -> dict[str, Json]:
-    limits = {"utcStartDateTime": trigger.valid_from, "utcEndDateTime": trigger.valid_until}
-    shown: dict[str, Json] = {"minuteOfHour": trigger.minute_of_hour}
-    return shown | {name: stamp(limit) for name, limit in limits.items() if limit is not None}
+    kind = str(trigger.__struct_config__.tag)
+    return {"timeBased": {kind: inner, "timezone": trigger.timezone}}

@@ -5,50 +5,16 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
-from monitor.sandbox.api.errors import Json, bad_field, validation_failed
-from monitor.sandbox.api.flows.flow_shapes import FLOW
+from monitor.sandbox.api.crud.handlers import crud, found
+from monitor.sandbox.api.errors import bad_field, validation_failed
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.response.kinds import (
     Kind,
     OnDelete,
     Reference,
-    Resource,
-    View,
-    named,
 )
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
 from monitor.sandbox.api.workspace.configuration import whole_number
 from monitor.sandbox.world.records.objects import Flow, Recipe, WebhookFlowTask
-
-
-def webhook_task(view: View, webhook_flow_task: WebhookFlowTask) -> dict[str, Json]:
-    del view
-    return {
-        **stamps(webhook_flow_task),
-        "name": webhook_flow_task.name,
-        "flow": reference(webhook_flow_task.flow_id),
-        "url": webhook_flow_task.url,
-        "method": webhook_flow_task.method,
-        "triggerEvent": webhook_flow_task.trigger_event,
-        "triggerObject": webhook_flow_task.trigger_object,
-        "flowNodeIds": list(webhook_flow_task.flow_node_ids),
-        "body": webhook_flow_task.body,
-        "headers": dict(webhook_flow_task.headers),
-        "secretKey": webhook_flow_task.secret_key,
-        "sslVerification": webhook_flow_task.ssl_verification,
-        "retryOnFailure": webhook_flow_task.retry_on_failure,
-    }
-
-
-WEBHOOK_RESOURCES: dict[str, Resource] = {
-    "webhookflowtasks": Resource(
-        plural="webhookflowtasks",
-        render=webhook_task,
-        columns=NAMED,
-        associations=named(*OWN, FLOW),
-    ),
-}
-
 
 WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
     record=WebhookFlowTask,
@@ -57,7 +23,6 @@ WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
         Reference(attribute="flow_node_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
     ),
     home="flow_id",
-    resource=WEBHOOK_RESOURCES["webhookflowtasks"],
 )
 
 
@@ -118,20 +83,11 @@ def _flow_node_ids(call: Call, flow: Flow, body: Body, *, required: bool) -> tup
     return ids
 
 
-def get_task(call: Call) -> Reply:
-    """Read a webhook task."""
-    return call.show("webhookflowtasks", _task(call))
-
-
 def delete_task(call: Call) -> Reply:
     """Delete a webhook task and show it once more; nothing is sent for it from now on."""
-    task = _task(call)
+    task = found(call, WEBHOOK_FLOW_TASK)
     call.world.delete(task)
     return call.show("webhookflowtasks", task)
-
-
-def _task(call: Call) -> WebhookFlowTask:
-    return call.thing(call.world.webhook_tasks, "webhookFlowTask")
 
 
 async def send_test(call: Call) -> Reply:
@@ -151,8 +107,8 @@ async def send_test(call: Call) -> Reply:
 
 
 HANDLERS: Handlers = {
+    **crud(WEBHOOK_FLOW_TASK),
     "createWebhookFlowTask": create_task,
-    "getWebhookFlowTask": get_task,
     "deleteWebhookFlowTask": delete_task,
     "testWebhook": send_test,
 }

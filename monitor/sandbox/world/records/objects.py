@@ -18,6 +18,8 @@ from monitor.model.triggers import ScheduleTrigger
 class Record:
     """What every thing has. ``deleted_at`` marks a deleted one, which is kept.
 
+    ``extras`` is what a package said of it that has no place here; it is exported again.
+
     A kind that `world` does not number counts from its ``first_id``, or takes its ids out of the
     counter of ``counts_with``.
     """
@@ -31,6 +33,7 @@ class Record:
     creator_id: int
     updater_id: int
     deleted_at: datetime | None = None
+    extras: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +120,7 @@ class Flow(Record):
     read_only: frozenset[int] = frozenset()  # those of them who may not change it
     settings: Mapping[str, Any] = field(default_factory=dict)
     failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
+    usual_seconds: float | None = None  # of each recipe, where work is regular; None: by the seed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -271,6 +275,7 @@ class Schedule(Record):
     tasks: tuple[ScheduleTask, ...]
     enabled: bool = True
     disable_reason: str | None = None
+    is_skipped: bool = False  # its times come and start nothing, and nothing says so
     documents: tuple[Mapping[str, Any], ...] | None = None
 
 

@@ -88,7 +88,9 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     waiting: list[str] = []
 
     async def act(daemon: Daemon, _: Addresses) -> None:
-        changed = msgspec.structs.replace(expected, server=ServerSettings(port=0, allow_anonymous=True))
+        changed = msgspec.structs.replace(
+            expected, server=ServerSettings(listen="127.0.0.1:0", allow_anonymous=True)
+        )
         waiting.extend(await daemon.reload(changed))
         observed.append(consumers(tmp_path))
         observed.append({workspace.workspace for workspace in daemon.view.workspaces()})

@@ -22,30 +22,27 @@ from monitor.model.settings import Check, Setting, not_empty
 
 
 class Kind(Enum):
-    """The type of a value in the file: its name for people, and its name in a JSON Schema."""
+    """The type of a value in the file: its name for people, and its JSON Schema."""
 
-    TEXT = ("a text in quotes", "string")
-    TEXTS = ("a list of texts", "array")
-    NUMBER = ("a number", "number")
-    WHOLE = ("a whole number", "integer")
-    BOOLEAN = ("true or false", "boolean")
-    ONE_OR_MORE = ("a text or a list of texts", ["string", "array"])
-    TABLE = ("a table of texts", "object")
+    TEXT = ("a text in quotes", {"type": "string"})
+    TEXTS = ("a list of texts", {"type": "array", "items": {"type": "string"}})
+    NUMBER = ("a number", {"type": "number"})
+    WHOLE = ("a whole number", {"type": "integer"})
+    BOOLEAN = ("true or false", {"type": "boolean"})
+    ONE_OR_MORE = (
+        "a text or a list of texts",
+        {"type": ["string", "array"], "items": {"type": "string"}},
+    )
+    TABLE = ("a table of texts", {"type": "object", "additionalProperties": {"type": "string"}})
     INSTANT = (
         "a date and time with its offset, without quotes, such as 2026-11-21T18:00:00Z",
-        "string",
+        {"type": "string", "format": "date-time"},
     )
-    SECRET = ("a secret", "string")  # never in the file: see `locations`
+    SECRET = ("a secret", {"type": "string"})  # never in the file: see `locations`
 
-    @property
-    def title(self) -> str:
-        title: str = self.value[0]
-        return title
-
-    @property
-    def schema_type(self) -> Any:
-        """A word, or a list of them where there is a choice."""
-        return self.value[1]
+    def __init__(self, title: str, schema: Mapping[str, Any]) -> None:
+        self.title = title
+        self.schema = schema
 
     def fits(self, value: object) -> bool:
         """True where the value has this type; a boolean is no number here."""
@@ -101,7 +98,7 @@ class Key(Struct, frozen=True, kw_only=True):
     minimum: float | None
     maximum: float | None
     choices: tuple[str, ...]
-    pattern: str  # for editors, of a text that ``check`` validates
+    pattern: str | None  # for editors, of a text that ``check`` validates
 
     @property
     def name(self) -> str:
@@ -182,7 +179,7 @@ def _key_of(field: FieldInfo) -> Key | None:
         minimum=limits.ge,
         maximum=limits.le,
         choices=words if setting.word_for_none is None else (setting.word_for_none, *words),
-        pattern=limits.pattern or "",
+        pattern=limits.pattern,
     )
 
 

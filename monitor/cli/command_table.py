@@ -61,7 +61,11 @@ COMMANDS = (
         "sandbox",
         "monitor.cli.sandbox:sandbox",
         "Run a workspace in which flows, plans and schedules run.",
-        ("sandbox --edition open --port 8081", "sandbox --speed 60 --fault status_500=0.05"),
+        (
+            "sandbox --edition open --port 8081",
+            "sandbox --speed 60 --fault status_500=0.05",
+            "sandbox --quiet --flows 200 --history 7d --tokens",
+        ),
     ),
     CommandEntry(
         "runs",

@@ -11,6 +11,7 @@ from rich.text import Text
 from monitor.cli.demo_counts import Summary
 
 _NO_TIME = "(no time)"
+_SECOND = len("2026-11-22T10:00:00")
 _WIDEST = 100  # columns of a paragraph
 _TIME_WIDTH, _EVENT_WIDTH, _KIND_WIDTH, _ID_WIDTH = 20, 14, 9, 5
 _STYLES = {
@@ -51,7 +52,7 @@ class DemoOutput:
             return
         what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
         # Never our own time in the workspace's place: a line would seem to come after the next one.
-        at = event.get("time") or _NO_TIME
+        at = event["time"][:_SECOND] + "Z" if event.get("time") else _NO_TIME
         columns = f"{at:<{_TIME_WIDTH}}  {what:<{_EVENT_WIDTH}}  {_details(event['data'], what)}"
         self.print_line(columns, style=_STYLES.get(what, _QUIET_STYLE))
 

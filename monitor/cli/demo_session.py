@@ -22,6 +22,7 @@ from monitor.cli.demo_broker import Subscriber, broker
 from monitor.cli.demo_counts import Summary, ends_of_ledger, ends_of_metrics
 from monitor.cli.demo_output import DemoOutput
 from monitor.cli.demo_settings import configuration, create_webhook_tasks, sandbox_settings
+from monitor.cli.demo_story import DemoStory
 from monitor.model.clock import SystemClock
 from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
@@ -78,9 +79,11 @@ class DemoSession:
         self._clock = SystemClock()
         self._sandbox = Sandbox(sandbox_settings(edition, speed=speed, seed=seed), self._clock)
         self._output = output
+        self._story = DemoStory(self._sandbox)
         self._subscriber = Subscriber(output.print_event)
         self._stop = asyncio.Event()
         self._was_interrupted = False
+        self._unfinished: set[tuple[str, int]] = set()  # since the past, and for long
 
     async def run(self) -> int:
         """Run until the time is over or a signal comes, and sum up."""
@@ -96,6 +99,7 @@ class DemoSession:
     async def _run(self) -> int:
         async with contextlib.AsyncExitStack() as undo:
             folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="dataprep-monitor-"))
+            self._story.prepare()
             url = await self._sandbox.start()
             undo.push_async_callback(self._sandbox.stop)
             broker_port = await undo.enter_async_context(broker())
@@ -103,15 +107,21 @@ class DemoSession:
             daemon, addresses = await undo.enter_async_context(
                 self._daemon(Path(folder), url, broker_port)
             )
-            self._output.print_line(
-                f"sandbox    {url} (edition {self._edition}, token {self._sandbox.token})"
-            )
-            self._output.print_line(
-                f"broker     mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"
-            )
-            self._output.print_line(f"metrics    http://127.0.0.1:{addresses.server_port}/metrics")
-            self._output.print_line(f"page       http://127.0.0.1:{addresses.server_port}/")
+            self._introduce(url, broker_port, addresses)
             return await self._perform(daemon, addresses)
+
+    def _introduce(self, url: str, broker_port: int, addresses: Addresses) -> None:
+        server_url = f"http://127.0.0.1:{addresses.server_port}"
+        for name, value in (
+            ("sandbox", f"{url} (edition {self._edition}, token {self._sandbox.token})"),
+            ("broker", f"mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"),
+            ("metrics", f"{server_url}/metrics"),
+            ("page", f"{server_url}/"),
+        ):
+            self._output.print_line(f"{name:<9}  {value}")
+        if self._kinds():
+            text = self._story.text(page_url=f"{server_url}/", broker_port=broker_port)
+            self._output.print_paragraph(text)
 
     def _interrupt(self) -> None:
         self._was_interrupted = True
@@ -127,8 +137,12 @@ class DemoSession:
             create_webhook_tasks(
                 self._sandbox, callbacks_port=addresses.callbacks_port, secret=self._secret
             )
+        self._unfinished = self._sandbox.ledger.active()
         self._sandbox.open_for_work()
-        await self._until_over()
+        async with asyncio.TaskGroup() as group:
+            story = group.create_task(self._story.run(), name="demo story")
+            await self._until_over()
+            story.cancel()
         if self._was_interrupted:
             return _INTERRUPTED
         if self._seconds is None:
@@ -161,7 +175,7 @@ class DemoSession:
         begun = self._clock.monotonic()
         summary = await self._sum_up(addresses)
         while (elapsed := self._clock.monotonic() - begun) < _DRAIN_SECONDS:
-            is_quiet = not self._sandbox.ledger.active()
+            is_quiet = self._sandbox.ledger.active() <= self._unfinished
             if not is_quiet and elapsed > _DRAIN_SECONDS / 2:
                 self._sandbox.freeze()
                 is_quiet = True

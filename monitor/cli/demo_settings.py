@@ -4,51 +4,56 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from monitor.alerting.settings import AlertingSettings, Match, RuleKind, combined, default_rule
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
+from monitor.cli.demo_story import MISSED_GRACE_SECONDS, OVERDUE_SECONDS
 from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
-from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 
 WORKSPACE = "demo"
+_WORK_SECONDS = (120.0, 480.0)
+_CANCEL_RATIO = 0.01
+_RULES = (
+    msgspec.structs.replace(default_rule(RuleKind.SCHEDULE_MISSED), threshold=MISSED_GRACE_SECONDS),
+    msgspec.structs.replace(
+        default_rule(RuleKind.RUN_OVERDUE),
+        match=Match(kind=(RunKind.PLAN_RUN,)),
+        threshold=OVERDUE_SECONDS,
+    ),
+)
 
 
 def sandbox_settings(edition: Edition, *, speed: float, seed: int) -> SandboxSettings:
     return SandboxSettings(
         edition=edition,
         seed=seed,
-        work=_work(edition, speed),
-        traffic=_traffic(speed),
+        work=WorkSettings(
+            speed=speed,
+            work_seconds=_WORK_SECONDS,
+            is_regular=True,
+            # Where runs are followed by callbacks alone, nothing reports a canceled one: webhook
+            # tasks have no event for it.
+            cancel_ratio=0.0 if edition is Edition.LE else _CANCEL_RATIO,
+        ),
+        # The story starts what runs, and no more than the default request budget can follow.
+        traffic=None,
         # Nothing runs before the daemon follows it, so that all three counts start at 0.
         is_busy_at_once=False,
-    )
-
-
-def _work(edition: Edition, speed: float) -> WorkSettings:
-    # Where runs are followed by callbacks alone, nothing reports a canceled one: webhook tasks
-    # have no event for it.
-    if edition is Edition.LE:
-        return WorkSettings(speed=speed, cancel_ratio=0.0)
-    return WorkSettings(speed=speed)
-
-
-def _traffic(speed: float) -> TrafficSettings:
-    """Return what starts: at any speed no more than the default request budget can follow."""
-    an_hour_of_work = 60.0 / speed
-    return TrafficSettings(
-        flow_runs_per_hour=3 * an_hour_of_work,
-        plan_runs_per_hour=1.5 * an_hour_of_work,
-        job_groups_per_hour=4 * an_hour_of_work,
-        samples_per_hour=1 * an_hour_of_work,
+        is_held=True,
     )
 
 
@@ -63,7 +68,7 @@ def configuration(
             WorkspaceConfiguration(
                 # With the default request budget, as in most workspaces.
                 workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
-                poll=PollSettings(active_seconds=2, idle_seconds=2),
+                poll=PollSettings(active_seconds=4, idle_seconds=4, schedules_seconds=20),
                 inventory=InventorySettings(connections=True),
                 callbacks=CallbackSettings(
                     public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",
@@ -72,6 +77,7 @@ def configuration(
                 ),
             ),
         ),
+        alerting=AlertingSettings(rules=combined(_RULES, with_defaults=True)),
         outputs={
             MQTT.section: MqttSettings(
                 url=f"mqtt://127.0.0.1:{broker_port}",
@@ -79,8 +85,8 @@ def configuration(
                 protocol=MqttProtocol.V311,
             )
         },
-        server=ServerSettings(port=port),
-        callbacks=ListenerSettings(port=callbacks_port),
+        server=ServerSettings(listen=f"127.0.0.1:{port}"),
+        callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
 

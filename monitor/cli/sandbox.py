@@ -35,6 +35,13 @@ def sandbox(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Nothing starts by itself: no schedule, no caller.")
     ] = False,
+    flows: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many flows there are.")
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="Give it a past of ended runs, such as 7d or 12h."),
+    ] = None,
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Print every person's role and access token.")
     ] = False,
@@ -47,7 +54,9 @@ def sandbox(
 
     It listens on this machine only. Prints its URL and an access token; --tokens prints those of
     all its people, who see different things. Everything lives in memory and ends with the command.
-    Its faults happen by chance, and the seed decides the chance; --faults lists them.
+    With --history runs of that time have ended already, at the times of their schedules, and each
+    recipe takes as long as it usually does. Its faults happen by chance, and the seed decides the
+    chance; --faults lists them.
     """
     if show_faults:
         lazy.sandbox_faults.print_table(as_json=as_json)
@@ -60,6 +69,8 @@ def sandbox(
         token=token,
         faults=fault or (),
         is_quiet=quiet,
+        flows=flows,
+        history=history,
         shows_people=tokens,
         as_json=as_json,
     )

@@ -6,14 +6,17 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 
 from monitor import logs
 from monitor.catalogue.operations import Edition
-from monitor.cli import sandbox_faults, tables
+from monitor.cli import sandbox_faults, tables, times
 from monitor.model.clock import SystemClock
-from monitor.model.errors import MonitorError
+from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+
+_MOST_DAYS = 30  # everything in the sandbox was made before
 
 
 def run(
@@ -25,33 +28,53 @@ def run(
     token: str | None,
     faults: Sequence[str],
     is_quiet: bool,
+    flows: int | None,
+    history: str | None,
     shows_people: bool,
     as_json: bool,
 ) -> None:
     """Run a sandbox on this port until SIGTERM or SIGINT; 0 takes a free one.
 
     Raises:
-        ConfigurationError: a fault is not known.
+        ConfigurationError: a fault is not known, or ``history`` is no length of time to have.
         MonitorError: the port cannot be listened on.
     """
     options = sandbox_faults.parse(faults)
+    history_seconds = _history_seconds(history)
     logs.configure()
     settings = SandboxSettings(
         edition=edition,
         seed=seed,
         token=token,
         options=options,
-        work=WorkSettings(speed=speed),
+        work=WorkSettings(speed=speed) if history is None else _regular_work(speed),
+        flows=flows,
         traffic=None if is_quiet else TrafficSettings(),
         schedules_fire=not is_quiet,
     )
-    asyncio.run(_serve(settings, port, shows_people=shows_people, as_json=as_json))
-
-
-async def _serve(
-    settings: SandboxSettings, port: int, *, shows_people: bool, as_json: bool
-) -> None:
     sandbox = Sandbox(settings, SystemClock())
+    if history_seconds:
+        sandbox.live_through(sandbox.world.clock.now() - timedelta(seconds=history_seconds))
+    asyncio.run(_serve(sandbox, port, shows_people=shows_people, as_json=as_json))
+
+
+def _history_seconds(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    seconds = times.seconds("--history", text)
+    if seconds > _MOST_DAYS * 86_400:
+        raise ConfigurationError(
+            f"--history: {text[:40]!r} is too long; the sandbox has at most {_MOST_DAYS}d behind it"
+        )
+    return seconds
+
+
+def _regular_work(speed: float) -> WorkSettings:
+    """Return how work goes in a workspace with a past, then and now: most of it goes well."""
+    return WorkSettings(speed=speed, is_regular=True, failure_factor=0.1, cancel_ratio=0.005)
+
+
+async def _serve(sandbox: Sandbox, port: int, *, shows_people: bool, as_json: bool) -> None:
     try:
         url = await sandbox.start(port)
     except OSError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from datetime import datetime
 
 import structlog
 from aiohttp import web
@@ -13,9 +14,10 @@ from monitor.model.clock import Clock
 from monitor.sandbox.api.server import RequestListener, build_app
 from monitor.sandbox.callbacks.deliveries import Deliveries
 from monitor.sandbox.running.engine import Engine
+from monitor.sandbox.running.past import Past
 from monitor.sandbox.running.schedules import ScheduleRunner
 from monitor.sandbox.running.traffic import Traffic
-from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.settings import SandboxSettings, TrafficSettings
 from monitor.sandbox.world.ledger import Ledger
 from monitor.sandbox.world.seeding.seed import seed_world
 from monitor.sandbox.world.shelves import World
@@ -41,10 +43,13 @@ class Sandbox:
             token=settings.token,
             with_plans=_has_operation(settings.edition, "runPlan"),
             with_schedules=_has_operation(settings.edition, "listSchedules"),
+            flows=settings.flows,
         )
         self.url: str | None = None
         self._schedules = ScheduleRunner(self.world, self.engine)
-        self._traffic: Traffic | None = None
+        self._traffic = None
+        if settings.traffic is not None:
+            self._traffic = Traffic(self.world, self.engine, settings.traffic)
         self._listeners: list[RequestListener] = []
         self._is_open = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -52,6 +57,23 @@ class Sandbox:
         self._runner: web.AppRunner | None = None
         self.engine.on_job_group_ended(self.deliveries.on_job_group_ended)
         self.engine.send_plan_requests_by(self.deliveries.send_plan_request)
+
+    def live_through(
+        self,
+        begin: datetime,
+        until: datetime | None = None,
+        *,
+        people: TrafficSettings | None = None,
+    ) -> None:
+        """Let the time from ``begin`` happen at once, up to ``until`` or now; before `start`.
+
+        Its runs are in the workspace and in no count; those that are not over go on. ``people``
+        start at their busiest what that says; None: what the settings say.
+        """
+        people = people or self.settings.traffic or TrafficSettings()
+        traffic = Traffic(self.world, self.engine, people)
+        past = Past(self.world, self.engine, schedules=self._schedules, traffic=traffic)
+        past.happen(begin, until or self.world.clock.now())
 
     async def start(self, port: int = 0, *, host: str = "127.0.0.1") -> str:
         """Listen, let things run, and return the base URL. Port 0 takes a free one.
@@ -117,13 +139,14 @@ class Sandbox:
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.deliveries.run(), name="deliveries")
+            if self.settings.is_held:
+                await self._is_open.wait()
             self._work = group.create_task(self.engine.run(), name="engine")
             await self._is_open.wait()
             group.create_task(self.engine.faults.sample(), name="samples")
             if self.settings.schedules_fire:
                 group.create_task(self._schedules.run(), name="schedules")
-            if self.settings.traffic is not None:
-                self._traffic = Traffic(self.world, self.engine, self.settings.traffic)
+            if self._traffic is not None:
                 group.create_task(self._traffic.run(), name="traffic")
 
 

@@ -26,6 +26,7 @@ class WorkSettings(Struct, frozen=True, kw_only=True):
     hand_over_seconds: tuple[float, float] = (1.0, 6.0)  # one run's end to the next one's start
     steps_per_job: int = 4  # heartbeats in a job's life; at least 2
     cancel_ratio: float = 0.04  # of job groups, where no outcome was ordered
+    is_regular: bool = False  # each recipe takes its usual time, by weekday, with a slow drift
     failure_factor: float = 1.0  # multiplies each flow's own failure ratio
     runs_kept: int = 50_000  # ended job groups; older ones are forgotten
     ledger_kept: int = 1_000_000  # transitions; the counts go on
@@ -64,4 +65,6 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     traffic: TrafficSettings | None = TrafficSettings()  # None starts nothing by itself
     schedules_fire: bool = True
     is_busy_at_once: bool = True  # else traffic and schedules wait for `Sandbox.open_for_work`
+    is_held: bool = False  # all waits for it, also runs that have begun
+    flows: int | None = None  # so many are seeded; None seeds the usual ones
     deliveries: DeliverySettings = DeliverySettings()

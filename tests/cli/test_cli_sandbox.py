@@ -7,7 +7,9 @@ import json
 from typing import Any
 
 import aiohttp
+import pytest
 
+from monitor.cli.main import main
 from tests.app.processes import running
 
 _PEOPLE = {
@@ -27,9 +29,21 @@ async def first_document(stream: asyncio.StreamReader | None) -> dict[str, Any]:
     return document
 
 
+async def count(session: aiohttp.ClientSession, access: dict[str, Any], path: str) -> int:
+    """Return how much a list shows to the administrator, who sees what everybody owns."""
+    headers = {"Authorization": f"Bearer {access['token']}"}
+    query = (
+        "includeCount=true&flowsFilter=all" if path == "flows" else "includeCount=true&runBy=all"
+    )
+    async with session.get(f"/v4/{path}?{query}", headers=headers) as response:
+        number: int = (await response.json())["count"]
+    return number
+
+
 async def test_everybody_gets_in_with_the_token_that_is_printed() -> None:
     """--tokens shows name, role and token of all people; the API knows each by that token."""
-    async with running("sandbox", "--quiet", "--tokens", "--json") as process:
+    hurried = ("--speed", "10000")  # so that what started by itself would be there at once
+    async with running("sandbox", "--quiet", "--tokens", "--json", *hurried) as process:
         access = await first_document(process.stdout)
         assert {person["name"]: person["role"] for person in access["people"]} == _PEOPLE
         assert access["people"][0]["token"] == access["token"]
@@ -38,6 +52,7 @@ async def test_everybody_gets_in_with_the_token_that_is_printed() -> None:
                 headers = {"Authorization": f"Bearer {person['token']}"}
                 async with session.get("/v4/people/current", headers=headers) as response:
                     assert (await response.json())["email"] == person["email"]
+            assert await count(session, access, "jobLibrary") == 0  # it is quiet
 
 
 async def test_the_people_are_a_table_below_the_token() -> None:
@@ -51,3 +66,35 @@ async def test_the_people_are_a_table_below_the_token() -> None:
     assert lines[2] == ["name", "role", "token"]
     assert lines[3] == ["Ada", "Lindqvist", "administrator", "of-ada"]
     assert [" ".join(line[:2]) for line in lines[3:]] == list(_PEOPLE)
+
+
+async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
+    """--flows and --history give so many flows, and runs that nobody has waited for."""
+    options = ("--quiet", "--flows", "40", "--history", "90m", "--json")
+    async with running("sandbox", *options) as process:
+        access = await first_document(process.stdout)
+        assert access.keys() == {"url", "token"}
+        async with aiohttp.ClientSession(access["url"]) as session:
+            assert await count(session, access, "flows") == 40
+            assert await count(session, access, "jobLibrary") > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--history -1d", "--history: '-1d' is no length of time; write one as 90s, 30m, 2h"),
+        ("--history 7x", "--history: '7x' is no length of time"),
+        ("--history 0d", "--history: '0d' is no length of time"),
+        ("--history 400d", "--history: '400d' is too long; the sandbox has at most 30d behind it"),
+        ("--flows 0", "Invalid value for '--flows'"),
+        ("--flows 10001", "Invalid value for '--flows'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_one_error(
+    options: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused with its name before anything starts, by exit code 2."""
+    assert main(["sandbox", *options.split()]) == 2
+    err = capsys.readouterr().err
+    assert err.count(problem) == 1
+    assert "Traceback" not in err

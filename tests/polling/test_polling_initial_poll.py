@@ -59,6 +59,30 @@ async def test_a_restart_emits_no_old_run(
     assert await unbegun.run_events() == []
 
 
+async def test_no_end_waits_behind_old_flow_runs(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Old flow runs have a poll of their own: the end of a new one is read without any of them."""
+    for number in range(71, 91):
+        workspace.put_flow_run(number, "Complete")
+        workspace.put_job_group(number, "Complete", flowRun={"id": number})
+    await clock.advance(3_600)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    workspace.put_flow_run(95, "Complete")
+    workspace.put_job_group(95, "Complete", flowRun={"id": 95})
+    await unbegun.polls.changes.poll()
+    flow_runs = unbegun.polls.flow_runs
+    await flow_runs.poll(unbegun.polls.job_groups.handle, are_old=False)
+
+    ended = await unbegun.state(95, RunKind.FLOW_RUN)
+    assert ended is not None
+    assert ended.status is Status.SUCCEEDED
+    assert await unbegun.state(71, RunKind.FLOW_RUN) is None
+    assert flow_runs.seconds_until_due(are_old=False) is None
+    assert flow_runs.seconds_until_due(are_old=True) == 0.0
+
+
 async def test_what_runs_at_the_initial_poll_is_followed(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import msgspec
 import structlog
@@ -65,16 +66,23 @@ class FlowRuns:
         self._reasons = reasons
         self._tracked: dict[str, _Tracked] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
-        self.wake = WakeSignal(context.clock)
+        self._wake, self._wake_old = WakeSignal(context.clock), WakeSignal(context.clock)
 
     def declared(self, handle_job_groups: HandleJobGroups) -> tuple[Poll, ...]:
-        return (
+        # Two polls: no end waits behind old flow runs, which are read when there is nothing else.
+        return tuple(
             Poll(
-                name="flow_runs",
-                priority=Priority.ENDS,
-                timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
-                run=lambda: self.poll(handle_job_groups),
-            ),
+                name=name,
+                priority=priority,
+                timing=WhenDue(
+                    seconds_until_due=partial(self.seconds_until_due, are_old=are_old), wake=wake
+                ),
+                run=partial(self.poll, handle_job_groups, are_old=are_old),
+            )
+            for name, priority, wake, are_old in (
+                ("flow_runs", Priority.ENDS, self._wake, False),
+                ("old_flow_runs", Priority.NAMES, self._wake_old, True),
+            )
         )
 
     async def load(self) -> None:
@@ -143,15 +151,20 @@ class FlowRuns:
             tracked.is_failing and not tracked.is_old for tracked in self._tracked.values()
         )
 
-    def seconds_until_due(self) -> float | None:
+    def seconds_until_due(self, *, are_old: bool | None = None) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min((tracked.due_at for tracked in self._tracked.values()), default=_NEVER)
+        due_at = min(
+            (item.due_at for item in self._tracked.values() if are_old in (None, item.is_old)),
+            default=_NEVER,
+        )
         if due_at == _NEVER:
             return None
         return max(0.0, due_at - self._context.clock.monotonic())
 
-    async def poll(self, handle_job_groups: HandleJobGroups) -> None:
-        """Read every flow run that is due.
+    async def poll(
+        self, handle_job_groups: HandleJobGroups, *, are_old: bool | None = None
+    ) -> None:
+        """Read every flow run that is due: of those that are old or not, or of both (None).
 
         Raises:
             MonitorError: the first failure; the other flow runs have been read.
@@ -160,7 +173,7 @@ class FlowRuns:
         due = sorted(
             (tracked.is_old, tracked.due_at, flow_run_id)
             for flow_run_id, tracked in self._tracked.items()
-            if tracked.due_at <= now
+            if tracked.due_at <= now and are_old in (None, tracked.is_old)
         )
 
         async def read(flow_run_id: str) -> MonitorError | None:
@@ -221,7 +234,8 @@ class FlowRuns:
 
     def _schedule_read(self, tracked: _Tracked, *, after_seconds: float) -> None:
         tracked.due_at = self._context.clock.monotonic() + after_seconds
-        self.wake.set()
+        self._wake.set()
+        self._wake_old.set()
 
     async def _try_to_end(
         self, flow_run_id: str, handle_job_groups: HandleJobGroups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from monitor.sandbox.running.faults import RunFaults
@@ -11,7 +12,7 @@ from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
 from monitor.sandbox.running.jobs import JobGroups, Order, Outcome
 from monitor.sandbox.running.plans import HttpSender, PlanRuns
 from monitor.sandbox.running.states import States
-from monitor.sandbox.running.tasks import Tasks
+from monitor.sandbox.running.tasks import PastClock, Tasks, Work
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world.ledger import Ledger
 from monitor.sandbox.world.records.runs import (
@@ -34,7 +35,7 @@ class Engine:
         self.ledger = ledger
         self.settings = settings
         self.changed_schedules = asyncio.Event()
-        self._tasks = Tasks(world.clock)
+        self._tasks = Tasks(world)
         self._states = States(world, ledger, runs_kept=settings.runs_kept)
         self._job_groups = JobGroups(world, self._states, self._tasks, settings=settings)
         self.faults = RunFaults(
@@ -59,6 +60,15 @@ class Engine:
     async def run(self) -> None:
         """Let things run until cancelled. Runs may be started before."""
         await self._tasks.run()
+
+    def live_through(self, clock: PastClock, starter: Work, *, until: datetime) -> None:
+        """Let ``starter`` start runs by the past's clock, and all go as they would have gone.
+
+        What has ended counts nowhere; what has not goes on in `run`.
+        """
+        self._tasks.begin("past", starter)
+        self._tasks.live_through(clock, until=until)
+        self.ledger.forget_ended()
 
     def schedules_changed(self) -> None:
         """Let the schedules be checked again, now."""

@@ -117,11 +117,10 @@ class FlowRuns:
                 self._job_groups.cancel(job_group)
 
     def _runnable(self, flow: Flow, recipe_ids: tuple[int, ...] | None) -> list[Recipe]:
-        runnable = self._world.recipe_ids_with_outputs()
         recipes = [
             recipe
             for recipe in self._world.recipes_of(flow.id)
-            if (recipe_ids is None or recipe.id in recipe_ids) and recipe.id in runnable
+            if (recipe_ids is None or recipe.id in recipe_ids) and self._world.outputs_of(recipe.id)
         ]
         if not recipes:
             raise NothingToRunError(f"flow {flow.id} has no output to run")

@@ -11,6 +11,7 @@ from monitor.sandbox.running.destinations import (
     outputs_to_make,
     parameters_of_flow,
 )
+from monitor.sandbox.running.rhythm import work_factor
 from monitor.sandbox.running.states import States
 from monitor.sandbox.running.tasks import Tasks
 from monitor.sandbox.settings import WorkSettings
@@ -290,6 +291,8 @@ class JobGroups:
         chance = self._world.random("fate", job_group.id)
         queue_seconds = chance.uniform(*settings.queue_seconds)
         work_seconds = chance.uniform(*settings.work_seconds)
+        if settings.is_regular:
+            work_seconds = self._regular_seconds(recipe, job_group)
         error_message = chance.choice(_ERRORS)
         outcome = self._outcome_by_chance(recipe, chance.random())
         all_steps = settings.steps_per_job * len(job_group.job_ids)
@@ -309,6 +312,16 @@ class JobGroups:
             error_message=error_message,
             silent_before=self._silent_before(job_group, steps),
         )
+
+    def _regular_seconds(self, recipe: Recipe, job_group: JobGroup) -> float:
+        world = self._world
+        flow = world.flows.get(recipe.flow_id, with_deleted=True)
+        of_recipe = world.random("rhythm", recipe.id)
+        phase, usual_seconds = of_recipe.random(), of_recipe.uniform(*self._settings.work_seconds)
+        if flow is not None and flow.usual_seconds is not None:
+            usual_seconds = flow.usual_seconds
+        of_run = world.random("rhythm", recipe.id, job_group.id)
+        return usual_seconds * work_factor(job_group.created_at, phase=phase, of_run=of_run)
 
     def _silent_before(self, job_group: JobGroup, steps: int) -> int | None:
         ratio = self._world.options.stuck_runs

@@ -84,7 +84,10 @@ class PlanRuns:
         for node in snapshot.nodes:
             if node.flow_id is not None and self._world.flows.get(node.flow_id) is None:
                 raise NothingToRunError(f"plan {plan.id} has lost flow {node.flow_id}")
-        previous = next(reversed(self._world.plan_runs_of(plan.id)), None)
+        newest = self._world.plan_runs.newest()
+        previous = next(
+            (run for run in newest if run.plan_id == plan.id and run.deleted_at is None), None
+        )
         plan_run = self._world.create(
             PlanSnapshotRun,
             by=by,

@@ -85,19 +85,19 @@ class ScheduleRunner:
         options = self._world.options
         chance = self._world.random("fault", "schedules", schedule.id, at.isoformat())
         fate = chance.random()
-        if fate < options.schedules_skipped:
+        if fate < options.schedules_skipped or schedule.is_skipped:
             log.info("a schedule is skipped by fault", schedule=schedule.id, at=at.isoformat())
         elif fate < options.schedules_skipped + options.schedules_late:
             self._late.append((at + timedelta(seconds=options.schedules_late_seconds), schedule))
         else:
-            self._fire(schedule)
+            self.fire(schedule)
 
     def _fire_late_ones(self, now: datetime) -> None:
         due = [item for item in self._late if item[0] <= now]
         self._late = [item for item in self._late if item[0] > now]
         for _, schedule in due:
             if schedule.deleted_at is None:
-                self._fire(schedule)
+                self.fire(schedule)
 
     def _end_if_over(self, schedule: Schedule, now: datetime) -> None:
         """Switch off what has fired for the last time: once only, or at the end of its range."""
@@ -108,7 +108,8 @@ class ScheduleRunner:
             return
         self._world.update(schedule, enabled=False, disable_reason=OVER)
 
-    def _fire(self, schedule: Schedule) -> None:
+    def fire(self, schedule: Schedule) -> None:
+        """Start now what a schedule names, as at one of its times."""
         history = self._history(schedule)
         for task in schedule.tasks:
             try:
@@ -131,8 +132,8 @@ class ScheduleRunner:
 
     def _history(self, schedule: Schedule) -> ScheduleHistory:
         """Return the record of the schedule's present definition, made when it first fires."""
-        for history in self._world.schedule_histories.live():
-            if history.schedule_id == schedule.id and history.created_at >= schedule.updated_at:
+        for history in self._world.schedule_histories.having("schedule_id", schedule.id):
+            if history.created_at >= schedule.updated_at:
                 return history
         return self._world.create(
             ScheduleHistory,

@@ -1,22 +1,58 @@
-"""Where the sandbox's work happens: one task for each thing that takes time."""
+"""Where the sandbox's work happens: one task for each thing that takes time.
+
+What belongs to the past happens at once: nobody waits, time jumps from one step to the next.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import heapq
+import types
+from collections.abc import Callable, Coroutine, Generator
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
 
-from monitor.model.clock import Clock
+from monitor.sandbox.world.shelves import World
 
-Work = Callable[[], Coroutine[None, None, None]]
+Work = Callable[[], Coroutine[Any, None, None]]
 
 _HEARTBEAT_SECONDS = 3_600.0
 
 
-class Tasks:
-    """Runs work in one task group. What begins before `run` waits for it."""
+class Pause:
+    """What work hands to whoever drives it: go on with me so many seconds later."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __await__(self) -> Generator[Pause, None, None]:
+        yield self
+
+
+class PastClock:
+    """Shows the instant that it was set to. Only `Tasks.live_through` can serve its sleepers."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        await Pause(max(0.0, seconds))
+
+
+class Tasks:
+    """Runs work in one task group. What begins before `run` waits for it, or for the past."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._waiting: list[tuple[str, Work]] = []
         self._group: asyncio.TaskGroup | None = None
         self._unfinished = 0
@@ -32,6 +68,35 @@ class Tasks:
         else:
             self._group.create_task(work(), name=name).add_done_callback(self._finished)
 
+    def live_through(self, clock: PastClock, *, until: datetime) -> None:
+        """Do at once what happens up to ``until``; what is not finished then goes on in `run`.
+
+        ``clock`` must be the world's. Work may wait for it alone.
+        """
+        numbers = count()  # what is due at one instant goes in the order in which it began
+        due: list[tuple[datetime, int, str, Coroutine[Any, None, None]]] = []
+        while True:
+            begun = [(clock.at, next(numbers), name, work()) for name, work in self._waiting]
+            self._waiting.clear()
+            for item in begun:
+                heapq.heappush(due, item)
+            if not due or due[0][0] > until:
+                break
+            at, _, name, coroutine = heapq.heappop(due)
+            clock.at = at
+            try:
+                pause: Pause = coroutine.send(None)
+            except StopIteration:
+                self._finished()
+            else:
+                again_at = at + timedelta(seconds=pause.seconds)
+                heapq.heappush(due, (again_at, next(numbers), name, coroutine))
+        clock.at = until
+        self._waiting = [
+            (name, lambda rest=coroutine, at=at: self._continue(rest, at))  # type: ignore[misc] # the types of defaults
+            for at, _, name, coroutine in sorted(due)
+        ]
+
     async def run(self) -> None:
         """Do all work until cancelled; what is then unfinished is abandoned."""
         async with asyncio.TaskGroup() as group:
@@ -41,7 +106,7 @@ class Tasks:
                     group.create_task(work(), name=name).add_done_callback(self._finished)
                 self._waiting.clear()
                 while True:
-                    await self._clock.sleep(_HEARTBEAT_SECONDS)
+                    await self._world.clock.sleep(_HEARTBEAT_SECONDS)
             finally:
                 self._group = None
 
@@ -54,7 +119,17 @@ class Tasks:
             return False
         return True
 
-    def _finished(self, _: asyncio.Task[None]) -> None:
+    async def _continue(self, rest: Coroutine[Any, None, None], at: datetime) -> None:
+        await self._world.clock.sleep((at - self._world.clock.now()).total_seconds())
+        await _rest_of(rest)
+
+    def _finished(self, _: asyncio.Task[None] | None = None) -> None:
         self._unfinished -= 1
         if self._unfinished == 0:
             self._is_idle.set()
+
+
+@types.coroutine
+def _rest_of(begun: Coroutine[Any, None, None]) -> Generator[Any, None, None]:
+    # ``await`` refuses a coroutine that has begun; this goes on with it where it stands.
+    yield from begun

@@ -35,17 +35,20 @@ class Traffic:
         """Start nothing more; what runs goes on."""
         self._is_stopped = True
 
-    async def run(self) -> None:
-        """Start runs until stopped or cancelled."""
+    def kinds(self) -> dict[str, tuple[float, Callable[[random.Random], None]]]:
+        """Return the kinds of what is started: how often in an hour of work, and what starts it."""
         settings = self._settings
-        kinds: dict[str, tuple[float, Callable[[random.Random], None]]] = {
+        return {
             "flow-runs": (settings.flow_runs_per_hour, self._start_flow_run),
             "plan-runs": (settings.plan_runs_per_hour, self._start_plan_run),
             "job-groups": (settings.job_groups_per_hour, self._start_job_group),
             "samples": (settings.samples_per_hour, self._start_sample),
         }
+
+    async def run(self) -> None:
+        """Start runs until stopped or cancelled."""
         async with asyncio.TaskGroup() as group:
-            for name, (rate, start) in kinds.items():
+            for name, (rate, start) in self.kinds().items():
                 if rate > 0:
                     group.create_task(self._keep_starting(name, rate, start), name=name)
 

@@ -68,6 +68,19 @@ class Ledger:
             self._active[run] = transition.is_sampling_like
         return transition
 
+    def forget_ended(self) -> None:
+        """Count anew: of what was recorded only the transitions of active runs are kept."""
+        kept = [
+            transition
+            for transition in self._transitions
+            if (transition.kind, transition.run_id) in self._active
+        ]
+        self._transitions.clear()
+        self._transitions.extend(kept)
+        self._counts = Counter(
+            (transition.kind, transition.after, transition.is_sampling_like) for transition in kept
+        )
+
     def transitions(self, kind: str | None = None, run_id: int | None = None) -> list[Transition]:
         """Return what is still kept, oldest first, of one kind or one run where they are given."""
         return [

@@ -120,6 +120,7 @@ class Flow(Record):
     read_only: frozenset[int] = frozenset()  # those of them who may not change it
     settings: Mapping[str, Any] = field(default_factory=dict)
     failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
+    usual_seconds: float | None = None  # of each recipe, where work is regular; None: by the seed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -274,6 +275,7 @@ class Schedule(Record):
     tasks: tuple[ScheduleTask, ...]
     enabled: bool = True
     disable_reason: str | None = None
+    is_skipped: bool = False  # its times come and start nothing, and nothing says so
     documents: tuple[Mapping[str, Any], ...] | None = None
 
 

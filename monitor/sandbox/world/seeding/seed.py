@@ -8,7 +8,7 @@ import random
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.model.triggers import (
     CronTrigger,
@@ -25,18 +25,15 @@ from monitor.sandbox.world.records.objects import (
     Flow,
     HttpTask,
     ImportedDataset,
-    OutputObject,
     Person,
     Plan,
     PlanEdge,
     PlanNode,
-    Publication,
-    Recipe,
     Schedule,
     ScheduleTask,
     Token,
-    WriteSetting,
 )
+from monitor.sandbox.world.seeding.flows import add_flow, seed_more_flows
 from monitor.sandbox.world.seeding.parts import (
     seed_folders,
     seed_functions,
@@ -74,6 +71,69 @@ _PLANS: tuple[tuple[str, tuple[int | None, ...], tuple[tuple[int, int, str], ...
 )
 
 
+class _Scheduled(NamedTuple):
+    """A schedule, and the flow or plan that it starts, by its place above."""
+
+    name: str
+    starts: tuple[str, int]
+    trigger: ScheduleTrigger
+    is_enabled: bool = True
+    is_of_a_colleague: bool = False
+
+
+_BERLIN, _LONDON = "Europe/Berlin", "Europe/London"
+_SCHEDULES = (
+    _Scheduled("Sensors, often", ("flow", 7), CronTrigger(expression="0/30 * * * * ?")),
+    _Scheduled(
+        "Clicks every ten minutes",
+        ("flow", 2),
+        CronTrigger(expression="0 0/10 * ? * MON-SUN", timezone="America/New_York"),
+        is_of_a_colleague=True,
+    ),
+    _Scheduled("Stock, hourly", ("flow", 3), HourlyTrigger(minute_of_hour=15)),
+    _Scheduled(
+        "Sales before work",
+        ("flow", 0),
+        DailyTrigger(hour_of_day=6, minute_of_hour=30, only_working_days=True, timezone=_BERLIN),
+    ),
+    _Scheduled(
+        "Nightly load",
+        ("plan", 0),
+        DailyTrigger(hour_of_day=2, minute_of_hour=30, timezone=_BERLIN),
+    ),
+    _Scheduled("Sensors plan", ("plan", 3), CronTrigger(expression="0 0/5 * * * ?")),
+    _Scheduled(
+        "Finance close",
+        ("plan", 1),
+        CronTrigger(expression="0 0 7 1W * ?", timezone=_LONDON),
+        is_enabled=False,
+    ),
+    _Scheduled(
+        "Spend of the week",
+        ("flow", 6),
+        WeeklyTrigger(
+            hour_of_day=7, minute_of_hour=0, days_of_week=(Weekday.MONDAY,), timezone=_BERLIN
+        ),
+    ),
+    _Scheduled(
+        "Invoices",
+        ("flow", 5),
+        MonthlyTrigger(hour_of_day=5, minute_of_hour=30, days_of_month=(1, 15)),
+    ),
+    _Scheduled(
+        "Customers of the month",
+        ("flow", 1),
+        MonthlyWeekdayTrigger(
+            hour_of_day=18,
+            minute_of_hour=0,
+            day_of_week=Weekday.FRIDAY,
+            nth_week_day_of_month=4,
+            timezone=_LONDON,
+        ),
+    ),
+)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Seeding:
     """What was made so far, in the order of the lists above."""
@@ -83,8 +143,8 @@ class _Seeding:
     people: list[Person] = field(default_factory=list)
     connections: list[Connection] = field(default_factory=list)
     datasets: list[ImportedDataset] = field(default_factory=list)
-    flows: list[Flow] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    flows: dict[int, Flow] = field(default_factory=dict)  # by their places
+    plans: dict[int, Plan] = field(default_factory=dict)
 
     def past(self) -> datetime:
         """Return some moment of the last year, never of the last month."""
@@ -95,28 +155,36 @@ class _Seeding:
 
 
 def seed_world(
-    world: World, *, token: str | None = None, with_plans: bool = True, with_schedules: bool = True
+    world: World,
+    *,
+    token: str | None = None,
+    with_plans: bool = True,
+    with_schedules: bool = True,
+    flows: int | None = None,
 ) -> str:
     """Fill an empty world and return a token of its administrator, ``token`` where it is given.
 
-    ``with_plans`` and ``with_schedules`` are false for editions that have none.
+    ``with_plans`` and ``with_schedules`` are false for editions that have none. So many ``flows``
+    are made, with what belongs to them; None makes the usual ones.
     """
     seeding = _Seeding(world=world, chance=world.random("seeding"))
     administrator_token = _seed_people(seeding, token)
     _seed_data(seeding)
-    for index in range(len(_FLOWS)):
+    for index in range(len(_FLOWS) if flows is None else min(flows, len(_FLOWS))):
         _seed_flow(seeding, index)
     if with_plans:
-        for index in range(len(_PLANS)):
-            _seed_plan(seeding, index)
+        for index, (_, places, _) in enumerate(_PLANS):
+            if all(place is None or place in seeding.flows for place in places):
+                _seed_plan(seeding, index)
     if with_schedules:
         _seed_schedules(seeding)
     administrator_id = seeding.people[0].id
     seed_functions(world, by=administrator_id)
-    seed_folders(world, seeding.flows, by=administrator_id)
+    seed_folders(world, tuple(seeding.flows.values()), by=administrator_id)
     seed_parameters(world, seeding.flows[0])
-    seed_regions(world, seeding.flows[0], seeding.plans[0] if seeding.plans else None)
+    seed_regions(world, seeding.flows[0], seeding.plans.get(0))
     seed_packages(world, by=seeding.people[0].id)
+    seed_more_flows(world, (flows or 0) - len(_FLOWS), with_schedules=with_schedules)
     return administrator_token
 
 
@@ -208,73 +276,22 @@ def _place(connection: Connection, name: str) -> dict[str, Any]:
 def _seed_flow(seeding: _Seeding, index: int) -> None:
     name, recipes, failure_ratio = _FLOWS[index]
     owner = seeding.person()
-    created_at = seeding.past()
-    flow = seeding.world.create(
-        Flow,
+    seeding.flows[index] = add_flow(
+        seeding.world,
+        name,
+        recipes,
         by=owner.id,
-        created_at=created_at,
-        name=name,
-        description=f"{name}: made with the sandbox",
-        shared_with=frozenset(seeding.chance.sample([person.id for person in seeding.people], k=2)),
+        created_at=seeding.past(),
         failure_ratio=failure_ratio,
+        chance=seeding.chance,
     )
-    seeding.flows.append(flow)
-    made: list[Recipe] = []
-    for recipe_name, upstream in recipes:
-        dataset = seeding.chance.choice(seeding.datasets)
-        recipe = seeding.world.create(
-            Recipe,
-            by=owner.id,
-            created_at=created_at,
-            flow_id=flow.id,
-            name=recipe_name,
-            dataset_ids=() if upstream else (dataset.id,),
-            upstream_ids=tuple(made[item].id for item in upstream),
-        )
-        made.append(recipe)
-        for is_adhoc in (True, False):
-            _seed_output(seeding, recipe, is_adhoc=is_adhoc)
-
-
-def _seed_output(seeding: _Seeding, recipe: Recipe, *, is_adhoc: bool) -> None:
-    """Give a recipe an output; the scheduled one of the last recipes also loads a table."""
-    owner_id, created_at = recipe.creator_id, recipe.created_at
-    output = seeding.world.create(
-        OutputObject,
-        by=owner_id,
-        created_at=created_at,
-        recipe_id=recipe.id,
-        is_adhoc=is_adhoc,
-        profiler=seeding.chance.random() < 0.5,  # noqa: PLR2004 - half of them
-    )
-    folder = "manual" if is_adhoc else "scheduled"
-    seeding.world.create(
-        WriteSetting,
-        by=owner_id,
-        created_at=created_at,
-        output_object_id=output.id,
-        path=f"gs://sandbox-output/{folder}/{recipe.id}.csv",
-        action="create" if is_adhoc else "overwrite",
-    )
-    if recipe.upstream_ids and not is_adhoc:
-        seeding.world.create(
-            Publication,
-            by=owner_id,
-            created_at=created_at,
-            output_object_id=output.id,
-            connection_id=seeding.connections[0].id,
-            path=("analytics",),
-            table_name=f"recipe_{recipe.id}",
-            target_type="bigquery",
-            action="truncateAndLoad",
-        )
 
 
 def _seed_plan(seeding: _Seeding, index: int) -> None:
     name, flow_places, edges = _PLANS[index]
     world, owner, created_at = seeding.world, seeding.person(), seeding.past()
     plan = world.create(Plan, by=owner.id, created_at=created_at, name=name, description="")
-    seeding.plans.append(plan)
+    seeding.plans[index] = plan
     nodes: list[PlanNode] = []
     for place, flow_place in enumerate(flow_places):
         flow = None if flow_place is None else seeding.flows[flow_place]
@@ -306,79 +323,33 @@ def _seed_plan(seeding: _Seeding, index: int) -> None:
 
 
 def _seed_schedules(seeding: _Seeding) -> None:
-    flows, plans = seeding.flows, seeding.plans
-    _seed_schedule(seeding, "Sensors, often", CronTrigger(expression="0/30 * * * * ?"), flows[7])
-    _seed_schedule(
-        seeding,
-        "Clicks every ten minutes",
-        CronTrigger(expression="0 0/10 * ? * MON-SUN", timezone="America/New_York"),
-        flows[2],
-        owner_id=_colleague_of(seeding, flows[2]),
-    )
-    _seed_schedule(seeding, "Stock, hourly", HourlyTrigger(minute_of_hour=15), flows[3])
-    _seed_schedule(
-        seeding,
-        "Sales before work",
-        DailyTrigger(
-            hour_of_day=6, minute_of_hour=30, only_working_days=True, timezone="Europe/Berlin"
-        ),
-        flows[0],
-    )
-    if plans:
-        nightly = DailyTrigger(hour_of_day=2, minute_of_hour=30, timezone="Europe/Berlin")
-        _seed_schedule(seeding, "Nightly load", nightly, plans[0])
-        every_five = CronTrigger(expression="0 0/5 * * * ?")
-        _seed_schedule(seeding, "Sensors plan", every_five, plans[3])
-        closed = CronTrigger(expression="0 0 7 1W * ?", timezone="Europe/London")
-        _seed_schedule(seeding, "Finance close", closed, plans[1], is_enabled=False)
-    mondays = WeeklyTrigger(
-        hour_of_day=7,
-        minute_of_hour=0,
-        days_of_week=(Weekday.MONDAY,),
-        timezone="Europe/Berlin",
-    )
-    _seed_schedule(seeding, "Spend of the week", mondays, flows[6])
-    twice_a_month = MonthlyTrigger(hour_of_day=5, minute_of_hour=30, days_of_month=(1, 15))
-    _seed_schedule(seeding, "Invoices", twice_a_month, flows[5])
-    fourth_fridays = MonthlyWeekdayTrigger(
-        hour_of_day=18,
-        minute_of_hour=0,
-        day_of_week=Weekday.FRIDAY,
-        nth_week_day_of_month=4,
-        timezone="Europe/London",
-    )
-    _seed_schedule(seeding, "Customers of the month", fourth_fridays, flows[1])
-
-
-def _colleague_of(seeding: _Seeding, flow: Flow) -> int:
-    """Return who sees a flow and is not the administrator: two see it by sharing alone."""
-    people = (flow.creator_id, *sorted(flow.shared_with))
-    return next(person for person in people if person != seeding.people[0].id)
+    for scheduled in _SCHEDULES:
+        kind, place = scheduled.starts
+        target = (seeding.plans if kind == "plan" else seeding.flows).get(place)
+        if target is not None:
+            _seed_schedule(seeding, scheduled, kind, target)
 
 
 def _seed_schedule(
-    seeding: _Seeding,
-    name: str,
-    trigger: ScheduleTrigger,
-    target: Flow | Plan,
-    *,
-    is_enabled: bool = True,
-    owner_id: int | None = None,
+    seeding: _Seeding, scheduled: _Scheduled, kind: str, target: Flow | Plan
 ) -> None:
-    """Make a schedule, of the administrator unless somebody else is named.
+    """Make a schedule, of the administrator unless it is to be a colleague's.
 
     A list shows the caller's own schedules only, and the administrator's token is the one that
     is handed out.
     """
+    owner_id = seeding.people[0].id
+    if scheduled.is_of_a_colleague:
+        # Who sees the flow and is not the administrator: two see it by sharing alone.
+        people = (target.creator_id, *sorted(target.shared_with))
+        owner_id = next(person for person in people if person != owner_id)
     seeding.world.create(
         Schedule,
-        by=seeding.people[0].id if owner_id is None else owner_id,
+        by=owner_id,
         created_at=seeding.past(),
-        name=name,
-        triggers=(trigger,),
-        tasks=(
-            ScheduleTask(kind="plan" if isinstance(target, Plan) else "flow", target_id=target.id),
-        ),
-        enabled=is_enabled,
-        disable_reason=None if is_enabled else "switched off by its owner",
+        name=scheduled.name,
+        triggers=(scheduled.trigger,),
+        tasks=(ScheduleTask(kind=kind, target_id=target.id),),
+        enabled=scheduled.is_enabled,
+        disable_reason=None if scheduled.is_enabled else "switched off by its owner",
     )

@@ -1,0 +1,157 @@
+"""Makes flows with their recipes and outputs, and as many more of them as are asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from monitor.model.triggers import DailyTrigger, ScheduleTrigger
+from monitor.sandbox.world.records.objects import (
+    Flow,
+    OutputObject,
+    Plan,
+    Publication,
+    Recipe,
+    Schedule,
+    ScheduleTask,
+    WriteSetting,
+)
+from monitor.sandbox.world.shelves import World
+
+# The name of a recipe, and the places of those that it builds upon.
+Recipes = Sequence[tuple[str, tuple[int, ...]]]
+
+_THINGS = (
+    *("Orders", "Returns", "Payments", "Refunds", "Shipments", "Suppliers", "Contracts", "Leads"),
+    *("Campaigns", "Visits", "Subscriptions", "Complaints", "Tickets", "Prices", "Budgets"),
+    *("Salaries", "Machines", "Energy", "Stores", "Products"),
+)
+_PLACES = (
+    *("Austria", "Belgium", "Denmark", "Finland", "France", "Germany", "Italy", "Poland"),
+    *("Spain", "Sweden"),
+)
+_WORDS = ("by day", "by week", "by customer", "by shop", "cleaned", "for the report", "to archive")
+_TWO_RECIPES = 0.4  # of the flows have a second recipe
+_FAILURE_RATIOS = (0.02, 0.05, 0.1)
+_SCHEDULED_EACH = 20  # one flow in so many starts by a schedule, once a day
+
+
+def add_flow(
+    world: World,
+    name: str,
+    recipes: Recipes,
+    *,
+    by: int,
+    created_at: datetime,
+    failure_ratio: float,
+    chance: random.Random,
+) -> Flow:
+    """Make a flow, shared with two people, whose recipes have an output for each way to run."""
+    people = [person.id for person in world.people.live()]
+    flow = world.create(
+        Flow,
+        by=by,
+        created_at=created_at,
+        name=name,
+        description=f"{name}: made with the sandbox",
+        shared_with=frozenset(chance.sample(people, k=2)),
+        failure_ratio=failure_ratio,
+    )
+    datasets = list(world.imported_datasets.live())
+    made: list[Recipe] = []
+    for recipe_name, upstream in recipes:
+        dataset = chance.choice(datasets)
+        recipe = world.create(
+            Recipe,
+            by=by,
+            created_at=created_at,
+            flow_id=flow.id,
+            name=recipe_name,
+            dataset_ids=() if upstream else (dataset.id,),
+            upstream_ids=tuple(made[item].id for item in upstream),
+        )
+        made.append(recipe)
+        for is_adhoc in (True, False):
+            _add_output(world, recipe, chance, is_adhoc=is_adhoc)
+    return flow
+
+
+def _add_output(world: World, recipe: Recipe, chance: random.Random, *, is_adhoc: bool) -> None:
+    """Give a recipe an output; the scheduled one of the last recipes also loads a table."""
+    owner_id, created_at = recipe.creator_id, recipe.created_at
+    output = world.create(
+        OutputObject,
+        by=owner_id,
+        created_at=created_at,
+        recipe_id=recipe.id,
+        is_adhoc=is_adhoc,
+        profiler=chance.random() < 0.5,  # noqa: PLR2004 - half of them
+    )
+    folder = "manual" if is_adhoc else "scheduled"
+    world.create(
+        WriteSetting,
+        by=owner_id,
+        created_at=created_at,
+        output_object_id=output.id,
+        path=f"gs://sandbox-output/{folder}/{recipe.id}.csv",
+        action="create" if is_adhoc else "overwrite",
+    )
+    if recipe.upstream_ids and not is_adhoc:
+        world.create(
+            Publication,
+            by=owner_id,
+            created_at=created_at,
+            output_object_id=output.id,
+            connection_id=next(world.connections.live()).id,
+            path=("analytics",),
+            table_name=f"recipe_{recipe.id}",
+            target_type="bigquery",
+            action="truncateAndLoad",
+        )
+
+
+def seed_more_flows(world: World, count: int, *, with_schedules: bool) -> None:
+    """Make ``count`` flows beside what is there; some start once a day. None if not above 0."""
+    chance = world.random("more flows")
+    people = [person.id for person in world.people.live()]
+    names = [
+        f"{thing} {word}, {place}" for word in _WORDS for place in _PLACES for thing in _THINGS
+    ]
+    for number in range(count):
+        name = names[number % len(names)]
+        if number >= len(names):
+            name = f"{name} {number // len(names) + 1}"
+        created_at = world.now() - timedelta(seconds=chance.randint(30 * 86_400, 365 * 86_400))
+        recipes: Recipes = ((f"{name}: read", ()), (f"{name}: load", (0,)))
+        flow = add_flow(
+            world,
+            name,
+            recipes if chance.random() < _TWO_RECIPES else recipes[:1],
+            by=chance.choice(people),
+            created_at=created_at,
+            failure_ratio=chance.choice(_FAILURE_RATIOS),
+            chance=chance,
+        )
+        if with_schedules and number % _SCHEDULED_EACH == 0:
+            add_schedule(
+                world,
+                flow,
+                DailyTrigger(hour_of_day=chance.randrange(24), minute_of_hour=chance.randrange(60)),
+                by=people[0],
+            )
+
+
+def add_schedule(
+    world: World, target: Flow | Plan, trigger: ScheduleTrigger, *, by: int
+) -> Schedule:
+    """Make a schedule that is as old as what it starts."""
+    kind = "plan" if isinstance(target, Plan) else "flow"
+    return world.create(
+        Schedule,
+        by=by,
+        created_at=target.created_at,
+        name=target.name,
+        triggers=(trigger,),
+        tasks=(ScheduleTask(kind=kind, target_id=target.id),),
+    )

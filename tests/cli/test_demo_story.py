@@ -110,7 +110,7 @@ def test_the_text_names_what_is_wrong_where_the_edition_shows_it() -> None:
     for part in (
         "'Supplier invoices' fails each time it runs: Column 'amount' could not be converted",
         "'Price list' starts every day at 12:01 UTC",
-        "'Demand forecast' usually takes 4 minutes, and has run since 11:29",
+        "'Demand forecast' takes 5 minutes usually, and has run since 11:29",
         "http://127.0.0.1:8080/",
         "mosquitto_sub -p 1883 -t 'dataprep/#' -v",
     ):

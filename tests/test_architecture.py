@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.metrics",
         "bus.contract",
     ),
-    "config": (*MODEL, "catalogue", "schedules", "*.settings", "outputs.records"),
+    "config": (*MODEL, "schedules", "*.settings", "outputs.records"),
     "logs": MODEL,
     "supervisor": MODEL,
     "app": ("*", "!cli", "!sandbox"),
@@ -73,8 +73,9 @@ PURE = (
     *(f"model.{name}" for name in ("alerts", "ends", "errors", "events", "inventory")),
     *(
         f"model.{name}"
-        for name in ("live_state", "observations", "runs", "suggestions", "triggers")
+        for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
+    "model.triggers",
     "schedules",
     *(
         f"tracking.{name}"
@@ -87,7 +88,7 @@ PURE_WORDS = {f"bus.contract.{name}" for name in ("ConsumerStatus", "Retention",
 PURE_LIBRARIES = (
     *("__future__", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime"),
     *("difflib", "enum", "fnmatch", "functools", "hashlib", "heapq", "itertools", "math", "re"),
-    *("statistics", "string", "types", "typing", "zoneinfo", "importlib.import_module"),
+    *("hmac", "statistics", "string", "types", "typing", "zoneinfo", "importlib.import_module"),
     *("cronsim", "fastdigest", "msgspec"),
 )
 READS_OUTSIDE = {"open", "print", "input", "datetime.now", "datetime.utcnow", "date.today"}

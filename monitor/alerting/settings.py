@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
 
 from monitor.alerting.alerts.label_names import SHOWN_LABELS
 from monitor.alerting.alerts.silences import (
@@ -12,15 +14,14 @@ from monitor.alerting.alerts.silences import (
     silence_problems,
 )
 from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
-from monitor.alerting.rules.globs import EXCLUDES, parse_globs
-from monitor.alerting.rules.muting import parse_mute_window, zone_names
+from monitor.alerting.rules.globs import fits_some, parse_globs
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
 from monitor.alerting.rules.templates import parse_template
+from monitor.model.settings import Setting
 
 __all__ = [
     "DEFAULT_RULES",
-    "EXCLUDES",
     "RULE_DEFINITIONS",
     "SHOWN_LABELS",
     "AlertingSettings",
@@ -33,24 +34,48 @@ __all__ = [
     "SilenceSettings",
     "combined",
     "default_rule",
+    "fits_some",
     "labels_to_match",
     "parse_globs",
-    "parse_mute_window",
     "parse_template",
     "silence_problems",
-    "zone_names",
 ]
 
 
 class AlertingSettings(Struct, frozen=True, kw_only=True):
-    """The rules in force, the silences of the configuration, and how alerts are handled."""
+    """The life cycle of alerts, for every rule."""
 
     rules: tuple[RuleSettings, ...] = DEFAULT_RULES
     silences: tuple[SilenceSettings, ...] = ()
-    with_defaults: bool = True  # whether ``rules`` began with the default ones
-    evaluation_interval_seconds: float = 2.0  # of time-based rules
-    flap_count: int = 3  # so many alerts of one fingerprint within the time below flap
-    flap_seconds: float = 3_600.0
-    resolved_kept_seconds: float = 3_600.0  # how long a resolved alert stays visible
+    with_defaults: Annotated[bool, Setting("Use every rule but canceled without [[alerts]].")] = (
+        field(default=True, name="defaults")
+    )
+    evaluation_interval_seconds: Annotated[
+        float,
+        Meta(ge=0.1, le=60),
+        Setting("Evaluation interval of time-based rules; event-driven rules run immediately."),
+    ] = 2.0
+    flap_count: Annotated[
+        int,
+        Meta(ge=2, le=100),
+        Setting("An alert that fires so often within flap_seconds is reported once, as flapping."),
+    ] = 3
+    flap_seconds: Annotated[
+        float,
+        Meta(ge=60, le=7 * 86_400),
+        Setting("The time for flap_count; flapping ends after half of it without a change."),
+    ] = 3_600.0
+    resolved_kept_seconds: Annotated[
+        float,
+        Meta(ge=60, le=7 * 86_400),
+        Setting("How long a resolved alert stays on the page and in its retained topic."),
+    ] = 3_600.0
     # How long the failure of a plan may wait for the child that failed before it.
-    parents_wait_seconds: float = 15.0
+    parents_wait_seconds: Annotated[
+        float,
+        Meta(ge=0, le=300),
+        Setting(
+            "How long links between a plan run and its parts are looked for, and how long "
+            "an alert waits behind another one that is likely to be about the same failure."
+        ),
+    ] = 15.0

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.errors import BusSchemaError
 from monitor.model.events import Event
 from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.settings import StartSetting
 
 log = structlog.get_logger()
 
@@ -190,13 +191,42 @@ class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How long data is kept. Past the hard cap, even events that a consumer needs are removed."""
+    """Retention of events and runs."""
 
-    events_seconds: float = 30 * 86_400.0
-    events_count: int = 1_000_000
-    events_hard_cap: int = 2_000_000
-    runs_seconds: float = 30 * 86_400.0  # finished runs, counted from their end
+    events_seconds: Annotated[
+        float,
+        Meta(ge=60, le=3_650 * 86_400),
+        StartSetting("Events older than this are deleted once every output has consumed them."),
+    ] = 30 * 86_400.0
+    events_count: Annotated[
+        int,
+        Meta(ge=1_000, le=1_000_000_000),
+        StartSetting(
+            "More events than this are deleted, oldest first, once every output has consumed them."
+        ),
+    ] = 1_000_000
+    events_hard_cap: Annotated[
+        int,
+        Meta(ge=1_000, le=1_000_000_000),
+        StartSetting(
+            "More events than this are deleted even if an output still needs them; "
+            "dataprep_monitor_events_lost_total counts that."
+        ),
+    ] = 2_000_000
+    runs_seconds: Annotated[
+        float,
+        Meta(ge=86_400, le=3_650 * 86_400),
+        StartSetting(
+            "Retention of finished runs. An older run that changes again makes no events."
+        ),
+    ] = 30 * 86_400.0
     callbacks_seconds: float = 86_400.0  # callbacks that no run has confirmed
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        if self.events_hard_cap >= self.events_count:
+            return []
+        return [f"events_hard_cap: must not be below events_count, which is {self.events_count}"]
 
 
 class Pruned(Struct, frozen=True, kw_only=True):

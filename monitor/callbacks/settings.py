@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from monitor.listening.settings import ConnectionLimits
+from monitor.listening.settings import AddressSettings, listen_address
+from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
+from monitor.model.settings import Setting, StartSetting, hard_to_guess
 
 
 class SignatureMode(StrEnum):
@@ -18,29 +21,121 @@ class SignatureMode(StrEnum):
     REQUIRE = "require"  # answered 401
 
 
-class ListenerSettings(Struct, frozen=True, kw_only=True):
-    """Where callbacks are listened for, and how much at once."""
+def _public_url(url: str) -> str | None:
+    parts = split_web_url(url)
+    if parts is None:
+        return 'must be an http or https URL, such as "https://monitor.example.com"'
+    if parts.username is not None or parts.password is not None:
+        return "must not hold credentials; callbacks carry the secret in a header"
+    if "?" in url or "#" in url or "/hooks" in parts.path:
+        return "must be what stands in front of /hooks; remove /hooks, query and fragment"
+    return None
 
-    host: str = "127.0.0.1"
-    port: int = 9877
-    body_limit_bytes: int = 64 * 1024
-    body_timeout_seconds: float = 10.0  # for a sender to send its body
-    in_flight_limit: int = 1_000  # callbacks in work at once; more are answered 503
-    commit_timeout_seconds: float = 10.0
-    trusted_proxies: tuple[str, ...] = ()  # addresses and networks that may name the sender
-    connections: ConnectionLimits = ConnectionLimits()
+
+def _no_empty_text(texts: list[str]) -> str | None:
+    return None if all(text.strip() for text in texts) else "holds an empty text; remove that"
+
+
+class ListenerSettings(AddressSettings, frozen=True, kw_only=True):
+    """Listener for callbacks only. Without this table the daemon accepts no callbacks."""
+
+    listen: Annotated[
+        str,
+        StartSetting(
+            "HOST:PORT. Use loopback behind a reverse proxy that terminates TLS.",
+            check=listen_address,
+        ),
+    ] = "127.0.0.1:9877"
+    body_limit_bytes: Annotated[
+        int,
+        Meta(ge=256, le=1_048_576),
+        StartSetting("Maximum size of a callback body; a larger one is answered 413."),
+    ] = 64 * 1024
+    body_timeout_seconds: Annotated[
+        float, Meta(ge=0.1, le=30), StartSetting("Timeout for receiving the body of a callback.")
+    ] = 10.0
+    in_flight_limit: Annotated[
+        int,
+        Meta(ge=1, le=100_000),
+        StartSetting(
+            "Maximum number of callbacks in progress; more are answered 503 with Retry-After."
+        ),
+    ] = 1_000
+    commit_timeout_seconds: Annotated[
+        float,
+        Meta(ge=0.1, le=25),
+        StartSetting(
+            "Timeout for storing a callback. The workspace itself gives up after 30 seconds."
+        ),
+    ] = 10.0
     wrong_secret_delay_seconds: float = 1.0
 
 
 class CallbackSettings(Struct, frozen=True, kw_only=True):
-    """What one workspace sends its callbacks to, and how they are checked."""
+    """Callbacks of this workspace. Without this table they are refused. Needs [callbacks]."""
 
-    public_url: str | None = None  # how the workspace reaches the listener; None: no tasks of ours
-    flows: tuple[str, ...] = ()  # ids or names of flows that get a task; "*" for all
-    secret: Secret | None = None  # the primary control; without it every callback is refused
-    signature: SignatureMode = SignatureMode.OBSERVE
-    signing_secret: Secret | None = None  # None: tasks carry no key and nothing is verified
-    inbox_bound: int = 50_000  # callbacks that may wait for their runs to be confirmed
-    give_up_seconds: float = 86_400.0  # after which an unconfirmed callback is dropped
-    verify_seconds: float = 900.0  # between two checks that our tasks still exist
-    miss_after_seconds: float = 120.0  # after which a callback that should have come is missed
+    public_url: Annotated[
+        str | None,
+        Setting(
+            "URL at which the workspace reaches [callbacks]. Without it no webhook task is "
+            "created.",
+            "https://monitor.example.com",
+            _public_url,
+        ),
+    ] = None
+    flows: Annotated[
+        tuple[str, ...],
+        Setting(
+            'Flows in which the daemon registers a webhook task: ids, names, or "*" for all.',
+            check=_no_empty_text,
+        ),
+    ] = ()
+    secret: Annotated[
+        Secret | None,
+        Setting(
+            "Shared secret of callbacks, at least 16 characters: openssl rand -hex 32.",
+            "dataprep-callback-secret",
+            hard_to_guess(16),
+            is_required=True,
+        ),
+    ] = None
+    signature: Annotated[
+        SignatureMode,
+        Setting("Bad signatures are ignored (off), counted (observe) or refused (require)."),
+    ] = SignatureMode.OBSERVE
+    signing_secret: Annotated[
+        Secret | None,
+        Setting(
+            "Key that webhook tasks sign with. Without it no signature is verified.",
+            "dataprep-signing-secret",
+            hard_to_guess(16),
+        ),
+    ] = None
+    inbox_bound: Annotated[
+        int,
+        Meta(ge=1, le=10_000_000),
+        Setting("Maximum number of callbacks waiting for confirmation; more are answered 503."),
+    ] = 50_000
+    give_up_seconds: Annotated[
+        float,
+        Meta(ge=60, le=7 * 86_400),
+        Setting("A callback whose run is not confirmed within this time is dropped."),
+    ] = 86_400.0
+    verify_seconds: Annotated[
+        float,
+        Meta(ge=30, le=86_400),
+        Setting("Interval of checks that the registered webhook tasks still exist."),
+    ] = 900.0
+    miss_after_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400),
+        Setting("An expected callback that is later than this counts as missed."),
+    ] = 120.0
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        if self.signature is not SignatureMode.REQUIRE or self.signing_secret is not None:
+            return []
+        return [
+            "signature: needs the key that is signed with; add signing_secret_file, or take observe"
+        ]

@@ -11,8 +11,8 @@ from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, Problem, ValidationResult, config_hash
-from monitor.config.checks import joined_address
 from monitor.config.problems import shown
+from monitor.listening.settings import joined_address
 from monitor.outputs.records import RECORDS
 
 

@@ -85,8 +85,8 @@ def configuration(
                 protocol=MqttProtocol.V311,
             )
         },
-        server=ServerSettings(port=port),
-        callbacks=ListenerSettings(port=callbacks_port),
+        server=ServerSettings(listen=f"127.0.0.1:{port}"),
+        callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
 

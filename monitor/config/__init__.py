@@ -1,8 +1,13 @@
 """Validates a parsed configuration and gathers all its problems. Reads no file or environment."""
 
-from monitor.config.configuration import Configuration, WorkspaceConfiguration, config_hash
-from monitor.config.daemon_keys import LogForm, LogLevel, LogSettings
+from monitor.config.configuration import (
+    Configuration,
+    WorkspaceConfiguration,
+    changes_needing_restart,
+    config_hash,
+)
 from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
+from monitor.config.log_settings import LogForm, LogLevel, LogSettings
 from monitor.config.problems import Problem
 from monitor.config.validation import ValidationResult, parse_configuration, validate
 
@@ -18,6 +23,7 @@ __all__ = [
     "SecretSource",
     "ValidationResult",
     "WorkspaceConfiguration",
+    "changes_needing_restart",
     "config_hash",
     "parse_configuration",
     "validate",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from monitor.config.alerting_table import with_rules_table
-from monitor.config.reference import reference_toml, schema_text
+from monitor.config.reference import reference_toml, schema_text, with_rules_table
 
 
 def main(arguments: list[str]) -> int:

@@ -15,21 +15,20 @@ from monitor.alerting.settings import (
     AlertingSettings,
     AnyRuleDefinition,
     Labels,
-    Match,
     RuleKind,
     RuleSettings,
-    SilenceSettings,
     combined,
     default_rule,
+    fits_some,
     labels_to_match,
     parse_globs,
     parse_template,
     silence_problems,
 )
-from monitor.config.alerting_checks import fits_some
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
 from monitor.model.errors import ConfigurationError
+from monitor.schedules.written_cron import quartz_expression
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _LONGEST_LABEL = 200  # characters of a value
@@ -70,7 +69,9 @@ def alerting_settings(
 
 
 def _rule(part: ReadTable) -> RuleSettings:
-    fields = {"name": part.get("rule").value, **part.of(RuleSettings)}
+    fields = {"name": part.get("rule").value, **part.fields}
+    if "expect" in fields:
+        fields["expect"] = quartz_expression(fields["expect"])
     base = default_rule(part.get("rule"))
     annotations = {**base.annotations, **fields.get("annotations", {})}
     match = part.parts["match"].build()
@@ -116,7 +117,7 @@ def _label_name_problem(name: str) -> str | None:
 
 
 def _numbers(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
-    given, kind = part.of(RuleSettings), definition.rule
+    given, kind = part.fields, definition.rule
     for name, quantity in (
         ("threshold", definition.threshold),
         ("window_seconds", definition.window),
@@ -153,7 +154,7 @@ def _match(
     match, kind, known = part.parts.get("match"), definition.rule, definition.match_fields
     if match is None:
         return
-    for name, globs in match.of(Match).items():
+    for name, globs in match.fields.items():
         if globs and name not in known:
             fields = f"only {', '.join(known)}" if known else "nothing to match by"
             problems.add(f"{match.path}.{name}", list(globs), f"{kind} has {fields}; remove this")
@@ -168,7 +169,7 @@ def _match(
 
 
 def _expected(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
-    given, kind = part.of(RuleSettings), definition.rule
+    given, kind = part.fields, definition.rule
     kinds = ", ".join(rule for rule, other in RULE_DEFINITIONS.items() if other.may_expect)
     for name in ("expect", "expect_timezone"):
         if name in given and not definition.may_expect:
@@ -225,7 +226,7 @@ def _has_problem(parts: list[ReadTable], problems: Problems) -> bool:
 
 
 def _silence(part: ReadTable, labels: Labels, problems: Problems) -> None:
-    given: dict[str, Any] = part.of(SilenceSettings)
+    given: dict[str, Any] = part.fields
     for sentence in silence_problems(
         matchers=given.get("matchers", ()),
         author=part.get("author"),

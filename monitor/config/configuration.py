@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import FieldInfo
 
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.config.daemon_keys import LogSettings
+from monitor.config.keys import setting_of
+from monitor.config.log_settings import LogSettings
 from monitor.model.secrets import Secret
+from monitor.model.settings import StartSetting
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
@@ -58,6 +61,34 @@ class Configuration(Struct, frozen=True, kw_only=True):
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
         return tuple(_secrets_of(self))
+
+
+def changes_needing_restart(before: Configuration, after: Configuration) -> list[str]:
+    """Return the keys that differ and are read at start only, such as ``server.listen``."""
+    keys = list(_start_changes("", before, after))
+    if before.storage.retention.callbacks_seconds != after.storage.retention.callbacks_seconds:
+        keys.append("workspaces.callbacks.give_up_seconds")  # which lengthens it
+    return keys
+
+
+def _start_changes(path: str, before: Struct, after: Struct) -> Iterator[str]:
+    for field in msgspec.structs.fields(before):
+        key = f"{path}{field.encode_name}"
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if isinstance(old, Struct) and isinstance(new, Struct):
+            yield from _start_changes(f"{key}.", old, new)
+        elif old != new and (_is_read_at_start(field) or _has_start_settings(old or new)):
+            yield key  # a key, or a section that came or went
+
+
+def _has_start_settings(settings: object) -> bool:
+    return isinstance(settings, Struct) and any(
+        map(_is_read_at_start, msgspec.structs.fields(settings))
+    )
+
+
+def _is_read_at_start(field: FieldInfo) -> bool:
+    return isinstance(setting_of(field), StartSetting)
 
 
 def _secrets_of(value: Any) -> Iterator[Secret]:

@@ -16,8 +16,7 @@ from urllib.parse import quote
 from monitor.config.keys import Key, Kind
 from monitor.config.locations import secret_keys
 from monitor.config.problems import Problems
-from monitor.config.table import SECTIONS, is_repeated, section, written_keys
-from monitor.config.workspace_keys import WORKSPACES
+from monitor.config.sections import SECTIONS, WORKSPACES, is_repeated, section
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import suggestion
 
@@ -81,15 +80,15 @@ def _set_in_section(
         problems.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
         return
     key = target.key(name) or target.key(name.rpartition("_")[0])
-    if key is None or name not in (key.name, *written_keys(target)):
+    if key is None or name not in (key.name, *target.written_keys()):
         secrets = [known.name for known in target.keys if known.kind is Kind.SECRET]
-        meant = suggestion(name, [*written_keys(target), *secrets])
+        meant = suggestion(name, [*target.written_keys(), *secrets])
         hint = f"did you mean {variable_of(path, meant)}?" if meant else "remove the variable"
         problems.add_hidden(variable, f"[{path}] has no such key; {hint}")
         return
     table = _table(result, parts[:-1])
     if table is not None:
-        _put(table, name, _parsed(key, name, variable, text, problems))
+        _put(table, key, name, _parsed(key, name, variable, text, problems))
         problems.origins[f"{path}.{name}"] = variable
 
 
@@ -108,7 +107,7 @@ def _set_in_workspace(
             path = f"{WORKSPACES.path}[{index}].{key_name}"
             key = WORKSPACES.key(key_name)
             if key is not None:
-                _put(table, key_name, _parsed(key, key_name, variable, text, problems))
+                _put(table, key, key_name, _parsed(key, key_name, variable, text, problems))
                 problems.origins[path] = variable
             return
     names = [_spelled(table.get("name")) for table in tables if isinstance(table, dict)]
@@ -130,19 +129,13 @@ def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
     return table if isinstance(table, dict) else None
 
 
-def _put(table: dict[str, Any], name: str, value: Any) -> None:
-    # A secret from the environment replaces every form in which the file gives it.
-    for secret in _secrets():
-        forms = (secret.name, *secret_keys(secret.name))
-        if name in forms:
-            for form in forms:
-                table.pop(form, None)
+def _put(table: dict[str, Any], key: Key, name: str, value: Any) -> None:
+    if key.kind is Kind.SECRET:
+        # A secret from the environment replaces every form in which the file gives it.
+        for form in (key.name, *secret_keys(key.name)):
+            table.pop(form, None)
     if value is not None:
         table[name] = value
-
-
-def _secrets() -> list[Key]:
-    return [key for section in SECTIONS for key in section.keys if key.kind is Kind.SECRET]
 
 
 def _parsed(key: Key, name: str, variable: str, text: str, problems: Problems) -> Any:

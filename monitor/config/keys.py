@@ -1,6 +1,6 @@
-"""How a setting is described. One description serves reading, reference and schema alike.
+"""The keys of the file, made of the fields that they set: see `monitor.model.settings`.
 
-A key's default is not written here: it is the default of the field that the key sets.
+One description serves reading, reference, schema and environment alike.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo
 
 from monitor.model.secrets import Secret
-from monitor.model.settings import Setting, not_empty
+from monitor.model.settings import Check, Setting, not_empty
 
 
 class Kind(Enum):
@@ -78,46 +79,6 @@ _FITS: Mapping[Kind, Callable[[object], bool]] = {
     Kind.INSTANT: lambda value: isinstance(value, datetime) and value.tzinfo is not None,
 }
 
-
-# Returns what the value must be, or None where it is valid.
-Check = Callable[[Any], str | None]
-# Returns the fields that a value of the file stands for.
-Spread = Callable[[Any], Mapping[str, Any]]
-
-
-_UNITS = {"_seconds": "seconds", "_bytes": "bytes", "_per_minute": "requests a minute"}
-
-
-class Key(Struct, frozen=True, kw_only=True):
-    """One key of the file, and the field that it sets."""
-
-    name: str
-    kind: Kind
-    about: str  # what it does and why to change it; one sentence or two
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
-    pattern: str = ""  # for editors, of a text that ``check`` validates
-    check: Check | None = None
-    is_required: bool = False
-    is_file: bool = False  # names a file, which must exist
-    example: Any = None  # for the reference, where there is no default
-    target: type[Struct] | None = None  # where it is not the section's
-    field: str = ""  # where it is not the key's name
-    spread: Spread | None = None  # where one key sets several fields, or another type
-    written_default: Any = None  # where the file writes the default in another form than the field
-    varies: bool = False  # the field's default is none: another key sets it, or it must be given
-
-    @property
-    def field_name(self) -> str:
-        return self.field or self.name
-
-    @property
-    def unit(self) -> str:
-        """Return what a number counts, which its name says; empty where it says nothing."""
-        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
-
-
 _KINDS = {
     bool: Kind.BOOLEAN,
     int: Kind.WHOLE,
@@ -128,8 +89,66 @@ _KINDS = {
     Secret: Kind.SECRET,
 }
 
+_UNITS = {"_seconds": "seconds", "_bytes": "bytes", "_per_minute": "requests a minute"}
 
-def keys_of(settings: type[Struct]) -> tuple[Key, ...]:
+
+class Key(Struct, frozen=True, kw_only=True):
+    """One key of the file."""
+
+    field: FieldInfo  # that it sets
+    setting: Setting  # what the field says about it
+    kind: Kind
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+    pattern: str  # for editors, of a text that ``check`` validates
+
+    @property
+    def name(self) -> str:
+        return self.field.encode_name
+
+    @property
+    def about(self) -> str:
+        return self.setting.about
+
+    @property
+    def unit(self) -> str:
+        """Return what a number counts, which its name says; empty where it says nothing."""
+        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
+
+    @property
+    def is_required(self) -> bool:
+        required = self.setting.is_required
+        return self.field.required if required is None else required
+
+    @property
+    def check(self) -> Check | None:
+        return not_empty if self.setting.is_file else self.setting.check
+
+    @property
+    def default(self) -> Any:
+        """Return the default as the file would write it; None where it shows an example."""
+        if self.setting.example is not None or self.field.required:
+            return None
+        default = self.field.default
+        if default is msgspec.NODEFAULT:
+            return self.field.default_factory()
+        if default is None:
+            return self.setting.word_for_none
+        return list(default) if isinstance(default, tuple) else default
+
+    def converted(self, value: Any) -> Any:
+        """Return a valid value of the file in the field's own type."""
+        if self.kind is Kind.SECRET:
+            return value
+        if self.setting.word_for_none is not None and value == self.setting.word_for_none:
+            return None
+        if self.kind is Kind.ONE_OR_MORE and isinstance(value, str):
+            value = [value]
+        return msgspec.convert(value, self.field.type)
+
+
+def keys_of(settings: type[Struct]) -> list[Key]:
     """Return the keys that set fields of a settings type: its own in their order, then its base's.
 
     Raises:
@@ -139,33 +158,31 @@ def keys_of(settings: type[Struct]) -> tuple[Key, ...]:
     fields = {field.name: field for field in msgspec.structs.fields(settings)}
     names = dict.fromkeys(name for annotations in classes for name in annotations)
     keys = (_key_of(fields[name]) for name in names if name in fields)
-    return tuple(key for key in keys if key is not None)
+    return [key for key in keys if key is not None]
 
 
-def _key_of(field: msgspec.structs.FieldInfo) -> Key | None:
-    """Return the key that sets a field; None where the code alone sets it."""
+def setting_of(field: FieldInfo) -> Setting | None:
+    """Return what a field says about its key; None where the code alone sets it."""
     marks = getattr(field.type, "__metadata__", ())
-    setting = next((mark for mark in marks if isinstance(mark, Setting)), None)
+    return next((mark for mark in marks if isinstance(mark, Setting)), None)
+
+
+def _key_of(field: FieldInfo) -> Key | None:
+    setting = setting_of(field)
     if setting is None:
         return None
-    limits = next((mark for mark in marks if isinstance(mark, Meta)), Meta())
+    limits = next((mark for mark in field.type.__metadata__ if isinstance(mark, Meta)), Meta())
     plain = _plain(field.type)
     kind = Kind.TEXT if issubclass(plain, str) else _KINDS[plain]
     words = tuple(plain) if issubclass(plain, StrEnum) else ()
     return Key(
-        name=field.encode_name,
+        field=field,
+        setting=setting,
         kind=Kind.ONE_OR_MORE if setting.may_be_single else kind,
-        about=setting.about,
         minimum=limits.ge,
         maximum=limits.le,
-        choices=(setting.word_for_none, *words) if setting.word_for_none else words,
+        choices=words if setting.word_for_none is None else (setting.word_for_none, *words),
         pattern=limits.pattern or "",
-        check=not_empty if setting.is_file else setting.check,
-        is_required=field.required if setting.is_required is None else setting.is_required,
-        is_file=setting.is_file,
-        example=setting.example,
-        field=field.name,
-        varies=setting.example is not None,
     )
 
 
@@ -176,60 +193,6 @@ def _plain(annotated: Any) -> type:
         plain = next(part for part in get_args(plain) if part is not NoneType)
     whole: type = get_origin(plain) or plain
     return whole
-
-
-class Section(Struct, frozen=True, kw_only=True):
-    """One table of the file, or one of a list of tables.
-
-    ``fixed`` names the fields of the target that no key sets; they are set by the code alone.
-    """
-
-    path: str  # "mqtt", "workspaces.poll"
-    target: type[Struct]
-    about: str
-    keys: tuple[Key, ...]
-    is_optional: bool = False  # without the table, that part of the daemon is off
-    is_repeated: bool = False  # there may be several: a list of tables
-    is_example: bool = False  # the reference shows it behind #, since it would change something
-    fixed: tuple[str, ...] = ()
-
-    def target_of(self, key: Key) -> type[Struct]:
-        return key.target or self.target
-
-    def key(self, name: str) -> Key | None:
-        return next((key for key in self.keys if key.name == name), None)
-
-
-def default_of(section: Section, key: Key) -> Any:
-    """Return the default as the file would write it; None where there is none."""
-    if key.written_default is not None:
-        return key.written_default
-    if key.varies:
-        return None
-    for field in msgspec.structs.fields(section.target_of(key)):
-        if field.name == key.field_name:
-            if field.default_factory is dict:
-                return {}
-            return None if field.required else _written(field.default)
-    return None
-
-
-def _written(default: Any) -> Any:
-    if default is msgspec.NODEFAULT:
-        return None
-    return list(default) if isinstance(default, tuple) else default
-
-
-def converted(section: Section, key: Key, value: Any) -> Mapping[str, Any]:
-    """Return the fields that a value of the file sets, each in the field's own type."""
-    if key.spread is not None:
-        return key.spread(value)
-    if key.kind is Kind.SECRET:
-        return {key.field_name: value}
-    if key.kind is Kind.ONE_OR_MORE and isinstance(value, str):
-        value = [value]
-    kinds = {field.name: field.type for field in msgspec.structs.fields(section.target_of(key))}
-    return {key.field_name: msgspec.convert(value, kinds[key.field_name])}
 
 
 def in_toml(value: Any) -> str:
@@ -249,17 +212,3 @@ def in_toml(value: Any) -> str:
 def number(value: float) -> str:
     """Return a number without a needless fraction."""
     return str(int(value)) if value == int(value) else str(value)
-
-
-def section_of(
-    path: str, settings: type[Struct], *, is_optional: bool = False, is_example: bool = False
-) -> Section:
-    """Return the section of a settings type; the type's docstring is its text."""
-    return Section(
-        path=path,
-        target=settings,
-        about=" ".join((settings.__doc__ or "").split()),
-        keys=keys_of(settings),
-        is_optional=is_optional,
-        is_example=is_example,
-    )

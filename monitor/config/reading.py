@@ -8,50 +8,48 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.config.keys import Key, Kind, Section, converted, in_toml, number
+from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import Locations, read_secret_key, secret_keys
 from monitor.config.problems import Problems
-from monitor.config.table import SECTIONS, below, written_keys
+from monitor.config.sections import SECTIONS, Section, below
 from monitor.model.errors import ConfigurationError
+from monitor.model.secrets import Secret
 from monitor.model.suggestions import did_you_mean
 
 Fields = dict[str, Any]
 
 
 class ReadTable(Struct, frozen=True, kw_only=True):
-    """What was read of one table: for each settings type the fields that the file sets.
+    """What was read of one table: the fields that the file sets.
 
     A field that is absent, or whose value has a problem, is left out; its default applies.
     """
 
     section: Section
     path: str  # "workspaces[0].poll"
-    fields: dict[type[Struct], Fields]
+    fields: Fields
     parts: dict[str, ReadTable]  # of the tables below, by their last name
 
     def build(self, **more: Any) -> Any:
-        """Return the section's settings; call only where no problem was found."""
-        return self.section.target(**self.fields.get(self.section.target, {}), **more)
+        """Return the section's settings. What is needed and was not given is None in them."""
+        settings = self.section.settings
+        own = {field.name: field for field in msgspec.structs.fields(settings)}
+        needed = {name: None for name, field in own.items() if field.required}
+        given = {name: value for name, value in self.fields.items() if name in own}
+        nested = {name: part.build() for name, part in self.parts.items() if name in own}
+        return settings(**{**needed, **given, **nested, **more})
 
     @property
     def is_whole(self) -> bool:
-        """True where no required field of the settings is missing."""
-        fields = self.fields.get(self.section.target, {})
-        return all(key.field_name in fields for key in self.section.keys if key.is_required)
-
-    def of(self, target: type[Struct]) -> Fields:
-        """Return the fields that keys of this table set in another settings type."""
-        return self.fields.get(target, {})
+        """True where no required key is missing."""
+        return all(key.field.name in self.fields for key in self.section.keys if key.is_required)
 
     def get(self, name: str) -> Any:
-        """Return a field of the section's own settings, or its default; None without either."""
-        fields = self.fields.get(self.section.target, {})
-        if name in fields:
-            return fields[name]
-        for field in msgspec.structs.fields(self.section.target):
-            if field.name == name and field.default is not msgspec.NODEFAULT:
-                return field.default
-        return None
+        """Return a field that the file sets, or its default; None without either."""
+        for key in self.section.keys:
+            if key.field.name == name and key.field.default is not msgspec.NODEFAULT:
+                return self.fields.get(name, key.field.default)
+        return self.fields.get(name)
 
 
 class ConfigurationReader:
@@ -109,11 +107,11 @@ class ConfigurationReader:
             return None
         sections = below(section.path)
         self._refuse_unknown(section, table, path, sections)
-        fields: dict[type[Struct], Fields] = {}
+        fields: Fields = {}
         for key in section.keys:
-            values = self._value(section, key, table, path)
-            if values is not None:
-                fields.setdefault(section.target_of(key), {}).update(values)
+            value = self._value(key, table, path)
+            if value is not None:
+                fields[key.field.name] = key.converted(value)
         parts = self._tables(sections, table, path=f"{path}.")
         return ReadTable(section=section, path=path, fields=fields, parts=parts)
 
@@ -124,7 +122,7 @@ class ConfigurationReader:
         path: str,
         sections: Mapping[str, Section],
     ) -> None:
-        written = written_keys(section)
+        written = section.written_keys()
         literal = {key.name for key in section.keys if key.kind is Kind.SECRET}
         for name in table:
             if name in written or name in sections or name in literal:
@@ -132,7 +130,7 @@ class ConfigurationReader:
             elsewhere = [
                 f"[{known_section.path}] {name}"
                 for known_section in SECTIONS
-                if name in (*written_keys(known_section), known_section.path)
+                if name in (*known_section.written_keys(), known_section.path)
             ]
             if elsewhere:
                 hint = f"belongs elsewhere: {elsewhere[0]}"
@@ -140,45 +138,42 @@ class ConfigurationReader:
             else:
                 self._problems.add_unknown(f"{path}.{name}", table[name], [*written, *sections])
 
-    def _value(
-        self, section: Section, key: Key, table: Mapping[str, Any], path: str
-    ) -> Mapping[str, Any] | None:
-        """Return the fields that one key sets, None where it is absent or has a problem."""
+    def _value(self, key: Key, table: Mapping[str, Any], path: str) -> Any:
+        """Return the value of one key, None where it is absent or has a problem."""
+        where = f"{path}.{key.name}"
         if key.kind is Kind.SECRET:
-            secret = read_secret_key(
-                key.name, table, path=path, locations=self._locations, problems=self._problems
-            )
-            names = secret_keys(key.name)
-            if key.is_required and not table.keys() & {key.name, *names}:
-                self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(names)}")
-            hint = None if secret is None or key.check is None else key.check(secret)
-            if hint is not None:
-                self._problems.add_hidden(f"{path}.{key.name}", hint)
-                return None
-            return None if secret is None else converted(section, key, secret)
+            return self._secret(key, table, path)
         if key.name not in table:
             if key.is_required:
-                example = f"{key.name} = {in_toml(key.example)}"
-                self._problems.add_absent(f"{path}.{key.name}", f"is needed, such as {example}")
+                example = f"{key.name} = {in_toml(key.setting.example)}"
+                self._problems.add_absent(where, f"is needed, such as {example}")
             return None
         value = table[key.name]
         if key.kind is Kind.TABLE and isinstance(value, Mapping):
-            return self._texts(section, key, value, f"{path}.{key.name}")
+            return self._texts(value, where)
         hint = hint_of(key, value)
         if hint is not None:
-            self._problems.add(f"{path}.{key.name}", value, hint)
+            self._problems.add(where, value, hint)
             return None
-        if key.is_file:
-            value = self._file(f"{path}.{key.name}", value)
-        return None if value is None else converted(section, key, value)
+        return self._file(where, value) if key.setting.is_file else value
 
-    def _texts(
-        self, section: Section, key: Key, table: Mapping[str, Any], path: str
-    ) -> Mapping[str, Any] | None:
+    def _secret(self, key: Key, table: Mapping[str, Any], path: str) -> Secret | None:
+        secret = read_secret_key(
+            key.name, table, path=path, locations=self._locations, problems=self._problems
+        )
+        names = secret_keys(key.name)
+        if key.is_required and not table.keys() & {key.name, *names}:
+            self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(names)}")
+        # What is too short counts as given: nothing else is wrong because of that.
+        if secret is not None and key.check is not None and (hint := key.check(secret)):
+            self._problems.add_hidden(f"{path}.{key.name}", hint)
+        return secret
+
+    def _texts(self, table: Mapping[str, Any], path: str) -> dict[str, Any] | None:
         misfits = {name: value for name, value in table.items() if not Kind.TEXT.fits(value)}
         for name, value in misfits.items():
             self._problems.add(f"{path}.{name}", value, f"must be {Kind.TEXT.title}")
-        return None if misfits else converted(section, key, dict(table))
+        return None if misfits else dict(table)
 
     def _file(self, key: str, path: str) -> str | None:
         try:

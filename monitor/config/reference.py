@@ -1,15 +1,17 @@
-"""Writes the reference of all settings, and the JSON Schema for editors, from the one table."""
+"""Writes what is made of the settings: reference, JSON Schema, and the README's table of rules."""
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import Any
 
-from monitor.config.keys import Key, Kind, Section, default_of, in_toml, number
+from monitor.alerting.settings import RULE_DEFINITIONS, AnyRuleDefinition, Quantity
+from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import ABOUT_FORMS, SecretForm
-from monitor.config.table import SECTIONS, below
-from monitor.config.workspace_keys import WORKSPACES
+from monitor.config.sections import SECTIONS, WORKSPACES, Section, below
+from monitor.model.settings import StartSetting
 
 _HEAD = """\
 #:schema ./monitor.schema.json
@@ -19,6 +21,8 @@ _HEAD = """\
 # What has a default is written with it; what has none is written as an example behind a #.
 # config/minimal.toml is a minimal configuration.
 # `dataprep-monitor check -c FILE` lists every problem at once.
+#
+# A reload puts every change in force but those of keys that are read at start.
 #
 # A secret never stands in this file. For each one give exactly one of
 #   <key>_file        a file that holds nothing else; a line end behind it is ignored
@@ -38,6 +42,9 @@ _EXAMPLE_PLACES = {
     SecretForm.CREDENTIAL: "{}",
 }
 
+_RULES_HEAD = "| rule | it fires when | `threshold` | other numbers | for | severity | fields |"
+_RULES_TABLE = re.compile(rf"^{re.escape(_RULES_HEAD)}\n(?:\|.*\n)*", re.MULTILINE)
+
 
 def reference_toml() -> str:
     """Return the text of ``config/monitor.toml``: a file that can be used as it is."""
@@ -48,26 +55,25 @@ def _section_toml(section: Section) -> str:
     head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
     lines = ["", *_comment(section.about), head]
     for key in section.keys:
-        lines.extend(_key_toml(section, key))
+        lines.extend(_key_toml(key))
     if section.is_example:
         lines = [f"#{line}" if line and not line.startswith("#") else line for line in lines]
     return "\n".join([*lines, ""])
 
 
-def _key_toml(section: Section, key: Key) -> list[str]:
+def _key_toml(key: Key) -> list[str]:
     lines = ["", *_comment(" ".join(part for part in (key.about, _limits(key)) if part))]
     if key.kind is Kind.SECRET:
         for form in SecretForm:
-            name = str(key.example)
+            name = str(key.setting.example)
             name = name.upper().replace("-", "_") if form is SecretForm.ENV else name
             mark = "" if key.is_required and form is SecretForm.FILE else "#"
             lines.append(f'{mark}{key.name}_{form} = "{_EXAMPLE_PLACES[form].format(name)}"')
         return lines
-    default = default_of(section, key)
-    if default is None:
+    if key.default is None:
         mark = "" if key.is_required else "#"
-        return [*lines, f"{mark}{key.name} = {in_toml(key.example)}"]
-    return [*lines, f"{key.name} = {in_toml(default)}"]
+        return [*lines, f"{mark}{key.name} = {in_toml(key.setting.example)}"]
+    return [*lines, f"{key.name} = {in_toml(key.default)}"]
 
 
 def _limits(key: Key) -> str:
@@ -78,6 +84,8 @@ def _limits(key: Key) -> str:
         parts.append(f"From {_grouped(key.minimum)} to {_grouped(key.maximum)}.")
     if key.is_required:
         parts.append("Required.")
+    if isinstance(key.setting, StartSetting):
+        parts.append("Read at start.")
     return " ".join(parts)
 
 
@@ -123,7 +131,7 @@ def _section_schema(section: Section) -> dict[str, Any]:
                 about = f"{key.about} Here: {ABOUT_FORMS[form]}."
                 properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
         else:
-            properties[key.name] = _key_schema(section, key)
+            properties[key.name] = _key_schema(key)
     table = _table_schema(_required_keys(section), properties, below(section.path))
     table = {"description": section.about, **table}
     if not section.is_repeated:
@@ -139,7 +147,7 @@ def _required_keys(section: Section) -> set[str]:
     return {key.name for key in section.keys if key.is_required and section.is_repeated}
 
 
-def _key_schema(section: Section, key: Key) -> dict[str, Any]:
+def _key_schema(key: Key) -> dict[str, Any]:
     unit = f" Unit: {key.unit}." if key.unit else ""
     schema: dict[str, Any] = {
         "description": f"{key.about}{unit}",
@@ -158,6 +166,46 @@ def _key_schema(section: Section, key: Key) -> dict[str, Any]:
     if key.maximum is not None:
         schema["maximum"] = key.maximum
     if key.pattern:
-        schema["pattern"] = f"^{key.pattern}$"
-    default = default_of(section, key)
-    return schema if default is None else {**schema, "default": default}
+        schema["pattern"] = key.pattern
+    return schema if key.default is None else {**schema, "default": key.default}
+
+
+def rules_table() -> list[str]:
+    """Return the lines of the table."""
+    return [
+        _RULES_HEAD,
+        "|---|---|---|---|---|---|---|",
+        *map(_rule_row, RULE_DEFINITIONS.values()),
+    ]
+
+
+def with_rules_table(text: str) -> str:
+    """Return a document with its table of rules replaced; without one, as it is."""
+    table = "".join(f"{row}\n" for row in rules_table())
+    return _RULES_TABLE.sub(lambda _: table, text)
+
+
+def _rule_row(definition: AnyRuleDefinition) -> str:
+    window, minimum = definition.window, definition.minimum
+    others = [
+        f"`{name}` {_quantity(quantity)}"
+        for name, quantity in (("window_seconds", window), ("minimum", minimum))
+        if quantity is not None
+    ]
+    cells = (
+        f"`{definition.rule}`" + ("" if definition.is_default else ", off by default"),
+        definition.about,
+        _quantity(definition.threshold),
+        "; ".join(others) or "-",
+        f"{definition.for_seconds:g} s" if definition.for_seconds else "-",
+        definition.severity,
+        ", ".join(f"`{field}`" for field in definition.template_fields),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _quantity(quantity: Quantity | None) -> str:
+    if quantity is None:
+        return "-"
+    default = "" if quantity.default is None else f" (**{quantity.default:,.10g}**)"
+    return f"{quantity.about}{default}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.bus.settings import StorageSettings
+from monitor.bus.settings import Retention
 from monitor.config.alerting_fitting import alerting_settings, find_alerting_misfits
 from monitor.config.configuration import Configuration, WorkspaceConfiguration
 from monitor.config.environment import default_store_url, overlaid
@@ -15,11 +15,9 @@ from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
-from monitor.config.table import OUTPUTS
+from monitor.config.sections import OUTPUTS
 from monitor.model.errors import ConfigurationError
-from monitor.polling.settings import PollSettings
 from monitor.tracking.settings import TrackingSettings
-from monitor.workspace.settings import WorkspaceSettings
 
 
 class ValidationResult(Struct, frozen=True, kw_only=True):
@@ -82,24 +80,20 @@ def _built(
     )
     storage = parts["storage"]
     # The settings' own default is for a service, whose user has no home.
-    url = {} if store_url is None or "url" in storage.of(StorageSettings) else {"url": store_url}
+    url = {} if store_url is None or "url" in storage.fields else {"url": store_url}
     retention = storage.parts["retention"]
     waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
     return Configuration(
         workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
-        outputs={
-            section.path: parts[section.path].build()
-            for section in OUTPUTS
-            if section.path in parts
-        },
+        outputs={name: part.build() for name, part in parts.items() if part.section in OUTPUTS},
         server=parts["server"].build(),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.
         storage=storage.build(
             **url,
             retention=retention.build(
-                callbacks_seconds=max([retention.get("callbacks_seconds"), *waits])
+                callbacks_seconds=max([Retention().callbacks_seconds, *waits])
             ),
         ),
         # The same horizon: a run that the store has deleted must not make its events again.
@@ -113,11 +107,11 @@ def _workspace(part: ReadTable, *, link_wait_seconds: float) -> WorkspaceConfigu
     poll = part.parts["poll"]
     callbacks = part.parts.get("callbacks")
     return WorkspaceConfiguration(
-        workspace=part.build(**poll.of(WorkspaceSettings)),
+        workspace=part.build(requests_per_minute=poll.get("requests_per_minute")),
         # Alerts wait no longer for a link than polling looks for it.
         poll=poll.build(
             link_wait_seconds=link_wait_seconds,
-            **(callbacks.of(PollSettings) if callbacks else {}),
+            **({"detail_wait_seconds": callbacks.get("detail_wait_seconds")} if callbacks else {}),
         ),
         inventory=part.parts["inventory"].build(),
         callbacks=None if callbacks is None else callbacks.build(),

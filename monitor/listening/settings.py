@@ -1,8 +1,61 @@
-"""Limits of the connections of one listener."""
+"""What can be set about a listener: its address, its proxies and the limits of its connections."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from typing import Annotated
+
 from msgspec import Struct
+
+from monitor.model.outside import is_host
+from monitor.model.settings import StartSetting
+
+# Wider networks hold senders that are no proxies.
+_LEAST_PREFIX = {4: 8, 6: 32}
+
+
+def listen_address(text: str) -> str | None:
+    """Return what an address must be, or None where it can be listened on."""
+    try:
+        split_address(text)
+    except ValueError:
+        return (
+            'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
+        )
+    return None
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``, an IPv6 host in brackets.
+
+    Raises:
+        ValueError: it is not that.
+    """
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
+    if match is None or int(match[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if not is_host(match[1] or match[2]):
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return match[1] or match[2], int(match[3])
+
+
+def joined_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, the opposite of `split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _networks(texts: list[str]) -> str | None:
+    try:
+        parsed = [ipaddress.ip_network(text, strict=False) for text in texts]
+    except ValueError:
+        return 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
+    if any(network.prefixlen < _LEAST_PREFIX[network.version] for network in parsed):
+        return (
+            "a network so wide lets any sender forge its address: name the proxies themselves, "
+            "at least /8 (IPv6: /32)"
+        )
+    return None
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
@@ -14,3 +67,26 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     # Between two requests, and for a reader to take an answer. The usual proxies wait shorter
     # before they use a connection again, so that none is closed under a request.
     idle_seconds: float = 75.0
+
+
+class AddressSettings(Struct, frozen=True, kw_only=True):
+    """Where a listener listens. The settings of each begin so."""
+
+    listen: str  # HOST:PORT, checked by `listen_address`
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        StartSetting(
+            "Addresses and networks of reverse proxies. Limits and log lines about a request from "
+            "one of them name the last other address in its X-Forwarded-For.",
+            check=_networks,
+        ),
+    ] = ()
+    connections: ConnectionLimits = ConnectionLimits()
+
+    @property
+    def host(self) -> str:
+        return split_address(self.listen)[0]
+
+    @property
+    def port(self) -> int:
+        return split_address(self.listen)[1]

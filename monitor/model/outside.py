@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
+from urllib.parse import SplitResult, urlsplit
 
 LONGEST_NAME = 256  # characters of a name, or of a word such as a status
 LONGEST_ERROR = 2_000  # characters of what people read as a text, such as an error
@@ -41,6 +42,19 @@ def is_host(text: str) -> bool:
     except ValueError:
         return _is_name(text)
     return True
+
+
+def split_web_url(url: str) -> SplitResult | None:
+    """Return the parts of an http or https URL whose host can be requested, None for any other."""
+    if not is_plain(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises where it is no number
+    except ValueError:
+        return None
+    is_usable = port != 0 and is_host(parts.hostname or "") and parts.scheme in ("http", "https")
+    return parts if is_usable else None
 
 
 def is_loopback(host: str) -> bool:

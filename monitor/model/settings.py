@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
+from monitor.model.secrets import Secret
 
 # Returns what a value of the file must be, or None where it is valid.
 Check = Callable[[Any], str | None]
@@ -27,7 +28,8 @@ class Setting(Struct, frozen=True):
     is_file: bool = False  # names a file, which must exist
     is_required: bool | None = None  # None: where the field has no default
     may_be_single: bool = False  # a text alone is a list of one
-    word_for_none: str = ""
+    word_for_none: str | None = None  # what the file writes where the field is None
+    section: str | None = None  # where it is not that of the settings type
 
 
 class StartSetting(Setting, frozen=True):
@@ -42,6 +44,16 @@ def one_line(text: str) -> str | None:
     if not text.isprintable():
         return "must not hold a line end or control character"
     return not_empty(text)
+
+
+def hard_to_guess(characters: int) -> Check:
+    """Return a check of a secret. Random ones are long; a shorter one falls to guessing."""
+    hint = f"must hold at least {characters} characters; make one with: openssl rand -hex 32"
+
+    def check(secret: Secret) -> str | None:
+        return hint if len(secret.reveal()) < characters else None
+
+    return check
 
 
 def readable(parse: Callable[[Any], object]) -> Check:

@@ -37,9 +37,7 @@ class ReceiverSettings(DeliverySettings, frozen=True, kw_only=True):
     attempts: int = 10
     stores_answers_at_once: bool = True
     timeout_seconds: Annotated[
-        float,
-        Meta(ge=0.1, le=300),
-        Setting("Timeout for one request with its response."),
+        float, Meta(ge=0.1, le=300), Setting("Timeout for one request with its response.")
     ] = 10.0
     ca_file: Annotated[
         str | None,

@@ -2,30 +2,90 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
 
-from monitor.listening.settings import ConnectionLimits
+from msgspec import Meta
+
+from monitor.listening.settings import AddressSettings, listen_address
+from monitor.model.outside import is_host, is_loopback
 from monitor.model.secrets import Secret
+from monitor.model.settings import StartSetting, hard_to_guess, one_line
 
 
-class ServerSettings(Struct, frozen=True, kw_only=True):
-    """Address and authentication. Without token and password, every client is accepted."""
+def _host_names(names: list[str]) -> str | None:
+    """Accept names alone: addresses are always served, and a port does not matter."""
+    if all(is_host(name) and ":" not in name for name in names):
+        return None
+    return 'each must be a host name without scheme and port, such as "monitor.example.com"'
 
-    host: str = "127.0.0.1"
-    port: int = 9876  # 0 takes a free port
-    token: Secret | None = None  # expected as ``Authorization: Bearer``
-    username: str | None = None  # basic auth, together with the password
-    password: Secret | None = None
-    allow_anonymous: bool = False  # on an address that others can reach
-    hosts: tuple[str, ...] = ()  # further names under which browsers reach the server
-    trusted_proxies: tuple[str, ...] = ()  # addresses and networks that may name the sender
-    connections: ConnectionLimits = ConnectionLimits()
+
+class ServerSettings(AddressSettings, frozen=True, kw_only=True):
+    """The page, the metrics and the admin API."""
+
+    listen: Annotated[
+        str,
+        StartSetting(
+            "HOST:PORT. Outside loopback it needs a token or a password.", check=listen_address
+        ),
+    ] = "127.0.0.1:9876"
+    token: Annotated[
+        Secret | None,
+        StartSetting(
+            "Bearer token that clients must send as Authorization: Bearer; 16 characters or more.",
+            "dataprep-monitor-token",
+            hard_to_guess(16),
+        ),
+    ] = None
+    username: Annotated[
+        str | None,
+        StartSetting(
+            "User name of basic auth, for browsers; needs the password.", "operator", check=one_line
+        ),
+    ] = None
+    password: Annotated[
+        Secret | None,
+        StartSetting(
+            "Password of basic auth, 12 characters or more; needs the username.",
+            "dataprep-monitor-password",
+            hard_to_guess(12),
+        ),
+    ] = None
+    allow_anonymous: Annotated[
+        bool, StartSetting("Allow access without authentication; for trusted networks only.")
+    ] = False
+    hosts: Annotated[
+        tuple[str, ...],
+        StartSetting(
+            "Names under which browsers and scripts reach the server, beside its listen "
+            "address, IP addresses and localhost. A request for another name is answered "
+            "421; /healthz, /readyz and /metrics are open under any.",
+            check=_host_names,
+        ),
+    ] = ()
     body_timeout_seconds: float = 10.0  # for a client to send a body
     wrong_credentials_delay_seconds: float = 1.0
     writes_per_minute: int = 60  # of one source, and so many at once
-    stale_after_seconds: float = 600.0  # active runs not confirmed within this time are unknown
+    stale_after_seconds: Annotated[
+        float,
+        Meta(ge=10, le=86_400),
+        StartSetting("An active run that was not confirmed within this time is shown as unknown."),
+    ] = 600.0
 
     @property
     def has_auth(self) -> bool:
         """True if requests must authenticate."""
         return self.token is not None or self.password is not None
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        problems: list[str] = []
+        if self.username is not None and self.password is None:
+            problems.append("username: has no password; add password_file")
+        if self.password is not None and self.username is None:
+            problems.append("username: is needed beside the password; add it")
+        if not (is_loopback(self.host) or self.has_auth or self.allow_anonymous):
+            problems.append(
+                "listen: others can reach this address: add token_file, or username and "
+                "password_file, or set allow_anonymous = true"
+            )
+        return problems

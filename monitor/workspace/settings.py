@@ -2,28 +2,132 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from monitor.catalogue.operations import Edition
+from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
+from monitor.model.settings import Setting
+
+_NAME = "^[a-z0-9][a-z0-9-]{0,62}$"
+_RESERVED_NAMES = frozenset({"bridge"})  # a topic level of the daemon itself
+
+
+def _name(name: str) -> str | None:
+    if name in _RESERVED_NAMES:
+        return "is reserved for the daemon's own topics; choose another name"
+    if re.fullmatch(_NAME, name) is None:
+        return "use 1 to 63 of a-z, 0-9 and -, not - first; it is a label and a topic level"
+    return None
+
+
+def _url(url: str) -> str | None:
+    parts = split_web_url(url)
+    if parts is None:
+        return 'must be an http or https URL, such as "https://api.clouddataprep.com"'
+    if parts.username is not None or parts.password is not None:
+        return "must not hold credentials; give the token as token_file"
+    if "?" in url or "#" in url:
+        return "must end with host, port or path; remove the query or fragment"
+    return None
 
 
 class WorkspaceSettings(Struct, frozen=True, kw_only=True):
-    """How one workspace is reached. Durations are seconds."""
+    """One workspace. Repeat the table to watch several workspaces with one daemon."""
 
-    name: str  # the label, topic level and path segment
-    url: str  # the API's base, with or without ``/v4`` at its end
-    token: Secret | None = None  # None sends no ``Authorization`` header
-    edition: Edition | None = None  # None: found out while running; refuses nothing until then
-    requests_per_minute: float = 120.0  # more than 0; the workspace's own headers can only lower it
-    connect_timeout_seconds: float = 10.0
-    read_timeout_seconds: float = 30.0  # the longest pause inside one answer
-    total_timeout_seconds: float = 60.0  # one request with its whole answer
+    name: Annotated[
+        str,
+        Meta(pattern=_NAME),
+        Setting(
+            "Label, topic level and path segment. Renaming it starts a new workspace.",
+            "marketing",
+            _name,
+        ),
+    ]
+    url: Annotated[
+        str,
+        Setting(
+            "Base URL of the API, with or without /v4 at its end.",
+            "https://api.clouddataprep.com",
+            _url,
+        ),
+    ]
+    token: Annotated[
+        Secret | None,
+        Setting(
+            "Access token. It shows what its owner can see, so use a user who can see everything.",
+            "dataprep-token",
+            is_required=True,
+        ),
+    ] = None
+    # None: found out while running; refuses nothing until then.
+    edition: Annotated[
+        Edition | None,
+        Setting(
+            "Product edition; auto detects it by test reads. open allows every operation.",
+            word_for_none="auto",
+        ),
+    ] = None
+    requests_per_minute: Annotated[
+        float,
+        Meta(ge=1, le=60_000),
+        Setting(
+            "Request budget; rate limits of the workspace can only lower it. Changes and "
+            "ends go first; every other class of requests has a minimum share: none "
+            "starves.",
+            section="workspaces.poll",
+        ),
+    ] = 120.0
+    connect_timeout_seconds: Annotated[
+        float,
+        Meta(ge=0.1, le=300),
+        Setting("Timeout for connecting to the workspace, TLS included."),
+    ] = 10.0
+    read_timeout_seconds: Annotated[
+        float, Meta(ge=0.1, le=600), Setting("Timeout between two reads of one response.")
+    ] = 30.0
+    total_timeout_seconds: Annotated[
+        float, Meta(ge=0.1, le=3_600), Setting("Timeout for one request with its whole response.")
+    ] = 60.0
     retry_total_seconds: float = 120.0  # no further try begins when it would pass this
-    retries: int = 4  # tries after the first
-    body_limit_bytes: int = 32 * 1024 * 1024  # of one answer, after decompression
-    page_size: int = 250  # rows requested at once; at least 2, so that pages can overlap
+    retries: Annotated[
+        int,
+        Meta(ge=0, le=10),
+        Setting("Retries after the first attempt; only for network errors, 429 and 5xx."),
+    ] = 4
+    body_limit_bytes: Annotated[
+        int,
+        Meta(ge=65_536, le=1_073_741_824),
+        Setting("Maximum size of a response, after decompression."),
+    ] = 32 * 1024 * 1024
+    page_size: Annotated[
+        int, Meta(ge=2, le=1_000), Setting("Rows per page. At least 2, so that pages can overlap.")
+    ] = 250
     page_limit: int = 400  # pages of one list; a longer one counts as unreadable
-    connections: int = 8  # open at the same time
-    verify_tls: bool = True
-    ca_file: str | None = None  # PEM with further trusted authorities; None: the system's
+    connections: Annotated[
+        int, Meta(ge=1, le=100), Setting("Maximum number of open connections.")
+    ] = 8
+    verify_tls: Annotated[
+        bool,
+        Setting("Verify the certificate. false exposes the token to anyone on the network path."),
+    ] = True
+    ca_file: Annotated[
+        str | None,
+        Setting(
+            "PEM file with additional certificate authorities to trust.",
+            "/etc/ssl/certs/company-ca.pem",
+            is_file=True,
+        ),
+    ] = None
+
+    def problems(self) -> list[str]:
+        """Return one sentence ``key: problem`` for what does not fit together."""
+        total = self.total_timeout_seconds
+        return [
+            f"{name}: must not be above total_timeout_seconds, which is {total:g}"
+            for name in ("connect_timeout_seconds", "read_timeout_seconds")
+            if getattr(self, name) > total
+        ]

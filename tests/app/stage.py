@@ -147,8 +147,10 @@ def configuration(
     return Configuration(
         workspaces=workspaces,
         outputs=outputs if broker_url is None else {"mqtt": mqtt, **outputs},
-        server=ServerSettings(port=0),
-        callbacks=None if callbacks_port is None else ListenerSettings(port=callbacks_port),
+        server=ServerSettings(listen="127.0.0.1:0"),
+        callbacks=None
+        if callbacks_port is None
+        else ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
 

@@ -56,7 +56,8 @@ async def test_a_busy_workspace_starves_nothing(tmp_path: Path) -> None:
     for name in ("listSchedules", "listFlows", "listPlans"):
         assert len(requests[name]) >= 3, name
         assert requests[name][-1] - began >= _SECONDS / 2, name
-    assert len(requests["getJobsForJobGroup"]) >= 0.04 * spent
+    job_records = ("listJobGroups", "getJobsForJobGroup")  # of many runs by list, or of one
+    assert sum(len(requests[name]) for name in job_records) >= 0.04 * spent
     for name in _CHANGE_LISTS:
         waits = [later - first for first, later in itertools.pairwise(requests[name])]
         assert max(waits) <= 20, name

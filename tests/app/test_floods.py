@@ -70,8 +70,8 @@ async def test_a_flood_stops_one_listener_at_most(tmp_path: Path, flooded_listen
         )
         settings = msgspec.structs.replace(
             settings,
-            server=ServerSettings(port=server_port, connections=LIMITS),
-            callbacks=ListenerSettings(port=callbacks_port, connections=LIMITS),
+            server=ServerSettings(listen=f"127.0.0.1:{server_port}", connections=LIMITS),
+            callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}", connections=LIMITS),
         )
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")

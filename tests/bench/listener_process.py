@@ -34,7 +34,7 @@ async def main(path: str, secret: str, signing_key: str) -> None:
         inbox_bound=_INBOX_BOUND,
     )
     listener = CallbackListener(
-        settings=ListenerSettings(port=0),
+        settings=ListenerSettings(listen="127.0.0.1:0"),
         workspaces={"acme": settings},
         bus=bus,
         clock=clock,

@@ -118,7 +118,7 @@ def _configuration(sandbox: Sandbox, url: str, folder: str) -> Configuration:
     workspace = WorkspaceSettings(name="acme", url=url, token=Secret(sandbox.token))
     return Configuration(
         workspaces=(WorkspaceConfiguration(workspace=workspace),),
-        server=ServerSettings(port=0),
+        server=ServerSettings(listen="127.0.0.1:0"),
         storage=StorageSettings(url=f"sqlite://{Path(folder) / 'state.db'}"),
     )
 

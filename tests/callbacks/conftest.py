@@ -122,7 +122,7 @@ async def scene(
 ) -> AsyncIterator[ListenerScene]:
     stored: list[str] = []
     listener = CallbackListener(
-        settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
+        settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": callback_settings},
         bus=bus,
         clock=clock,

@@ -174,7 +174,7 @@ async def open_scene(
     gate = Gate(await sandbox.start())
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
     listener = CallbackListener(
-        settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
+        settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
         bus=bus,
         clock=clock,

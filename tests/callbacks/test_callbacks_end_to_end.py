@@ -167,7 +167,7 @@ async def monitor(
         follower=poller,
     )
     listener = CallbackListener(
-        settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
+        settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": SETTINGS},
         bus=bus,
         clock=clock,

@@ -24,7 +24,7 @@ async def test_a_wrong_secret_is_answered_late_and_a_right_one_at_once(
 ) -> None:
     """Guesses wait for a second, outside the limit of callbacks in work, and make one log line."""
     listener = CallbackListener(
-        settings=ListenerSettings(port=0, in_flight_limit=1),
+        settings=ListenerSettings(listen="127.0.0.1:0", in_flight_limit=1),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
         bus=bus,
         clock=clock,

@@ -75,7 +75,7 @@ async def socket(bus: SqliteBus, clock: ManualClock) -> AsyncIterator[Socket]:
     registry = CollectorRegistry()
     listener = CallbackListener(
         settings=ListenerSettings(
-            port=0,
+            listen="127.0.0.1:0",
             body_limit_bytes=LIMIT,
             body_timeout_seconds=0.2,
             wrong_secret_delay_seconds=0,
@@ -263,7 +263,7 @@ async def test_a_callback_in_work_is_answered_when_the_listener_stops(
     """A callback that is stored while the listener stops is acknowledged, and no later one is."""
     stopping: list[asyncio.Task[None]] = []
     listener = CallbackListener(
-        settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
+        settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
         bus=bus,
         clock=clock,

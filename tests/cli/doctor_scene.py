@@ -101,7 +101,7 @@ async def run_checks(
     configuration = Configuration(
         workspaces=workspaces,
         outputs={name: output for name, output in outputs.items() if output is not None},
-        server=server or ServerSettings(port=0),
+        server=server or ServerSettings(listen="127.0.0.1:0"),
         callbacks=callbacks,
         storage=StorageSettings(url=f"sqlite://{store or folder / 'state.db'}"),
     )

@@ -144,7 +144,7 @@ class Past:
 @pytest.fixture
 async def past(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Past]:
     (tmp_path / "token").write_text("a token")
-    async with serving(tmp_path, ServerSettings(port=0)) as site:
+    async with serving(tmp_path, ServerSettings(listen="127.0.0.1:0")) as site:
         yield Past(site, tmp_path, run_command)
 
 

@@ -46,7 +46,9 @@ class Site(Struct, frozen=True, kw_only=True):
             public_url = f"http://127.0.0.1:{public_port}"
             settings = msgspec.structs.replace(acme.callbacks, public_url=public_url)
             acme = msgspec.structs.replace(acme, callbacks=settings)
-        report = await run_checks(folder, acme, callbacks=ListenerSettings(port=self.port))
+        report = await run_checks(
+            folder, acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{self.port}")
+        )
         return report["acme callbacks"]
 
 
@@ -81,7 +83,9 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
     """While another process holds the address, no test call is made: one fault, one line."""
     async with a_site() as site, other_server(404) as port:
-        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
+        report = await run_checks(
+            tmp_path, site.acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{port}")
+        )
     assert report["callbacks address"].outcome == "failed"
     assert "acme callbacks" not in report
 
@@ -89,7 +93,9 @@ async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
 async def test_a_port_that_changes_cannot_be_called(tmp_path: Path) -> None:
     """A public URL cannot lead to a port that each start chooses."""
     async with a_site() as site:
-        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=0))
+        report = await run_checks(
+            tmp_path, site.acme, callbacks=ListenerSettings(listen="127.0.0.1:0")
+        )
     line = report["acme callbacks"]
     assert (line.outcome, "port 0" in line.found) == ("warning", True), line
 
@@ -97,7 +103,9 @@ async def test_a_port_that_changes_cannot_be_called(tmp_path: Path) -> None:
 async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
     """Without test and tasks in the edition, the hint is to try by hand."""
     async with a_site(Edition.LE) as site:
-        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
+        report = await run_checks(
+            tmp_path, site.acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{site.port}")
+        )
     assert report["acme callbacks"].outcome == "warning"
     assert "answered 404, which is the listener" in str(report["acme callbacks"].hint)
     assert report["acme webhook tasks"].outcome == "warning"
@@ -110,7 +118,9 @@ async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
         by_hand = msgspec.structs.replace(
             site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))
         )
-        report = await run_checks(tmp_path, by_hand, callbacks=ListenerSettings(port=site.port))
+        report = await run_checks(
+            tmp_path, by_hand, callbacks=ListenerSettings(listen=f"127.0.0.1:{site.port}")
+        )
     assert report["acme callbacks"].found.startswith("accepted from webhook tasks made by hand")
     assert report["acme webhook tasks"].found.startswith("none are configured")
 
@@ -122,7 +132,7 @@ async def test_tasks_are_reported_as_the_daemon_keeps_them(tmp_path: Path) -> No
         flows = list(world.flows.live())
         _fill(site.workspace, flows[0].id)
         settings = stage.configuration(tmp_path, site.acme, callbacks_port=site.port)
-        server = ServerSettings(port=free_port())
+        server = ServerSettings(listen=f"127.0.0.1:{free_port()}")
         async with stage.daemon(msgspec.structs.replace(settings, server=server)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
 
@@ -147,7 +157,7 @@ async def two_monitors(
     folder: Path, **callbacks: Any
 ) -> AsyncIterator[tuple[WorkspaceConfiguration, ServerSettings, ListenerSettings]]:
     """A daemon with its store in ``folder``, and what a configuration of it would name."""
-    server = ServerSettings(port=free_port())
+    server = ServerSettings(listen=f"127.0.0.1:{free_port()}")
     acme = msgspec.structs.replace(
         stage.unreachable("acme"),
         callbacks=CallbackSettings(secret=Secret(stage.SECRET), **callbacks),
@@ -200,8 +210,8 @@ async def test_a_store_that_is_hidden_leaves_it_open_whose_daemon_it_is(tmp_path
                 report = await run_checks(
                     tmp_path,
                     acme,
-                    server=ServerSettings(port=settings.port),
-                    callbacks=ListenerSettings(port=settings.callbacks_port or 0),
+                    server=ServerSettings(listen=f"127.0.0.1:{settings.port}"),
+                    callbacks=ListenerSettings(listen=f"127.0.0.1:{settings.callbacks_port or 0}"),
                     store=settings.folder / "state.db",
                 )
     for subject in ("server address", "callbacks address"):
@@ -242,7 +252,9 @@ async def test_a_workspace_that_signs_in_another_way_is_a_warning(tmp_path: Path
             signing_secret=Secret("k" * 20),
         )
         acme = msgspec.structs.replace(site.acme, callbacks=signing)
-        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=site.port))
+        report = await run_checks(
+            tmp_path, acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{site.port}")
+        )
     line = report["acme callbacks"]
     assert (line.outcome, "does not sign" in line.found) == ("warning", True), line
     assert "observe" in str(line.hint)
@@ -256,7 +268,9 @@ async def test_the_workspace_signs_what_doctor_requires(tmp_path: Path) -> None:
             site.acme.callbacks, signature=SignatureMode.REQUIRE, signing_secret=Secret("k" * 20)
         )
         acme = msgspec.structs.replace(site.acme, callbacks=signing)
-        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=site.port))
+        report = await run_checks(
+            tmp_path, acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{site.port}")
+        )
     assert report["acme callbacks"].found.endswith("and got 204")
 
 

@@ -42,7 +42,9 @@ async def test_a_store_is_ok_with_or_without_a_daemon(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     owned = (await run_checks(tmp_path))["store"]
-    elsewhere = (await run_checks(tmp_path, server=ServerSettings(port=free_port())))["store"]
+    elsewhere = (
+        await run_checks(tmp_path, server=ServerSettings(listen=f"127.0.0.1:{free_port()}"))
+    )["store"]
     await bus.close()
     assert (elsewhere.outcome, "does not listen on server.listen" in elsewhere.found) == (
         "warning",
@@ -93,7 +95,9 @@ async def test_an_address_of_somebody_else_fails(
 ) -> None:
     """A port that another program holds is reported with what it answered."""
     async with other_server(status, body) as port:
-        line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
+        line = (await run_checks(tmp_path, server=ServerSettings(listen=f"127.0.0.1:{port}")))[
+            "server address"
+        ]
     assert (line.outcome, words in line.found) == ("failed", True), line
     assert "change server.listen" in str(line.hint)
 
@@ -103,7 +107,9 @@ async def test_a_program_that_does_not_answer_is_no_daemon_of_ours(tmp_path: Pat
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
+        line = (await run_checks(tmp_path, server=ServerSettings(listen=f"127.0.0.1:{port}")))[
+            "server address"
+        ]
     assert (line.outcome, "does not answer /healthz" in line.found) == ("failed", True), line
 
 
@@ -112,8 +118,8 @@ async def test_addresses_that_are_free_are_ok(tmp_path: Path) -> None:
     for server_port, callbacks_port in ((0, 0), (free_port(), free_port())):
         report = await run_checks(
             tmp_path,
-            server=ServerSettings(port=server_port),
-            callbacks=ListenerSettings(port=callbacks_port),
+            server=ServerSettings(listen=f"127.0.0.1:{server_port}"),
+            callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         )
         assert set(outcomes(report).values()) == {"ok"}
 
@@ -121,7 +127,9 @@ async def test_addresses_that_are_free_are_ok(tmp_path: Path) -> None:
 async def test_an_address_that_no_machine_of_ours_has_fails(tmp_path: Path) -> None:
     """Neither listener can be on an address of somewhere else."""
     report = await run_checks(
-        tmp_path, server=ServerSettings(host=_NOT_HERE), callbacks=ListenerSettings(host=_NOT_HERE)
+        tmp_path,
+        server=ServerSettings(listen=f"{_NOT_HERE}:9876"),
+        callbacks=ListenerSettings(listen=f"{_NOT_HERE}:9877"),
     )
     for subject in ("server address", "callbacks address"):
         assert report[subject].outcome == "failed"
@@ -141,7 +149,9 @@ async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status:
         workspace_at("http://127.0.0.1:9"), callbacks=CallbackSettings(secret=Secret("s" * 20))
     )
     async with other_server(status) as port:
-        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=port))
+        report = await run_checks(
+            tmp_path, acme, callbacks=ListenerSettings(listen=f"127.0.0.1:{port}")
+        )
     line = report["callbacks address"]
     assert line.outcome == "failed"
     assert f"answers a test callback of acme with {status}" in line.found

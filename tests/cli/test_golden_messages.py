@@ -113,14 +113,14 @@ async def stranger(folder: Path) -> AsyncIterator[Placeholders]:
 @contextlib.asynccontextmanager
 async def daemon(folder: Path) -> AsyncIterator[Placeholders]:
     """The daemon's server, at 10:00 on 2026-11-21."""
-    async with serving(folder, ServerSettings(port=0)) as site:
+    async with serving(folder, ServerSettings(listen="127.0.0.1:0")) as site:
         yield {"address": site.url.removeprefix("http://"), "token": TOKEN}
 
 
 @contextlib.asynccontextmanager
 async def pipelines(folder: Path) -> AsyncIterator[Placeholders]:
     """The daemon's server, with a run, two flows and a plan that has the name of one of them."""
-    async with serving(folder, ServerSettings(port=0)) as site:
+    async with serving(folder, ServerSettings(listen="127.0.0.1:0")) as site:
         for kind, pipeline_id, name in (
             (PipelineKind.FLOW, "7", "month end"),
             (PipelineKind.FLOW, "8", "orders"),

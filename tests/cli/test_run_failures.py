@@ -63,7 +63,9 @@ async def test_another_daemon_on_the_address_is_named_as_such(
     """Exit 2: the configuration has to change, or the other daemon to go."""
     (tmp_path / "other").mkdir()
     other = stage.configuration(tmp_path / "other", stage.unreachable("acme"))
-    other = msgspec.structs.replace(other, server=ServerSettings(port=settings.port))
+    other = msgspec.structs.replace(
+        other, server=ServerSettings(listen=f"127.0.0.1:{settings.port}")
+    )
     async with stage.daemon(other):
         (line,) = await said(settings, code=2)
     address = f"127.0.0.1:{settings.port}"

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
-from monitor.config.table import SECTIONS, is_repeated
+from monitor.config.sections import SECTIONS, is_repeated
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttSettings
 from tests.config.broken_rules import BROKEN_RULES

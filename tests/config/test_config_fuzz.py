@@ -16,7 +16,7 @@ from monitor.cli.settings_files import validate_file
 from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
-from monitor.config.table import SECTIONS, below, written_keys
+from monitor.config.sections import SECTIONS, below
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.polling.settings import followed_run
 from tests.config.settings_tables import everything, validated, workspace
@@ -30,7 +30,7 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 NAMES = sorted(
-    {name for section in SECTIONS for name in written_keys(section)}
+    {name for section in SECTIONS for name in section.written_keys()}
     | {key.name for section in SECTIONS for key in section.keys if key.kind is Kind.SECRET}
     | {section.path.rpartition(".")[2] for section in SECTIONS}
 )
@@ -41,7 +41,7 @@ FILES = st.dictionaries(
 )
 VARIABLES = st.dictionaries(
     st.sampled_from(
-        [variable_of(section.path, name) for section in SECTIONS for name in written_keys(section)]
+        [variable_of(section.path, name) for section in SECTIONS for name in section.written_keys()]
         + ["DATAPREP_MONITOR__", "DATAPREP_MONITOR____", "DATAPREP_MONITOR__WORKSPACES__A__URL"]
     ),
     st.text(max_size=10),
@@ -69,7 +69,9 @@ def test_a_problem_in_one_workspace_leaves_the_other_alone(changes: dict[str, An
 
 def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return tables of a section's own keys, with whatever behind them."""
-    names = [name for section in SECTIONS if section.path == path for name in written_keys(section)]
+    names = [
+        name for section in SECTIONS if section.path == path for name in section.written_keys()
+    ]
     texts = st.text(max_size=8)
     values = VALUES | texts | st.lists(texts, max_size=3) | st.dictionaries(texts, texts)
     instants = st.datetimes() | st.datetimes(timezones=st.timezones())

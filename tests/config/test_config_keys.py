@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.config.keys import Key, Kind
-from monitor.config.table import REPEATED, SECTIONS, written_keys
+from monitor.config.sections import REPEATED, SECTIONS
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
 from tests.config.settings_tables import Row, changed, problems, table_of
@@ -42,7 +42,7 @@ def test_every_key_has_a_wrong_type() -> None:
         place(section.path, name)
         for section in SECTIONS
         for name in (
-            *written_keys(section),
+            *section.written_keys(),
             *(key.name for key in section.keys if key.kind is Kind.SECRET),
         )
     ]
@@ -69,7 +69,9 @@ def test_every_limit_is_passed_on_both_sides() -> None:
 
 def test_every_check_choice_and_file_is_broken_once() -> None:
     """A new key with a rule of its own fails here until a value that breaks it has its case."""
-    ruled = {where for where, key in KEYS.items() if key.check or key.choices or key.is_file}
+    ruled = {
+        where for where, key in KEYS.items() if key.check or key.choices or key.setting.is_file
+    }
     broken = {where for where, _, _ in BROKEN_RULES}
     missing = {where for where, _, sentence in BROKEN_RULES if sentence.endswith("or name another")}
 
@@ -78,7 +80,7 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     assert ruled - broken == {
         where for where, key in KEYS.items() if key.check and key.kind is Kind.SECRET
     }
-    assert missing == {where for where, key in KEYS.items() if key.is_file}
+    assert missing == {where for where, key in KEYS.items() if key.setting.is_file}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,10 +16,9 @@ from msgspec import Meta
 from monitor.alerting.settings import RuleKind
 from monitor.config import Configuration, SecretSource, parse_configuration
 from monitor.config.__main__ import main
-from monitor.config.alerting_table import rules_table
-from monitor.config.keys import Kind, Section, default_of
-from monitor.config.reference import json_schema, reference_toml, schema_text
-from monitor.config.table import SECTIONS, written_keys
+from monitor.config.keys import Kind, setting_of
+from monitor.config.reference import json_schema, reference_toml, rules_table, schema_text
+from monitor.config.sections import SECTIONS, Section
 from monitor.model.secrets import Secret
 from tests.config.settings_tables import WEBHOOK_SECRET
 
@@ -68,7 +66,7 @@ def test_the_reference_names_every_key_once() -> None:
         )
         assert block is not None
         names = re.findall(r"^#?(\w+) = ", block[1], re.MULTILINE)
-        assert names == written_keys(section), section.path
+        assert names == section.written_keys(), section.path
 
 
 def test_the_reference_can_be_used_and_changes_no_default() -> None:
@@ -154,43 +152,18 @@ def test_the_least_runs_and_hides_nothing() -> None:
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
 def test_every_limit_is_checked(section: Section) -> None:
     """A field that only the code sets has no limits, since nothing would look at them."""
-    limited = {
-        field.encode_name
-        for field in msgspec.structs.fields(section.target)
-        if any(isinstance(mark, Meta) for mark in getattr(field.type, "__metadata__", ()))
-    }
-    assert limited <= {key.name for key in section.keys}
-
-
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
-def test_every_field_is_set_by_a_key_or_fixed_on_purpose(section: Section) -> None:
-    """A new field of a settings type must become a key, or be named as one that the code sets."""
-    if not section.fixed:
-        return
-    fields = {field.name for field in msgspec.structs.fields(section.target)}
-    spread = {name for key in section.keys if key.spread for name in _spread_fields(section, key)}
-    reached = spread | {
-        key.field_name
-        for other in SECTIONS
-        for key in other.keys
-        if not key.spread and other.target_of(key) is section.target
-    }
-    assert fields - reached == set(section.fixed)
-
-
-def _spread_fields(section: Section, key: Any) -> set[str]:
-    assert key.spread is not None
-    default = default_of(section, key)
-    return set(key.spread(key.example if default is None else default))
+    for field in msgspec.structs.fields(section.settings):
+        marks = getattr(field.type, "__metadata__", ())
+        assert not any(isinstance(mark, Meta) for mark in marks) or setting_of(field), field.name
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
 def test_every_default_is_allowed(section: Section) -> None:
     """A default passes its own check and limits, and a key that may be left out has one."""
     for key in section.keys:
-        default = default_of(section, key)
+        default = key.default
         if default is None:
-            assert key.is_required or key.example is not None, key.name
+            assert key.is_required or key.setting.example is not None, key.name
             continue
         assert key.kind.fits(default), key.name
         assert key.check is None or key.check(default) is None, key.name
@@ -224,7 +197,7 @@ def test_the_schema_knows_what_validation_knows() -> None:
             for other_section in SECTIONS
             if other_section.path != section.path
         }
-        assert set(table["properties"]) - below == set(written_keys(section))
+        assert set(table["properties"]) - below == set(section.written_keys())
         assert table["additionalProperties"] is False
     assert json.loads(schema_text()) == json.loads(json.dumps(schema))
 

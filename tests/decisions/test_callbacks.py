@@ -46,7 +46,7 @@ class Door:
             follower=it.poller,
         )
         self.listener = CallbackListener(
-            settings=ListenerSettings(port=0, wrong_secret_delay_seconds=0),
+            settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
             workspaces={NAME: SETTINGS},
             bus=scene.bus,
             clock=scene.clock,

@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from monitor.sandbox.api.packages.archive import PackageKind, pack
+from monitor.sandbox.api.packages.flow_reading import read_package
 from monitor.sandbox.world.shelves import World
 from tests.sandbox.http_workspace import Answer, Workspace
 
@@ -61,10 +63,25 @@ def manifest_of(content: bytes) -> dict[str, Any]:
     return found
 
 
+def document_of(content: bytes) -> dict[str, Any]:
+    """Return the document that a flow's package is."""
+    ((name, page),) = pages_of(content).items()
+    assert name.startswith("flow_")
+    found: dict[str, Any] = json.loads(page)
+    return found
+
+
+def in_own_format(content: bytes) -> bytes:
+    """Return a package as this workspace wrote it before it wrote the vendor's documents."""
+    if "package.json" in pages_of(content):
+        return content
+    return pack(read_package(content, PackageKind.FLOW))
+
+
 def tables_of(content: bytes) -> Tables:
     return {
         name.removeprefix("data/").removesuffix(".json"): json.loads(page)
-        for name, page in pages_of(content).items()
+        for name, page in pages_of(in_own_format(content)).items()
         if name.startswith("data/")
     }
 
@@ -78,18 +95,22 @@ def zipped(pages: Mapping[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) ->
 
 
 def changed(content: bytes, **tables: Any) -> bytes:
-    """Return a package with other tables."""
-    pages = pages_of(content)
+    """Return a package with other tables, in the workspace's own format."""
+    pages = pages_of(in_own_format(content))
     pages |= {f"data/{name}.json": json.dumps(rows).encode() for name, rows in tables.items()}
     return zipped(pages)
 
 
 def meaning(content: bytes) -> Tables:
-    """Return the content of a package, with positions in tables instead of ids."""
-    tables = {
-        name: sorted(rows, key=lambda row: int(row["id"]))
-        for name, rows in tables_of(content).items()
-    }
+    """Return the content of a package, with positions in tables instead of ids.
+
+    A document has its rows in an order of its own, tables have them by their ids.
+    """
+    tables = tables_of(content)
+    if "package.json" in pages_of(content):
+        tables = {
+            name: sorted(rows, key=lambda row: int(row["id"])) for name, rows in tables.items()
+        }
     positions = {
         (name, row["id"]): f"{name}[{position}]"
         for name, rows in tables.items()

@@ -19,9 +19,9 @@ from monitor.sandbox.world.records.parts import Folder, UserDefinedFunction
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,
+    document_of,
     fetch,
     fingerprint,
-    manifest_of,
     meaning,
     pages_of,
     send,
@@ -39,14 +39,17 @@ async def workspace() -> AsyncIterator[Workspace]:
 
 
 async def test_a_package_is_a_zip_with_its_type(workspace: Workspace) -> None:
-    """It has a page about itself and a table for each kind; the same flow gives the same bytes."""
+    """It is one document in the vendor's form of 2020; the same flow gives the same bytes."""
     content = await fetch(workspace, package_path(workspace), comment="for the others")
 
-    manifest = manifest_of(content)
-    assert (manifest["kind"], manifest["comment"]) == ("flow", "for the others")
-    assert manifest["roots"] == {"flows": [workspace.things.orders.id]}
-    assert [row["name"] for row in tables_of(content)["flows"]] == ["Orders", "Upstream"]
-    assert "README.txt" in pages_of(content)
+    document = document_of(content)
+    assert list(pages_of(content)) == ["flow_Orders.json"]
+    assert (document["type"], document["kind"]) == ("flow", "artifact")
+    assert document["metadata"]["primaryFlowIds"] == [workspace.things.orders.id]
+    assert document["metadata"]["comment"] == "for the others"
+    assert document["data"].keys() >= {"artifacts", "connections", "flows"}
+    assert [flow["name"] for flow in document["data"]["flows"]] == ["Orders", "Upstream"]
+    assert len(document["hash"]) == 32
     assert content == await fetch(workspace, package_path(workspace), comment="for the others")
 
 
@@ -163,9 +166,8 @@ async def test_a_stranger_gets_things_of_his_own(workspace: Workspace) -> None:
     answer = await send(workspace, IMPORT, changed(out, connections=rows))
 
     assert answer.status == 201, answer.content
-    made = answer.body["createdObjectMapping"]
-    lake = world.connections.get(max(made["connections"].values()))
-    assert lake is not None
+    made = set(answer.body["createdObjectMapping"]["connections"].values())
+    lake = next(row for row in world.connections if row.id in made and row.name == "lake")
     assert (lake.name, lake.credentials, lake.is_global) == ("lake", (), False)
     assert lake.creator_id == workspace.things.colleague.id
     assert len({connection.uuid for connection in world.connections}) == len(world.connections)

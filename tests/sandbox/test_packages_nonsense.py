@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.sandbox.api.errors import ApiError
-from monitor.sandbox.api.packages.archive import PackageKind, unpack
+from monitor.sandbox.api.packages.archive import PackageKind
 from monitor.sandbox.api.packages.arrivals import arrivals_of
+from monitor.sandbox.api.packages.flow_reading import read_package
 from monitor.sandbox.api.packages.importing import answer_of, bring_in, refuse_invalid
 from monitor.sandbox.api.resources import RESOURCES
 from monitor.sandbox.api.response.kinds import View
-from tests.sandbox.packages import fingerprint, pages_of, tables_of, zipped
+from tests.sandbox.packages import changed, fingerprint, tables_of
 from tests.sandbox.samples.packages import flow_package
 from tests.sandbox.samples.sample import Living
 from tests.sandbox.samples.table import open_living
+from tests.sandbox.vendor_packages import archived, newer, older
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -46,7 +47,7 @@ def refusal_of(living: Living, content: bytes) -> str:
     world, person = living.workspace.world, living.things.owner
     try:
         view = View(world, person, RESOURCES)
-        arrivals = arrivals_of(unpack(content, PackageKind.FLOW), view)
+        arrivals = arrivals_of(read_package(content, PackageKind.FLOW), view)
         view = View(world.scratch_copy(), person, RESOURCES)
         imported = bring_in(view, arrivals, folder_id=None)
         refuse_invalid(view, imported)
@@ -92,8 +93,23 @@ def test_any_json_in_a_package_is_validated(living: Living, data: st.DataObject)
         row[data.draw(st.sampled_from(sorted(row)))] = data.draw(JSON)
     else:
         tables[name] = data.draw(JSON)
-    pages = pages_of(content)
-    pages |= {f"data/{table}.json": json.dumps(rows).encode() for table, rows in tables.items()}
 
-    assert is_proper(refusal_of(living, zipped(pages)))
+    assert is_proper(refusal_of(living, changed(content, **tables)))
     assert fingerprint(living.workspace.world) == before
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_json_in_a_document_is_validated(living: Living, data: st.DataObject) -> None:
+    """One value anywhere in a document of either format may be anything at all."""
+    document: Any = data.draw(st.sampled_from([newer, older]))()
+    place = document["data"]
+    for _ in range(data.draw(st.integers(0, 5))):
+        keys = sorted(place) if isinstance(place, dict) else range(len(place))
+        inner = [key for key in keys if isinstance(place[key], dict | list) and place[key]]
+        if inner:
+            place = place[data.draw(st.sampled_from(inner))]
+    keys = sorted(place) if isinstance(place, dict) else range(len(place))
+    place[data.draw(st.sampled_from(keys))] = data.draw(JSON)
+
+    assert is_proper(refusal_of(living, archived(document)))

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.sandbox.http_workspace import Workspace, open_workspace
-from tests.sandbox.packages import changed, fetch, fingerprint, pages_of, send, tables_of, zipped
+from tests.sandbox.packages import (
+    changed,
+    fetch,
+    fingerprint,
+    in_own_format,
+    pages_of,
+    send,
+    tables_of,
+    zipped,
+)
 from tests.sandbox.rich_flow import DRY_RUN, IMPORT, furnish, package_path
 
 
@@ -83,7 +92,7 @@ async def test_circles_and_twins_are_refused(workspace: Workspace) -> None:
 
 async def test_other_files_are_refused(workspace: Workspace) -> None:
     """No ZIP, a ZIP of something else, another kind of package, too much in it: all are 400."""
-    out = await fetch(workspace, package_path(workspace))
+    out = in_own_format(await fetch(workspace, package_path(workspace)))
     pages = pages_of(out)
     manifest = json.loads(pages["package.json"])
     zeros = bytes(70 * 1024 * 1024)

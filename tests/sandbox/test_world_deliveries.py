@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer, unused_port
 from monitor.sandbox.callbacks.deliveries import Deliveries, DeliveryState, signature
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
-from monitor.sandbox.world.records.objects import Flow, WebhookFlowTask
+from monitor.sandbox.world.records.objects import Flow, HttpTask, WebhookFlowTask
 from monitor.sandbox.world.records.runs import JobGroup, RanFor
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 
@@ -289,7 +289,7 @@ async def test_an_url_that_cannot_be_reached_fails_with_a_reason(
     """Nobody listening, no URL at all, another protocol: an error, and never the URL in it."""
     async with posting() as post:
         url = url_of(post.receiver.url)
-        answer = await post.deliveries.test(url=url, method="post", body="x")
+        answer = await post.deliveries.test(HttpTask(url=url, body="x"))
         assert answer.status_code is None
         assert answer.error
         assert url not in answer.error
@@ -299,7 +299,9 @@ async def test_a_test_sends_what_it_is_given() -> None:
     """The test request goes out once, unchanged, and its status comes back whatever it is."""
     async with posting(418) as post:
         answer = await post.deliveries.test(
-            url=post.receiver.url + "/t", method="get", headers={"X-A": "b"}, body="$jobId"
+            HttpTask(
+                url=post.receiver.url + "/t", method="get", headers={"X-A": "b"}, body="$jobId"
+            )
         )
         (request,) = post.receiver.requests
         assert answer.status_code == 418
@@ -318,5 +320,5 @@ async def test_a_receiver_that_does_not_answer_is_given_up() -> None:
 
         silent.router.add_post("/", never)
         async with TestServer(silent) as server:
-            answer = await post.deliveries.test(url=str(server.make_url("/")), method="post")
+            answer = await post.deliveries.test(HttpTask(url=str(server.make_url("/"))))
         assert answer.error == "no answer within 0.05 seconds"

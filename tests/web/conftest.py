@@ -16,7 +16,7 @@ from tests.web.site import Site
 def settings() -> ServerSettings:
     """Override in a test's parameters where it needs others."""
     # The clock stands still, and some tests write hundreds of times.
-    return ServerSettings(port=0, stale_after_seconds=600, writes_per_minute=100_000)
+    return ServerSettings(listen="127.0.0.1:0", stale_after_seconds=600, writes_per_minute=100_000)
 
 
 @pytest.fixture

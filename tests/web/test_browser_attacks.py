@@ -135,7 +135,7 @@ async def test_another_site_writes_nothing(site: Site, tmp_path: Path) -> None:
     assert site.requested == []
 
 
-FEW = ServerSettings(port=0, connections=ConnectionLimits(total=60, per_source=30))
+FEW = ServerSettings(listen="127.0.0.1:0", connections=ConnectionLimits(total=60, per_source=30))
 
 
 @pytest.mark.parametrize("settings", [FEW], ids=["few connections"])

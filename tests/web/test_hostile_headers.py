@@ -9,7 +9,7 @@ from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
 GUARDED = ServerSettings(
-    port=0,
+    listen="127.0.0.1:0",
     token=Secret("a token of théirs"),
     username="ops",
     password=Secret("pass"),

@@ -13,7 +13,7 @@ from tests.app.eventually import eventually
 from tests.web.site import Answer, Site
 
 TOKEN = "a token for scripts"
-GUARDED = ServerSettings(port=0, token=Secret(TOKEN))
+GUARDED = ServerSettings(listen="127.0.0.1:0", token=Secret(TOKEN))
 
 pytestmark = pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
 

@@ -27,7 +27,7 @@ _NAMED = [
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with serving(tmp_path, ServerSettings(port=0)) as found:
+    async with serving(tmp_path, ServerSettings(listen="127.0.0.1:0")) as found:
         for kind, pipeline_id, name in _NAMED:
             found.live_state.name_pipeline("acme", kind, pipeline_id, name)
             found.alerting.known_pipelines.add(("acme", kind, pipeline_id))

@@ -16,7 +16,7 @@ from monitor.web.settings import ServerSettings
 from tests.web.site import Answer, Site
 
 GUARDED = ServerSettings(
-    port=0,
+    listen="127.0.0.1:0",
     token=Secret("token"),
     username="a",
     password=Secret("b"),

@@ -8,7 +8,7 @@ from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.web.site import Answer, Site
 
-GUARDED = ServerSettings(port=0, token=Secret("a token for scripts"))
+GUARDED = ServerSettings(listen="127.0.0.1:0", token=Secret("a token for scripts"))
 
 
 def assert_headers(answer: Answer) -> None:

@@ -13,13 +13,15 @@ from tests.web.site import Site
 
 TOKEN, USERNAME, PASSWORD = "a token for scripts", "operator", "a password for people"
 GUARDED = ServerSettings(
-    port=0,
+    listen="127.0.0.1:0",
     token=Secret(TOKEN),
     username=USERNAME,
     password=Secret(PASSWORD),
     wrong_credentials_delay_seconds=0,
 )
-BY_TOKEN = ServerSettings(port=0, token=Secret(TOKEN), wrong_credentials_delay_seconds=0)
+BY_TOKEN = ServerSettings(
+    listen="127.0.0.1:0", token=Secret(TOKEN), wrong_credentials_delay_seconds=0
+)
 CLOSED = ("/", "/state", "/page.js", "/metrics", "/api/v1/runs", "/api/v1/events/stream", "/none")
 
 

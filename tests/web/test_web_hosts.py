@@ -8,7 +8,7 @@ import structlog
 from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
-NAMED = ServerSettings(port=0, hosts=("Monitor.example.com", "münchen.example"))
+NAMED = ServerSettings(listen="127.0.0.1:0", hosts=("Monitor.example.com", "münchen.example"))
 TRACK = {"kind": "job_group", "id": "7"}
 # Each method that changes something, on a route that takes it.
 WRITES = [
@@ -90,7 +90,7 @@ async def test_configured_names_are_ours(site: Site, host: str, status: int) -> 
     assert (await site.get("/api/v1/runs", headers={"Host": host})).status == status
 
 
-@pytest.mark.parametrize("settings", [ServerSettings(host="localhost", port=0)], ids=["named"])
+@pytest.mark.parametrize("settings", [ServerSettings(listen="localhost:0")], ids=["named"])
 async def test_the_listen_address_is_ours(site: Site) -> None:
     """The name that the server listens on is its name."""
     site.url = site.url.replace("127.0.0.1", "localhost")

@@ -10,7 +10,9 @@ from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
 
-@pytest.mark.parametrize("settings", [ServerSettings(port=0, body_timeout_seconds=0.2)])
+@pytest.mark.parametrize(
+    "settings", [ServerSettings(listen="127.0.0.1:0", body_timeout_seconds=0.2)]
+)
 async def test_a_body_that_does_not_arrive_is_not_waited_for(site: Site) -> None:
     """A client that stops in the middle of a body is answered 408, and nothing is done."""
     port = int(site.url.rpartition(":")[2])

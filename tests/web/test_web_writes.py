@@ -15,7 +15,7 @@ from tests.clocks import ManualClock
 from tests.web.site import Site
 
 GUARDED = ServerSettings(
-    port=0,
+    listen="127.0.0.1:0",
     token=Secret("a token for scripts"),
     username="ada",
     password=Secret("a password for people"),
@@ -83,7 +83,9 @@ async def test_reads_are_not_logged(site: Site) -> None:
     assert writes(lines) == []
 
 
-@pytest.mark.parametrize("settings", [ServerSettings(port=0, writes_per_minute=30)], ids=["few"])
+@pytest.mark.parametrize(
+    "settings", [ServerSettings(listen="127.0.0.1:0", writes_per_minute=30)], ids=["few"]
+)
 async def test_writes_of_a_source_are_limited(site: Site) -> None:
     """Past the limit a source gets 429 with a time to come back, and then may write again."""
     answers = [await site.post("/api/v1/silences", json=SILENCE) for _ in range(40)]
@@ -100,7 +102,9 @@ async def test_writes_of_a_source_are_limited(site: Site) -> None:
     assert site.refused("too_many_writes") == 12
 
 
-@pytest.mark.parametrize("settings", [ServerSettings(port=0, writes_per_minute=1)], ids=["few"])
+@pytest.mark.parametrize(
+    "settings", [ServerSettings(listen="127.0.0.1:0", writes_per_minute=1)], ids=["few"]
+)
 async def test_another_source_still_writes(site: Site) -> None:
     """The writes of one source lock nobody else out."""
     first = [(await site.post("/api/v1/silences", json=SILENCE)).status for _ in range(2)]

@@ -353,8 +353,8 @@ def _configuration(
             )
         },
         metrics=MetricsSettings(stale_after_seconds=STALE_SECONDS),
-        server=ServerSettings(port=0, stale_after_seconds=STALE_SECONDS),
-        callbacks=ListenerSettings(port=free_port()),
+        server=ServerSettings(listen="127.0.0.1:0", stale_after_seconds=STALE_SECONDS),
+        callbacks=ListenerSettings(listen=f"127.0.0.1:{free_port()}"),
         storage=StorageSettings(url=store_url),
     )
 

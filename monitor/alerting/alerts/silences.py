@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +20,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Severity, Silence
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind
+from monitor.model.settings import Setting
 from monitor.model.suggestions import did_you_mean
 
 MOST_MATCHERS = 20
@@ -38,13 +40,34 @@ _ANY_TEXT: Labels = MappingProxyType(dict.fromkeys(SHOWN_LABELS, ()))
 
 
 class SilenceSettings(Struct, frozen=True, kw_only=True):
-    """A silence of the configuration. It ends at its end, or when it is removed there."""
+    """Suppress the notifications of matching alerts until a time.
 
-    matchers: tuple[str, ...]  # all of them; "label=glob" or "label!=glob"
-    comment: str  # why
-    ends_at: datetime
-    starts_at: datetime | None = None  # None: as soon as it is loaded
-    author: str = "configuration"
+    Repeat the table for each further one; `dataprep-monitor silence` makes them without a restart.
+    """
+
+    matchers: Annotated[
+        tuple[str, ...],
+        Setting(
+            'Labels of the alert; all must match: "label=glob" or "label!=glob".',
+            ["workspace=marketing", "pipeline=Orders*"],
+        ),
+    ]
+    comment: Annotated[str, Setting("The reason; `explain` shows it.", "The warehouse moves.")]
+    ends_at: Annotated[
+        datetime,
+        Setting(
+            "When it ends. There is no silence without an end.",
+            datetime(2026, 12, 24, 18, tzinfo=UTC),
+        ),
+    ]
+    starts_at: Annotated[
+        datetime | None,
+        Setting(
+            "When it begins; without it, as soon as it is loaded.",
+            datetime(2026, 12, 24, 6, tzinfo=UTC),
+        ),
+    ] = None
+    author: Annotated[str, Setting("Who made it.")] = "configuration"
 
 
 class Matcher(Struct, frozen=True, kw_only=True):

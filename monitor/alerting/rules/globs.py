@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
+from monitor.model.settings import problems_of
+from monitor.model.suggestions import did_you_mean
 
 EXCLUDES = "!"
 LONGEST_GLOB = 500  # characters
@@ -68,6 +70,19 @@ def parse_globs(texts: Sequence[str]) -> Globs:
         is_included=_any_of(included),
         is_excluded=_any_of(excluded),
     )
+
+
+def fits_some(globs: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
+    """Return a hint for each glob that matches none of the words; None where all match."""
+    words = [str(word) for word in words]
+
+    def parse(text: str) -> None:
+        glob = text.removeprefix(EXCLUDES)
+        if not any(fnmatch.fnmatchcase(word, glob) for word in words):
+            hint = did_you_mean(glob, words) or f"; there are {', '.join(words) or 'none'}"
+            raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
+
+    return problems_of([globs] if isinstance(globs, str) else globs, parse)
 
 
 def _any_of(globs: Iterable[str]) -> Callable[[str], object | None]:

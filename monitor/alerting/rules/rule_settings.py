@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
+from monitor.alerting.rules.globs import fits_some, parse_globs
+from monitor.alerting.rules.muting import parse_mute_window, zone_names
 from monitor.model.alerts import Severity
+from monitor.model.runs import RunKind, Trigger
+from monitor.model.settings import Setting, each_readable, problems_of, readable
+from monitor.model.suggestions import did_you_mean
+from monitor.schedules.written_cron import quartz_expression
+
+_NAME = "^[a-z0-9][a-z0-9_-]{0,62}$"
 
 
 class RuleKind(StrEnum):
@@ -34,36 +44,163 @@ class RuleKind(StrEnum):
     MONITOR_DEGRADED = "monitor_degraded"
 
 
-class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule is about. Globs; several of one field mean any, several fields mean all.
+def _rule_name(name: str) -> str | None:
+    if re.fullmatch(_NAME, name) is None:
+        return "use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a label and a topic level"
+    return None
 
-    One that begins with ``!`` excludes what it matches.
+
+def _time_zone(name: str) -> str | None:
+    known = zone_names()
+    if name in known:
+        return None
+    hint = did_you_mean(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
+    return f"is no time zone{hint}"
+
+
+def _globs(found: str | list[str]) -> str | None:
+    return problems_of([[found] if isinstance(found, str) else found], parse_globs)
+
+
+def _run_kinds(found: str | list[str]) -> str | None:
+    return _globs(found) or fits_some(found, tuple(RunKind), "kind of run")
+
+
+def _triggers(found: str | list[str]) -> str | None:
+    return _globs(found) or fits_some(found, tuple(Trigger), "trigger")
+
+
+class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the rule applies to: globs with *, ? and [abc], one or a list of them.
+
+    Several of one key mean any, several keys mean all; without a key, everything. One that begins
+    with ! excludes what it matches.
     """
 
-    workspace: tuple[str, ...] = ()
-    kind: tuple[str, ...] = ()
-    pipeline: tuple[str, ...] = ()  # the name, or the id
-    folder: tuple[str, ...] = ()
-    owner: tuple[str, ...] = ()
-    trigger: tuple[str, ...] = ()
+    workspace: Annotated[
+        tuple[str, ...], Setting("Names of [[workspaces]].", check=_globs, may_be_single=True)
+    ] = ()
+    kind: Annotated[
+        tuple[str, ...],
+        Setting(
+            "flow_run, job_group, plan_run. With it the rule applies to such runs by "
+            "themselves, also inside others; without it, about root runs.",
+            check=_run_kinds,
+            may_be_single=True,
+        ),
+    ] = ()
+    pipeline: Annotated[
+        tuple[str, ...],
+        Setting("Names or ids of flows and plans.", check=_globs, may_be_single=True),
+    ] = ()
+    folder: Annotated[
+        tuple[str, ...],
+        Setting("Names of the folders that flows lie in.", check=_globs, may_be_single=True),
+    ] = ()
+    owner: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Who owns the run or the pipeline, as the workspace shows it.",
+            check=_globs,
+            may_be_single=True,
+        ),
+    ] = ()
+    trigger: Annotated[
+        tuple[str, ...],
+        Setting(
+            "What started the run: schedule, manual, api, plan, unknown.",
+            check=_triggers,
+            may_be_single=True,
+        ),
+    ] = ()
 
 
 class RuleSettings(Struct, frozen=True, kw_only=True):
-    """One rule as it is evaluated: the defaults of its kind and what was configured on top."""
+    """One rule. Repeat the table for each further one.
 
-    name: str
-    rule: RuleKind
+    Without any, the default rules are there; one of a default's name replaces it, and what is not
+    set here is the default of its kind.
+    """
+
+    name: Annotated[
+        str,
+        Meta(pattern=_NAME),
+        Setting(
+            "The label alertname and a topic level; without it, the rule.",
+            "failing_repeatedly",
+            check=_rule_name,
+            is_required=False,
+        ),
+    ]
+    rule: Annotated[
+        RuleKind,
+        Setting(
+            "The kind of rule; config/README.md lists when each one fires.", "failing_repeatedly"
+        ),
+    ]
     match: Match = Match()
-    threshold: float = 0.0  # its meaning and default are the kind's; 0 where it is learned
-    window_seconds: float = 0.0
-    minimum: int = 0
-    for_seconds: float = 0.0
-    severity: Severity = Severity.WARNING
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    repeat_seconds: float = 4 * 3_600.0
-    mute: tuple[str, ...] = ()
+    threshold: Annotated[
+        float,
+        Meta(ge=0, le=400 * 86_400),
+        Setting("The number of the rule; config/README.md lists its meaning for each kind.", 3),
+    ] = 0.0
+    window_seconds: Annotated[
+        float,
+        Meta(ge=0, le=30 * 86_400),
+        Setting("The time that callbacks_missed counts in.", 3600),
+    ] = 0.0
+    minimum: Annotated[
+        int,
+        Meta(ge=0, le=1_000),
+        Setting("How much must be known before the rule uses a ratio or what it learned.", 4),
+    ] = 0
+    for_seconds: Annotated[
+        float,
+        Meta(ge=0, le=30 * 86_400),
+        Setting("How long it must be true before the alert fires; until then it is pending.", 0),
+    ] = 0.0
+    severity: Annotated[Severity, Setting("The severity of its alerts.", "critical")] = (
+        Severity.WARNING
+    )
+    labels: Annotated[
+        dict[str, str],
+        Setting("Further labels of its alerts, for routing. They stay until it is resolved."),
+    ] = {}
+    annotations: Annotated[
+        dict[str, str],
+        Setting(
+            "Texts for people, over summary and description of the default. {pipeline} is a "
+            "field; {seconds:duration}, {instant:time} and {ratio:percent} write it for "
+            "people.",
+            {"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
+        ),
+    ] = {}
+    repeat_seconds: Annotated[
+        float,
+        Meta(ge=60, le=30 * 86_400),
+        Setting("The time between two reminders of an alert that keeps firing."),
+    ] = 4 * 3_600.0
+    mute: Annotated[
+        tuple[str, ...],
+        Setting(
+            'Weekly times without notifications: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
+            '"Sat,Sun UTC".',
+            check=each_readable(parse_mute_window),
+        ),
+    ] = ()
     # When runs should start that no visible schedule starts: a Quartz expression, of its zone.
-    expect: str | None = None
-    expect_timezone: str = "UTC"
-    is_enabled: bool = True
+    expect: Annotated[
+        str | None,
+        Setting(
+            "For schedule_missed: when runs should start whose schedule the token cannot "
+            "see, in Quartz's cron or plain cron. Needs [alerts.match] pipeline.",
+            "0 30 6 ? * MON-FRI",
+            check=readable(quartz_expression),
+        ),
+    ] = None
+    expect_timezone: Annotated[
+        str, Setting("The time zone of expect; UTC without it.", "Europe/Berlin", check=_time_zone)
+    ] = "UTC"
+    is_enabled: Annotated[bool, Setting("false removes the rule, and the default of its name.")] = (
+        field(default=True, name="enabled")
+    )

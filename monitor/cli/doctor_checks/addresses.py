@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from monitor.bus.sqlite.identity import store_id
 from monitor.cli.admin import reachable_host
-from monitor.config.checks import joined_address
+from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
 from monitor.web.settings import ServerSettings
 

@@ -24,7 +24,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.admin import reachable_host
 from monitor.cli.doctor_checks.addresses import another_store, taken, unusable
 from monitor.config import Configuration
-from monitor.config.checks import joined_address
+from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, ConfigurationError

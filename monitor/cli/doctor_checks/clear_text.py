@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from monitor.config import Configuration
-from monitor.config.checks import joined_address
+from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, warning
 from monitor.model.outside import is_loopback
 

@@ -143,9 +143,7 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
         Setting("MQTT keep-alive: after this time without traffic the client sends a ping."),
     ] = 30
     connect_timeout_seconds: Annotated[
-        float,
-        Meta(ge=0.1, le=300),
-        Setting("Timeout for connecting to the broker, TLS included."),
+        float, Meta(ge=0.1, le=300), Setting("Timeout for connecting to the broker, TLS included.")
     ] = 10.0
     acknowledge_timeout_seconds: Annotated[
         float,
@@ -153,9 +151,7 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
         Setting("Timeout of an acknowledgement (PUBACK); after it the client reconnects."),
     ] = 20.0
     reconnect_cap_seconds: Annotated[
-        float,
-        Meta(ge=1, le=3_600),
-        Setting("Maximum wait between two attempts to reconnect."),
+        float, Meta(ge=1, le=3_600), Setting("Maximum wait between two attempts to reconnect.")
     ] = 30.0
     event_expiry_seconds: Annotated[
         int,

@@ -73,19 +73,6 @@ class Delivery:
     answers: list[Answer] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """What is sent, with everything filled in."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: str
-    secret_key: str | None
-    is_verified: bool
-    retries: int
-
-
 def signature(secret_key: str, body: bytes, *, at_milliseconds: int) -> str:
     """Return the header's value: HMAC-SHA256 over the time, a dot and the raw body."""
     signed = f"{at_milliseconds}.".encode() + body
@@ -148,15 +135,7 @@ class Deliveries:
             "{{$plan.runId}}": str(plan_run.id),
             "{{$plan.name}}": plan.name if plan else "",
         }
-        request = _Request(
-            method=http_task.method,
-            url=_filled(http_task.url, names),
-            headers={name: _filled(value, names) for name, value in http_task.headers.items()},
-            body=_filled(http_task.body, names),
-            secret_key=http_task.secret_key or None,
-            is_verified=http_task.ssl_verification,
-            retries=http_task.max_retries,
-        )
+        request = _filled_in(http_task, names, retries=http_task.max_retries)
         delivery = Delivery(
             task_id=None, run_id=plan_run.id, url=request.url, begun_at=self._world.now()
         )
@@ -164,26 +143,8 @@ class Deliveries:
         await self._deliver(delivery, request)
         return delivery.state is DeliveryState.DELIVERED
 
-    async def test(
-        self,
-        *,
-        url: str,
-        method: str,
-        body: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        secret_key: str | None = None,
-        ssl_verification: bool = True,
-    ) -> Answer:
+    async def test(self, request: HttpTask) -> Answer:
         """Send one request now, as it is: no run is behind it, so nothing is filled in."""
-        request = _Request(
-            method=method,
-            url=url,
-            headers=headers or {},
-            body=body or "",
-            secret_key=secret_key,
-            is_verified=ssl_verification,
-            retries=0,
-        )
         return await self._send(request)
 
     def _statuses_delivered(self, task: WebhookFlowTask) -> frozenset[NativeStatus]:
@@ -192,22 +153,15 @@ class Deliveries:
             return ends | {NativeStatus.CANCELED}
         return ends
 
-    def _request_of(self, task: WebhookFlowTask, statement: Statement) -> _Request:
+    def _request_of(self, task: WebhookFlowTask, statement: Statement) -> HttpTask:
         names = {"$jobId": str(statement.run_id), "$jobStatus": statement.status.value}
-        request = _Request(
-            method=task.method,
-            url=_filled(task.url, names),
-            headers={name: _filled(value, names) for name, value in task.headers.items()},
-            body=_filled(task.body or "", names),
-            secret_key=task.secret_key,
-            is_verified=task.ssl_verification,
-            retries=self._settings.retries if task.retry_on_failure else 0,
-        )
+        retries = self._settings.retries if task.retry_on_failure else 0
+        request = _filled_in(task, names, retries=retries)
         if statement.has_wrong_signature:
             return replace(request, secret_key=f"not {task.secret_key}")
         return _with_wrong_secret(request) if statement.has_wrong_secret else request
 
-    def _begin(self, task_id: int, statement: Statement, request: _Request) -> None:
+    def _begin(self, task_id: int, statement: Statement, request: HttpTask) -> None:
         run_id = statement.run_id
         delivery = Delivery(
             task_id=task_id, run_id=run_id, url=request.url, begun_at=self._world.now()
@@ -228,7 +182,7 @@ class Deliveries:
         ).add_done_callback(self._finished)
 
     async def _deliver_in_turn(
-        self, delivery: Delivery, request: _Request, statement: Statement
+        self, delivery: Delivery, request: HttpTask, statement: Statement
     ) -> None:
         if statement.wait_seconds > 0:
             await self._world.clock.sleep(statement.wait_seconds)
@@ -257,8 +211,8 @@ class Deliveries:
         if self._waiting == 0:
             self._is_idle.set()
 
-    async def _deliver(self, delivery: Delivery, request: _Request) -> None:
-        for attempt in range(request.retries + 1):
+    async def _deliver(self, delivery: Delivery, request: HttpTask) -> None:
+        for attempt in range(request.max_retries + 1):
             if attempt > 0:
                 await self._world.clock.sleep(self._backoff_seconds(attempt))
             async with self._slots:
@@ -276,7 +230,7 @@ class Deliveries:
             settings.backoff_seconds * 2.0 ** min(attempt - 1, 60), settings.backoff_cap_seconds
         )
 
-    async def _send(self, request: _Request) -> Answer:
+    async def _send(self, request: HttpTask) -> Answer:
         if self._session is None:
             return Answer(error="the workspace is not running")
         body = request.body.encode()
@@ -294,7 +248,7 @@ class Deliveries:
                 request.url,
                 data=body,
                 headers=headers,
-                ssl=request.is_verified,
+                ssl=request.ssl_verification,
                 allow_redirects=False,
             ) as response:
                 return Answer(status_code=response.status)
@@ -307,7 +261,7 @@ class Deliveries:
             return Answer(error=f"{type(exc).__name__}: the request could not be sent")
 
 
-def _with_wrong_secret(request: _Request) -> _Request:
+def _with_wrong_secret(request: HttpTask) -> HttpTask:
     """Change every header, or the URL's end where the task has none to hold a secret."""
     headers = {
         name: value if name.lower() == "content-type" else _changed(value)
@@ -320,6 +274,21 @@ def _with_wrong_secret(request: _Request) -> _Request:
 
 def _changed(text: str) -> str:
     return text[:-1] + ("x" if text[-1:] != "x" else "y")
+
+
+def _filled_in(
+    task: HttpTask | WebhookFlowTask, names: Mapping[str, str], *, retries: int
+) -> HttpTask:
+    """Return the request of a task, with what is known of the run in place of its names."""
+    return HttpTask(
+        url=_filled(task.url, names),
+        method=task.method,
+        headers={name: _filled(value, names) for name, value in task.headers.items()},
+        body=_filled(task.body or "", names),
+        secret_key=task.secret_key or "",
+        ssl_verification=task.ssl_verification,
+        max_retries=retries,
+    )
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from monitor.sandbox.api.response.kinds import (
     View,
     named,
 )
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, kept, reference, stamps
 from monitor.sandbox.world.lineage import flow_ids_with
 from monitor.sandbox.world.records.objects import Connection, Flow, ImportedDataset
 from monitor.sandbox.world.records.parts import DatasetNode
@@ -82,8 +82,8 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     ),
     references=(
         Reference(
-            attribute="connection_id",
-            target=Connection,
+            "connection_id",
+            Connection,
             shown="connection",
             sent="connectionId",
             on_delete=OnDelete.REFUSE,
@@ -119,8 +119,8 @@ DATASET_NODE: Kind[DatasetNode] = Kind(
     plural="datasetnodes",
     model="ParsingNode",
     references=(
-        Reference(attribute="flow_id", target=Flow, shown="flow"),
-        Reference(attribute="dataset_id", target=ImportedDataset, shown="importedDataset"),
+        Reference("flow_id", Flow, shown="flow"),
+        Reference("dataset_id", ImportedDataset, shown="importedDataset"),
     ),
     home="flow_id",
     constants={"activeSample": None, "wrangled": False},
@@ -134,12 +134,9 @@ def data_source(view: View, imported_dataset: ImportedDataset) -> dict[str, Json
     del view
     return {
         **stamps(imported_dataset),
-        "name": imported_dataset.name,
-        "dynamicPath": imported_dataset.dynamic_path,
+        **kept(imported_dataset, "name", "dynamicPath", "isDynamic", "isConverted"),
+        **kept(imported_dataset, "disableTypeInference"),
         "isSchematized": is_schematized(imported_dataset),
-        "isDynamic": imported_dataset.is_dynamic,
-        "isConverted": imported_dataset.is_converted,
-        "disableTypeInference": imported_dataset.disable_type_inference,
         "hasStructuring": is_schematized(imported_dataset),
         "hasSchemaErrors": False,
         "parsingScript": reference(imported_dataset.id),

@@ -20,7 +20,7 @@ from monitor.sandbox.api.response.kinds import (
     View,
     named,
 )
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, show, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, kept, reference, show, stamps
 from monitor.sandbox.world.lineage import builds_upon, cut_edges
 from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.world.records.parts import ReferenceNode, UserDefinedFunction
@@ -40,21 +40,16 @@ RECIPE: Kind[Recipe] = Kind(
     record=Recipe,
     model="WrangledDataset",
     references=(
-        Reference(attribute="flow_id", target=Flow, shown="flow", sent="flow"),
+        Reference("flow_id", Flow, shown="flow", sent="flow"),
         Reference(
-            attribute="dataset_ids",
-            target=ImportedDataset,
+            "dataset_ids",
+            ImportedDataset,
             on_delete=OnDelete.REFUSE,
             many=True,
             embeds_as="importedDatasets",
         ),
-        Reference(attribute="upstream_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
-        Reference(
-            attribute="function_ids",
-            target=UserDefinedFunction,
-            on_delete=OnDelete.CLEAR,
-            many=True,
-        ),
+        Reference("upstream_ids", Recipe, on_delete=OnDelete.CLEAR, many=True),
+        Reference("function_ids", UserDefinedFunction, on_delete=OnDelete.CLEAR, many=True),
     ),
     home="flow_id",
     constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
@@ -78,8 +73,8 @@ REFERENCE_NODE: Kind[ReferenceNode] = Kind(
     name="flowNode",
     plural="referencenodes",
     references=(
-        Reference(attribute="flow_id", target=Flow, shown="flow"),
-        Reference(attribute="recipe_id", target=Recipe, shown="referencedFlowNode"),
+        Reference("flow_id", Flow, shown="flow"),
+        Reference("recipe_id", Recipe, shown="referencedFlowNode"),
     ),
     home="flow_id",
     constants={"activeSample": None, "wrangled": False},
@@ -92,8 +87,7 @@ def recipe(view: View, recipe: Recipe | ImportedDataset) -> dict[str, Json]:
     del view
     return {
         **stamps(recipe),
-        "name": recipe.name,
-        "description": recipe.description,
+        **kept(recipe, "name", "description"),
         "active": True,
     }
 

@@ -28,9 +28,9 @@ _NODES: tuple[type[Record], ...] = (Recipe, DatasetNode, ReferenceNode)
 EDGE: Kind[FlowEdge] = Kind(
     record=FlowEdge,
     references=(
-        Reference(attribute="flow_id", target=Flow, shown="flow"),
-        *(Reference(attribute="input_node_id", target=node) for node in _NODES),
-        *(Reference(attribute="output_node_id", target=node) for node in _NODES),
+        Reference("flow_id", Flow, shown="flow"),
+        *(Reference("input_node_id", node) for node in _NODES),
+        *(Reference("output_node_id", node) for node in _NODES),
     ),
     home="flow_id",
     computed={
@@ -215,7 +215,7 @@ def _edge(call: Call, flow: Flow, *, input_id: int, output_id: int) -> FlowEdge:
     return create_record(call, EDGE, values)
 
 
-_NEW_DATASET = Reference(attribute="dataset_id", target=ImportedDataset)
+_NEW_DATASET = Reference("dataset_id", ImportedDataset)
 
 
 def replace_dataset(call: Call) -> Reply:

@@ -50,13 +50,7 @@ FOLDER: Kind[Folder] = Kind(
 FLOW: Kind[Flow] = Kind(
     record=Flow,
     references=(
-        Reference(
-            attribute="folder_id",
-            target=Folder,
-            shown="folder",
-            sent="folderId",
-            on_delete=OnDelete.CLEAR,
-        ),
+        Reference("folder_id", Folder, shown="folder", sent="folderId", on_delete=OnDelete.CLEAR),
     ),
     unshown=frozenset({"type"}),  # only in the library
     unkept=frozenset({"incrementName"}),

@@ -21,7 +21,7 @@ from monitor.sandbox.world.records.parts import (
     FlowRunParameterOverride,
 )
 
-_OF_FLOW = Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId")
+_OF_FLOW = Reference("flow_id", Flow, shown="flow", sent="flowId")
 
 PARAMETER_OVERRIDE: Kind[FlowRunParameterOverride] = Kind(
     record=FlowRunParameterOverride,

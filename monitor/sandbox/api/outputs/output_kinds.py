@@ -44,8 +44,8 @@ def _connection_text(view: View, write_setting: WriteSetting) -> Json:
 
 def _connection(*, shown: str = "", embeds_as: str = "") -> Reference:
     return Reference(
-        attribute="connection_id",
-        target=Connection,
+        "connection_id",
+        Connection,
         shown=shown,
         sent="connectionId",
         on_delete=OnDelete.REFUSE,
@@ -55,9 +55,7 @@ def _connection(*, shown: str = "", embeds_as: str = "") -> Reference:
 
 OUTPUT_OBJECT: Kind[OutputObject] = Kind(
     record=OutputObject,
-    references=(
-        Reference(attribute="recipe_id", target=Recipe, shown="flownode", sent="flowNodeId"),
-    ),
+    references=(Reference("recipe_id", Recipe, shown="flownode", sent="flowNodeId"),),
     home="recipe_id",
     computed={"flowNode": lambda _, record: reference(record.recipe_id)},  # as recorded
     also_shown=("ignoreRecipeErrors",),
@@ -79,12 +77,7 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
 WRITE_SETTING: Kind[WriteSetting] = Kind(
     record=WriteSetting,
     references=(
-        Reference(
-            attribute="output_object_id",
-            target=OutputObject,
-            shown="outputObject",
-            sent="outputObjectId",
-        ),
+        Reference("output_object_id", OutputObject, shown="outputObject", sent="outputObjectId"),
         _connection(embeds_as="connection"),
     ),
     home="output_object_id",
@@ -100,12 +93,7 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
 PUBLICATION: Kind[Publication] = Kind(
     record=Publication,
     references=(
-        Reference(
-            attribute="output_object_id",
-            target=OutputObject,
-            shown="outputobject",
-            sent="outputObjectId",
-        ),
+        Reference("output_object_id", OutputObject, shown="outputobject", sent="outputObjectId"),
         _connection(shown="connection"),
     ),
     home="output_object_id",
@@ -117,10 +105,7 @@ SQL_SCRIPT: Kind[SqlScript] = Kind(
     record=SqlScript,
     references=(
         Reference(
-            attribute="output_object_id",
-            target=OutputObject,
-            sent="outputObjectId",
-            embeds_as="outputObject",
+            "output_object_id", OutputObject, sent="outputObjectId", embeds_as="outputObject"
         ),
         _connection(shown="connection"),
     ),

@@ -1,5 +1,6 @@
 """The file that a package is: a ZIP of one page about itself and one table for each kind.
 
+Flows are exported in the vendor's format instead, see `flow_writing`, and read in both.
 ``package.json`` describes the package, ``data/<plural>.json`` has the records of one kind
 with the attributes that they are kept with, ``README.txt`` explains it to people. The same
 content always gives the same bytes. What a stranger's file may contain is not believed: its size
@@ -88,10 +89,15 @@ def pack(package: Package) -> bytes:
     """Return the package as a ZIP."""
     kind = package.manifest.kind
     pages = {
-        MANIFEST: _json(package.manifest),
+        MANIFEST: json_of(package.manifest),
         README: f"A {kind} package of dataprep-monitor's sandbox.\n".encode(),
-        **{f"{DATA_FOLDER}{name}.json": _json(rows) for name, rows in package.tables.items()},
+        **{f"{DATA_FOLDER}{name}.json": json_of(rows) for name, rows in package.tables.items()},
     }
+    return zipped(pages)
+
+
+def zipped(pages: Mapping[str, bytes]) -> bytes:
+    """Return files as a ZIP."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for name, content in sorted(pages.items()):
@@ -101,11 +107,11 @@ def pack(package: Package) -> bytes:
     return written.getvalue()
 
 
-def unpack(content: bytes, kind: PackageKind) -> Package:
-    """Read a package of the wanted kind.
+def pages_in(content: bytes) -> dict[str, bytes]:
+    """Return the files of an archive, by name.
 
     Raises:
-        ApiError: 400, naming ``data``, for whatever else the bytes are.
+        ApiError: 400, naming ``data``, where it is none, or too much is in it.
     """
     if not content:
         raise bad_package("is required: the ZIP file of a package")
@@ -113,8 +119,26 @@ def unpack(content: bytes, kind: PackageKind) -> Package:
     # An empty object takes three bytes of a page and fifty times as many in memory.
     if sum(page.count(b",") for page in pages.values()) > MOST_VALUES:
         raise bad_package(f"has more than {MOST_VALUES} values")
+    return pages
+
+
+def unpack(content: bytes, kind: PackageKind) -> Package:
+    """Read a package of the wanted kind, in this workspace's own format.
+
+    Raises:
+        ApiError: 400, naming ``data``, for whatever else the bytes are.
+    """
+    return unpacked(pages_in(content), kind)
+
+
+def unpacked(pages: Mapping[str, bytes], kind: PackageKind) -> Package:
+    """Read the files of a package in this workspace's own format.
+
+    Raises:
+        ApiError: 400, naming ``data``.
+    """
     if MANIFEST not in pages:
-        raise bad_package(f"is no package: it has no {MANIFEST}")
+        raise bad_package(f"is no package: it has no {MANIFEST}, nor one document of a flow")
     manifest = read_as(pages[MANIFEST], Manifest, MANIFEST)
     if manifest.format != FORMAT or manifest.version != VERSION:
         raise bad_package(
@@ -176,5 +200,5 @@ def _refuse_what_is_too_much(members: Sequence[zipfile.ZipInfo]) -> None:
             raise bad_package(f"has a file {shortened(member.filename)} that is encrypted or odd")
 
 
-def _json(value: Any) -> bytes:
+def json_of(value: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"

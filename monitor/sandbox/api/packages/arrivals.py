@@ -90,14 +90,18 @@ def _records(kind: Kind[Any], rows: Rows, view: View) -> Iterable[Record]:
         try:
             yield cast("Record", msgspec.convert({**values, **mine}, kind.record))
         except (msgspec.ValidationError, ValueError, OverflowError) as exc:
-            raise bad_package(f"has a {kind.name} that cannot be read: {exc}") from exc
+            raise bad_package(f"has a {_called(kind, row)} that cannot be read: {exc}") from exc
 
 
 def _check_sizes(row: Mapping[str, Any], kind: Kind[Any]) -> None:
     try:
         check_sizes(row)
     except ApiError as exc:
-        raise bad_package(f"has a {kind.name} that cannot be kept: {exc.details}") from exc
+        raise bad_package(f"has a {_called(kind, row)} that cannot be kept: {exc.details}") from exc
+
+
+def _called(kind: Kind[Any], row: Mapping[str, Any]) -> str:
+    return f"{kind.name} {row['id']}" if isinstance(row.get("id"), int) else kind.name
 
 
 def _refuse_what_leads_outside(

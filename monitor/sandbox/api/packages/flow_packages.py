@@ -6,9 +6,11 @@ from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.crud.rights import may_name, require_right
 from monitor.sandbox.api.errors import bad_parameter
 from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
-from monitor.sandbox.api.packages.archive import PackageKind, pack, unpack
+from monitor.sandbox.api.packages.archive import PackageKind, pack
 from monitor.sandbox.api.packages.arrivals import Arrivals, arrivals_of
 from monitor.sandbox.api.packages.exporting import export, gathered
+from monitor.sandbox.api.packages.flow_reading import read_package
+from monitor.sandbox.api.packages.flow_writing import packed
 from monitor.sandbox.api.packages.importing import Imported, answer_of, bring_in, refuse_invalid
 from monitor.sandbox.api.request.parameters import boolean, integer
 from monitor.sandbox.api.response.kinds import View
@@ -51,7 +53,8 @@ def try_import(call: Call) -> Reply:
 
 def _package_of(call: Call, root: Flow | Plan, kind: PackageKind) -> Reply:
     package = export(call.view, root, kind=kind, comment=call.query.get("comment"))
-    return Reply(content=pack(package), content_type=ZIP_TYPE)
+    content = packed(package) if kind is PackageKind.FLOW else pack(package)
+    return Reply(content=content, content_type=ZIP_TYPE)
 
 
 def _import(call: Call, kind: PackageKind) -> Reply:
@@ -74,7 +77,7 @@ def _import(call: Call, kind: PackageKind) -> Reply:
 
 
 def _arrivals(call: Call, kind: PackageKind) -> Arrivals:
-    package = unpack(call.upload or b"", kind)
+    package = read_package(call.upload or b"", kind)
     return arrivals_of(package, call.view)
 
 

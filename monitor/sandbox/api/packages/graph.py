@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[type[Record], int]
 
 # What flows of several people use, and what therefore is no part of any one of them.
 USED: tuple[type[Record], ...] = (ImportedDataset, Connection, UserDefinedFunction)
-_STAMPS = frozenset(field.name for field in dataclasses.fields(Record))
+_STAMPS = frozenset(field.name for field in dataclasses.fields(Record)) - {"extras"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

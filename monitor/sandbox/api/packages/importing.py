@@ -114,11 +114,21 @@ def answer_of(view: View, imported: Imported) -> dict[str, Json]:
         "importRuleChanges": {"object": [], "value": []},
         "primaryFlowIds": [root.id for root in imported.roots if isinstance(root, Flow)],
         "release": {"version": VERSION},
+        "kept": _kept(view, imported),
         **{name: shown.pop(plural, []) for name, plural in _NAMES_OF_TABLES.items()},
         **shown,
     }
     plan_ids = [root.id for root in imported.roots if isinstance(root, Plan)]
     return answer | ({"primaryPlanIds": plan_ids} if plan_ids else {})
+
+
+def _kept(view: View, imported: Imported) -> dict[str, Json]:
+    """Return what has no place here and is only kept, by the plural of what it is kept with."""
+    names: dict[str, set[str]] = {}
+    for record in imported.made.values():
+        if record.extras:
+            names.setdefault(plural_of(view.table, record), set()).update(record.extras)
+    return {plural: sorted(found) for plural, found in sorted(names.items())}
 
 
 def _shown(view: View, record: Record) -> dict[str, Json]:

@@ -40,8 +40,8 @@ def _credential(view: View, aws_config: AwsConfig) -> Json:
 AWS_CONFIG = Kind(
     record=AwsConfig,
     references=(
-        Reference(attribute="person_id", target=Person, sent="personId"),
-        Reference(attribute="active_role_id", target=AwsRole, on_delete=OnDelete.CLEAR),
+        Reference("person_id", Person, sent="personId"),
+        Reference("active_role_id", AwsRole, on_delete=OnDelete.CLEAR),
     ),
     computed={"credential": _credential},
     unkept=frozenset({"id", "workspaceId"}),
@@ -50,7 +50,7 @@ AWS_CONFIG = Kind(
 )
 AWS_ROLE = Kind(
     record=AwsRole,
-    references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
+    references=(Reference("aws_config_id", AwsConfig, shown="awsConfig"),),
     # A role is answered by two models, one with the configuration and one with its id.
     computed={"awsConfigId": lambda _, record: record.aws_config_id},
     unkept=frozenset({"personId", "workspaceId", "createdAt", "updatedAt", "deletedAt"}),

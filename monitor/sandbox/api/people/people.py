@@ -10,7 +10,7 @@ from monitor.sandbox.api.errors import Json, bad_field, bad_parameter, forbidden
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.parameters import INTEGER, boolean, names, word
 from monitor.sandbox.api.response.kinds import Resource, View
-from monitor.sandbox.api.response.rendering import NAMED, stamp
+from monitor.sandbox.api.response.rendering import NAMED, columns, kept, stamp
 from monitor.sandbox.api.workspace.configuration import setting
 from monitor.sandbox.world.records.objects import Flow, Person, Plan
 from monitor.sandbox.world.records.parts import DataflowOptions
@@ -20,18 +20,11 @@ from monitor.sandbox.world.shelves import WORKSPACE_ID
 def person(view: View, person: Person) -> dict[str, Json]:
     del view
     return {
-        "id": person.id,
-        "email": person.email,
-        "name": person.name,
-        "isDisabled": person.is_disabled,
-        "state": person.state,
+        **kept(person, "id", "email", "name", "isDisabled", "state", "outputHomeDir", "uploadDir"),
+        **kept(person, "createdAt", "updatedAt"),
         "validateExportCompliance": False,
         "lastLoginTime": stamp(person.last_login_at),
         "lastStateChange": None,
-        "outputHomeDir": person.output_home_dir,
-        "uploadDir": person.upload_dir,
-        "createdAt": stamp(person.created_at),
-        "updatedAt": stamp(person.updated_at),
     }
 
 
@@ -71,9 +64,7 @@ PERSON_RESOURCES: dict[str, Resource] = {
         render=person,
         columns={
             **NAMED,
-            "email": lambda _, record: record.email,
-            "state": lambda _, record: record.state,
-            "isDisabled": lambda _, record: record.is_disabled,
+            **columns("email", "state", "isDisabled"),
             "lastLoginTime": lambda _, record: record.last_login_at,
         },
         extra_fields=frozenset({"maximalPrivileges"}),

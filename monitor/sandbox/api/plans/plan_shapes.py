@@ -16,7 +16,7 @@ from monitor.sandbox.api.response.kinds import (
     named,
     role_of,
 )
-from monitor.sandbox.api.response.rendering import NAMED, OWN, reference, stamp, stamps
+from monitor.sandbox.api.response.rendering import NAMED, OWN, kept, reference, stamps
 from monitor.sandbox.api.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.world.records.objects import (
     HttpTask,
@@ -125,9 +125,7 @@ def plan_node(
     document: dict[str, Json] = {
         **stamps(plan_node),
         "plan": reference(plan_node.plan_id),
-        "handle": plan_node.handle,
-        "name": plan_node.name,
-        "taskType": plan_node.task_type,
+        **kept(plan_node, "handle", "name", "taskType"),
         "coordinates": {"x": plan_node.x, "y": plan_node.y},
     }
     if plan_node.flow_id is not None:
@@ -157,19 +155,14 @@ def _http_task(node: PlanNode, task: HttpTask) -> dict[str, Json]:
     return {
         "id": node.id,
         "type": "basic",
-        "method": task.method,
-        "url": task.url,
-        "headers": dict(task.headers),
-        "body": task.body,
-        "secretKey": task.secret_key,
-        "sslVerification": task.ssl_verification,
-        "maxRetries": task.max_retries,
+        **kept(
+            task, "method", "url", "headers", "body", "secretKey", "sslVerification", "maxRetries"
+        ),
         "sampleResponseBody": "",
         "sampleResponseHeaders": {},
         "shouldUpdateSampleResponse": False,
         "planNode": reference(node.id),
-        "createdAt": stamp(node.created_at),
-        "updatedAt": stamp(node.updated_at),
+        **kept(node, "createdAt", "updatedAt"),
     }
 
 
@@ -192,12 +185,7 @@ def _task_run(view: View, plan_task_run: PlanTaskRun) -> dict[str, Json]:
     is_late = is_running and view.world.options.late_plan_results
     job_group_ids = [] if flow_run is None or is_late else flow_run.job_group_ids
     return {
-        "id": plan_task_run.id,
-        "status": plan_task_run.status.value,
-        "createdAt": stamp(plan_task_run.created_at),
-        "updatedAt": stamp(plan_task_run.updated_at),
-        "startedAt": stamp(plan_task_run.started_at),
-        "finishedAt": stamp(plan_task_run.finished_at),
+        **kept(plan_task_run, "id", "status", "createdAt", "updatedAt", "startedAt", "finishedAt"),
         "planNode": reference(plan_task_run.plan_node_id),
         "planSnapshotRun": reference(plan_task_run.plan_run_id),
         "planFlowTaskRunResults": {

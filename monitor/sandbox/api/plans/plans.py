@@ -37,12 +37,7 @@ from monitor.sandbox.world.records.runs import RanFrom
 PLAN: Kind[Plan] = Kind(
     record=Plan,
     references=(
-        Reference(
-            attribute="original_plan_id",
-            target=Plan,
-            sent="originalPlanId",
-            on_delete=OnDelete.KEEP,
-        ),
+        Reference("original_plan_id", Plan, sent="originalPlanId", on_delete=OnDelete.KEEP),
     ),
     resource=PLAN_RESOURCES["plans"],
 )
@@ -50,16 +45,10 @@ PLAN: Kind[Plan] = Kind(
 PLAN_NODE: Kind[PlanNode] = Kind(
     record=PlanNode,
     references=(
-        Reference(attribute="plan_id", target=Plan, shown="plan", sent="planId"),
+        Reference("plan_id", Plan, shown="plan", sent="planId"),
         # A plan keeps the node of a flow that is gone, and then cannot be run.
-        Reference(attribute="flow_id", target=Flow, sent="flowId", on_delete=OnDelete.KEEP),
-        Reference(
-            attribute="flow_node_ids",
-            target=Recipe,
-            sent="flowNodeIds",
-            on_delete=OnDelete.CLEAR,
-            many=True,
-        ),
+        Reference("flow_id", Flow, sent="flowId", on_delete=OnDelete.KEEP),
+        Reference("flow_node_ids", Recipe, sent="flowNodeIds", on_delete=OnDelete.CLEAR, many=True),
     ),
     home="plan_id",
     # What these say is kept in other words: see `nodes`.
@@ -70,18 +59,16 @@ PLAN_NODE: Kind[PlanNode] = Kind(
 PLAN_EDGE: Kind[PlanEdge] = Kind(
     record=PlanEdge,
     references=(
-        Reference(attribute="plan_id", target=Plan, shown="plan"),
-        Reference(attribute="in_plan_node_id", target=PlanNode),
-        Reference(attribute="out_plan_node_id", target=PlanNode),
+        Reference("plan_id", Plan, shown="plan"),
+        Reference("in_plan_node_id", PlanNode),
+        Reference("out_plan_node_id", PlanNode),
     ),
     home="plan_id",
 )
 
 PLAN_OVERRIDE: Kind[PlanOverride] = Kind(
     record=PlanOverride,
-    references=(
-        Reference(attribute="plan_node_id", target=PlanNode, shown="planNode", sent="planNodeId"),
-    ),
+    references=(Reference("plan_node_id", PlanNode, shown="planNode", sent="planNodeId"),),
     home="plan_node_id",
     filter_fields=("overrideKey",),
 )

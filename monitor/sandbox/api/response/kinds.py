@@ -127,7 +127,7 @@ class OnDelete(StrEnum):
     KEEP = "keep"  # history: it goes on naming what is gone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A link to records of another kind. ``many``: the attribute is a tuple of ids."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -172,7 +173,7 @@ def resource_of(kind: Kind[Any], names: Mapping[type[Record], str]) -> Resource:
 
 def attribute_of(kind: Kind[Any], name: str) -> str:
     """Return the attribute that keeps a field: ``tableName`` is ``table_name``."""
-    return kind.attributes.get(name) or re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+    return kind.attributes.get(name) or snake(name)
 
 
 def name_of(kind: Kind[Any], attribute: str) -> str:
@@ -182,6 +183,22 @@ def name_of(kind: Kind[Any], attribute: str) -> str:
             return link.sent
     by_attribute = {kept: name for name, kept in kind.attributes.items()}
     return by_attribute.get(attribute) or camel(attribute)
+
+
+@functools.cache
+def snake(name: str) -> str:
+    """Return the attribute that keeps what the API calls so."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+
+
+def kept(record: Any, *names: str) -> dict[str, Json]:
+    """Return fields that show what a record keeps under their names."""
+    return {name: plain(getattr(record, snake(name))) for name in names}
+
+
+def columns(*names: str) -> dict[str, Callable[[View, Any], Scalar]]:
+    """Return the columns of fields that a record keeps under their names."""
+    return {name: _reader(snake(name)) for name in names}
 
 
 def camel(attribute: str) -> str:

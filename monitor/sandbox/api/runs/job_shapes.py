@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.sandbox.api.errors import Json
 from monitor.sandbox.api.response.kinds import Association, Resource, View, named
-from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, reference, stamp
+from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, columns, kept, reference
 from monitor.sandbox.world.records.objects import WriteSetting
 from monitor.sandbox.world.records.runs import Job, JobGroup, NativeStatus
 from monitor.sandbox.world.shelves import World
@@ -30,19 +30,10 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
 def job(view: View, job: Job) -> dict[str, Json]:
     del view
     document: dict[str, Json] = {
-        "id": job.id,
-        "status": job.status.value,
-        "jobType": job.job_type,
-        "sampleSize": job.sample_size,
-        "percentComplete": job.percent_complete,
+        **kept(job, "id", "status", "jobType", "sampleSize", "percentComplete", "hasWarnings"),
+        **kept(job, "lastHeartbeatAt", "startedAt", "finishedAt", "createdAt", "updatedAt"),
         "jobGroup": reference(job.job_group_id),
         "errorMessage": None if job.error_message is None else {"message": job.error_message},
-        "hasWarnings": job.has_warnings,
-        "lastHeartbeatAt": stamp(job.last_heartbeat_at),
-        "startedAt": stamp(job.started_at),
-        "finishedAt": stamp(job.finished_at),
-        "createdAt": stamp(job.created_at),
-        "updatedAt": stamp(job.updated_at),
         "creator": reference(job.creator_id),
     }
     if job.execution_language is not None:
@@ -148,11 +139,7 @@ JOB_RESOURCES: dict[str, Resource] = {
     "jobs": Resource(
         plural="jobs",
         render=job,
-        columns={
-            **STAMPS,
-            "status": lambda _, run: run.status.value,
-            "jobType": lambda _, record: record.job_type,
-        },
+        columns={**STAMPS, **columns("status", "jobType")},
         associations=named(
             CREATOR,
             Association("jobGroup", _group_of, target="jobgroups"),

@@ -7,7 +7,15 @@ from dataclasses import replace
 from monitor.sandbox.api.errors import Json
 from monitor.sandbox.api.people.people import dataflow_options_of
 from monitor.sandbox.api.response.kinds import Association, Resource, View, named
-from monitor.sandbox.api.response.rendering import CREATOR, STAMPS, UPDATER, reference, stamp
+from monitor.sandbox.api.response.rendering import (
+    CREATOR,
+    STAMPS,
+    UPDATER,
+    columns,
+    kept,
+    reference,
+    stamp,
+)
 from monitor.sandbox.world.records.objects import Recipe, Record
 from monitor.sandbox.world.records.runs import FlowRun, JobGroup, PlanSnapshotRun
 from monitor.sandbox.world.shelves import WORKSPACE_ID
@@ -36,16 +44,11 @@ def job_group(view: View, job_group: JobGroup) -> dict[str, Json]:
     """Return the object as GET /v4/jobGroups/:id answers it."""
     del view
     return {
-        "id": job_group.id,
-        "name": job_group.name,
-        "description": job_group.description,
+        **kept(job_group, "id", "name", "description", "status", "profilingEnabled"),
+        **kept(job_group, "createdAt", "updatedAt"),
         "ranfrom": job_group.ran_from.value,
         "ranfor": job_group.ran_for.value,
-        "status": job_group.status.value,
-        "profilingEnabled": job_group.profiling_enabled,
         "runParameterReferenceDate": stamp(job_group.reference_date or job_group.created_at),
-        "createdAt": stamp(job_group.created_at),
-        "updatedAt": stamp(job_group.updated_at),
         "workspace": reference(WORKSPACE_ID),
         "creator": reference(job_group.creator_id),
         "updater": reference(job_group.updater_id),
@@ -80,26 +83,16 @@ def flow_run(view: View, flow_run: FlowRun) -> dict[str, Json]:
     """Return the object, which has neither status nor name nor end."""
     del view
     return {
-        "id": flow_run.id,
-        "createdAt": stamp(flow_run.created_at),
-        "updatedAt": stamp(flow_run.updated_at),
-        "scheduleExecutionId": flow_run.schedule_execution_id,
-        "requestId": flow_run.request_id,
+        **kept(flow_run, "id", "createdAt", "updatedAt", "scheduleExecutionId", "requestId"),
         "flow": reference(flow_run.flow_id),
     }
 
 
 def plan_run(view: View, plan_snapshot_run: PlanSnapshotRun) -> dict[str, Json]:
     return {
-        "id": plan_snapshot_run.id,
-        "status": plan_snapshot_run.status.value,
-        "createdAt": stamp(plan_snapshot_run.created_at),
-        "submittedAt": stamp(plan_snapshot_run.submitted_at),
-        "startedAt": stamp(plan_snapshot_run.started_at),
-        "finishedAt": stamp(plan_snapshot_run.finished_at),
-        "updatedAt": stamp(plan_snapshot_run.updated_at),
-        "scheduleHistoryId": plan_snapshot_run.schedule_history_id,
-        "failedToCancelSomeJobs": plan_snapshot_run.failed_to_cancel_some_jobs,
+        **kept(plan_snapshot_run, "id", "status", "createdAt", "submittedAt", "startedAt"),
+        **kept(plan_snapshot_run, "finishedAt", "updatedAt", "scheduleHistoryId"),
+        **kept(plan_snapshot_run, "failedToCancelSomeJobs"),
         "plan": reference(view.world.plan_id_shown(plan_snapshot_run)),
         "nextRun": reference(plan_snapshot_run.next_run_id),
         "previousRun": reference(plan_snapshot_run.previous_run_id),
@@ -124,11 +117,9 @@ def _plan_run_beside(view: View, run_id: int | None) -> PlanSnapshotRun | None:
 
 JOB_GROUP_COLUMNS = {
     **STAMPS,
-    "name": lambda _, record: record.name,
-    "status": lambda _, run: run.status.value,
+    **columns("name", "status", "profilingEnabled"),
     "ranfrom": lambda _, record: record.ran_from.value,
     "ranfor": lambda _, record: record.ran_for.value,
-    "profilingEnabled": lambda _, record: record.profiling_enabled,
     "recipe": _recipe_name,
     "flow": lambda view, record: flow_name(view, record.flow_id),
     "creator": _creator_name,
@@ -185,12 +176,9 @@ RUN_RESOURCES: dict[str, Resource] = {
         render=plan_run,
         columns={
             **STAMPS,
-            "status": lambda _, run: run.status.value,
+            **columns("status", "submittedAt", "startedAt", "finishedAt"),
             "ranfrom": lambda _, record: record.ran_from.value,
             "name": lambda view, record: getattr(_plan_shown(view, record), "name", None),
-            "submittedAt": lambda _, record: record.submitted_at,
-            "startedAt": lambda _, record: record.started_at,
-            "finishedAt": lambda _, record: record.finished_at,
         },
         associations=named(
             CREATOR,

@@ -14,13 +14,13 @@ from monitor.sandbox.api.response.kinds import (
     Reference,
 )
 from monitor.sandbox.api.workspace.configuration import whole_number
-from monitor.sandbox.world.records.objects import Flow, Recipe, WebhookFlowTask
+from monitor.sandbox.world.records.objects import Flow, HttpTask, Recipe, WebhookFlowTask
 
 WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
     record=WebhookFlowTask,
     references=(
-        Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId"),
-        Reference(attribute="flow_node_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
+        Reference("flow_id", Flow, shown="flow", sent="flowId"),
+        Reference("flow_node_ids", Recipe, on_delete=OnDelete.CLEAR, many=True),
     ),
     home="flow_id",
 )
@@ -93,14 +93,15 @@ def delete_task(call: Call) -> Reply:
 async def send_test(call: Call) -> Reply:
     """Send the request once, now, and return the outcome; a failed request is no error."""
     body = Body(call.body)
-    answer = await call.services.deliveries.test(
+    request = HttpTask(
         url=_url(body),
         method=body.text("method", one_of=METHODS),
-        body=body.optional_text("body"),
+        body=body.optional_text("body") or "",
         headers=body.texts("headers"),
-        secret_key=body.optional_text("secretKey"),
+        secret_key=body.optional_text("secretKey") or "",
         ssl_verification=body.boolean("sslVerification", default=True),
     )
+    answer = await call.services.deliveries.test(request)
     if answer.status_code is None:
         return Reply(body={"error": {"message": answer.error}})
     return Reply(body={"statusCode": answer.status_code})

@@ -18,6 +18,8 @@ from monitor.model.triggers import ScheduleTrigger
 class Record:
     """What every thing has. ``deleted_at`` marks a deleted one, which is kept.
 
+    ``extras`` is what a package said of it that has no place here; it is exported again.
+
     A kind that `world` does not number counts from its ``first_id``, or takes its ids out of the
     counter of ``counts_with``.
     """
@@ -31,6 +33,7 @@ class Record:
     creator_id: int
     updater_id: int
     deleted_at: datetime | None = None
+    extras: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
+from monitor.schedules.written_cron import quartz_expression
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Cron expressions of the file: Quartz expressions, and plain cron converted to Quartz."""
+"""Cron expressions that people write: Quartz expressions, and plain cron converted to Quartz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 from monitor.model.triggers import CronTrigger
-from monitor.schedules import BadTriggerError, check, next_after
+from monitor.schedules.errors import BadTriggerError
+from monitor.schedules.times import check, next_after
 
 FORM = '"0 30 6 ? * MON-FRI" in Quartz or "30 6 * * 1-5" in plain cron'
 _PLAIN_FIELDS = 5

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from monitor.cli.demo_output import TIE
 from monitor.model.triggers import CronTrigger, DailyTrigger, ScheduleTrigger
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
@@ -44,7 +45,7 @@ _NAMES = {
 }
 _FAILS_SOMETIMES, _FAILURE_RATIO = "Sensor feed", 0.03
 
-_FAILING, _MISSED, _SLOW = "Supplier invoices", "Price list", "Demand forecast"
+_PIPELINES = _FAILING, _MISSED, _SLOW = "Supplier invoices", "Price list", "Demand forecast"
 _ERROR = "Column 'amount' could not be converted to Decimal: '1.204,50 EUR' in row 1048"
 _QUICK_SECONDS = 3.0
 _SLOW_USUALLY_SECONDS, _SLOW_SINCE = 240.0, timedelta(minutes=31)
@@ -137,21 +138,20 @@ class DemoStory:
     def text(self, *, page_url: str, broker_port: int) -> str:
         """Return what to look at."""
         troubles = self._troubles
-        parts = [f"{_FAILING!r} fails each time it runs: {_ERROR}."]
-        if troubles.missed_at is not None:
+        failing, missed, slow = (f"'{name}'".replace(" ", TIE) for name in _PIPELINES)
+        parts = [f"{failing} fails each time it runs: {_ERROR}."]
+        if (at := troubles.missed_at) is not None:
             parts.append(
-                f"{_MISSED!r} starts every day at {troubles.missed_at:%H:%M} UTC, and will not "
-                f"start today; its alert comes {MISSED_GRACE_SECONDS:.0f} s later."
+                f"{missed} starts every day at {at:%H:%M} UTC, and will not start today; its alert "
+                f"comes {MISSED_GRACE_SECONDS:.0f} s later."
             )
-        if troubles.slow_since is not None:
+        if (since := troubles.slow_since) is not None:
             usually = f"{troubles.usually_minutes:.0f} minutes"
-            parts.append(
-                f"{_SLOW!r} takes {usually} usually, and has run since {troubles.slow_since:%H:%M}."
-            )
+            parts.append(f"{slow} takes {usually} usually, and has run since {since:%H:%M}.")
         return (
             "A calm workspace with a week behind it. What is wrong in it: "
             f"{' '.join(parts)} All else is well. Look at {page_url}, or subscribe: "
-            f"mosquitto_sub -p {broker_port} -t 'dataprep/#' -v"
+            + f"mosquitto_sub -p {broker_port} -t 'dataprep/#' -v".replace(" ", TIE)
         )
 
     def _live_through_the_week(self, now: datetime, slow: Flow, slow_at: datetime) -> None:

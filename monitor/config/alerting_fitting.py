@@ -215,14 +215,14 @@ def _labels_to_match(
     names = [workspace.get("name") for workspace in workspaces]
     labels = labels_to_match(
         own,
-        rules=() if _has_problem(alerts, problems) else rules,
-        workspaces=() if _has_problem(workspaces, problems) else names,
+        rules=() if _has_problem(alerts, "name", "rule", problems=problems) else rules,
+        workspaces=() if _has_problem(workspaces, "name", problems=problems) else names,
     )
     return dict(sorted(labels.items()))
 
 
-def _has_problem(parts: list[ReadTable], problems: Problems) -> bool:
-    return any(problems.holds(f"{part.path}.name") or not part.is_whole for part in parts)
+def _has_problem(parts: list[ReadTable], *names: str, problems: Problems) -> bool:
+    return any(problems.holds(f"{part.path}.{name}") for part in parts for name in names)
 
 
 def _silence(part: ReadTable, labels: Labels, problems: Problems) -> None:

@@ -39,11 +39,6 @@ class ReadTable(Struct, frozen=True, kw_only=True):
         nested = {name: part.build() for name, part in self.parts.items() if name in own}
         return settings(**{**needed, **given, **nested, **more})
 
-    @property
-    def is_whole(self) -> bool:
-        """True where no required key is missing."""
-        return all(key.field.name in self.fields for key in self.section.keys if key.is_required)
-
     def get(self, name: str) -> Any:
         """Return a field that the file sets, or its default; None without either."""
         for key in self.section.keys:

@@ -149,25 +149,18 @@ def _required_keys(section: Section) -> set[str]:
 
 def _key_schema(key: Key) -> dict[str, Any]:
     unit = f" Unit: {key.unit}." if key.unit else ""
-    schema: dict[str, Any] = {
-        "description": f"{key.about}{unit}",
-        "type": key.kind.schema_type,
+    more = {
+        "enum": list(key.choices) or None,
+        "minimum": key.minimum,
+        "maximum": key.maximum,
+        "pattern": key.pattern,
+        "default": key.default,
     }
-    if key.kind in (Kind.TEXTS, Kind.ONE_OR_MORE):
-        schema["items"] = {"type": "string"}
-    if key.kind is Kind.TABLE:
-        schema["additionalProperties"] = {"type": "string"}
-    if key.kind is Kind.INSTANT:
-        schema["format"] = "date-time"
-    if key.choices:
-        schema["enum"] = list(key.choices)
-    if key.minimum is not None:
-        schema["minimum"] = key.minimum
-    if key.maximum is not None:
-        schema["maximum"] = key.maximum
-    if key.pattern:
-        schema["pattern"] = key.pattern
-    return schema if key.default is None else {**schema, "default": key.default}
+    return {
+        "description": f"{key.about}{unit}",
+        **key.kind.schema,
+        **{word: value for word, value in more.items() if value is not None},
+    }
 
 
 def rules_table() -> list[str]:

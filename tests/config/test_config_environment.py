@@ -10,9 +10,8 @@ from monitor.config.sections import SECTIONS, is_repeated
 from monitor.model.secrets import Secret
 from monitor.outputs.mqtt.settings import MqttSettings
 from tests.config.broken_rules import BROKEN_RULES
-from tests.config.out_of_range import OUT_OF_RANGE
 from tests.config.settings_tables import TOKEN, everything, file, parsed, problems, workspace
-from tests.config.wrong_types import WRONG_TYPES
+from tests.config.wrong_values import out_of_range, wrong_types
 
 P = "DATAPREP_MONITOR__"
 
@@ -193,7 +192,7 @@ def test_every_variable_has_a_type(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [rule for rule in (*OUT_OF_RANGE, *BROKEN_RULES) if rule[0] in SETTABLE], ids=str
+    "row", [rule for rule in (*out_of_range(), *BROKEN_RULES) if rule[0] in SETTABLE], ids=str
 )
 def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str]) -> None:
     """What a file may not say a variable may not say either, in the same sentence."""
@@ -211,7 +210,7 @@ def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str])
 def test_every_secret_is_validated_wherever_a_variable_says_it_is(where: str) -> None:
     """Empty itself, or read from a location without a name: a problem in the words of the file."""
     variable, _ = SETTABLE[where]
-    sentences = {key: sentence for key, _, sentence in WRONG_TYPES}
+    sentences = {key: sentence for key, _, sentence in wrong_types()}
 
     assert f"{variable}: ***: the secret is empty; put it there" in problems(
         everything(), {variable: ""}

@@ -4,67 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.config.keys import Key, Kind
-from monitor.config.sections import REPEATED, SECTIONS
+from monitor.config.keys import Kind
 from tests.config.broken_rules import BROKEN_RULES
-from tests.config.out_of_range import OUT_OF_RANGE
 from tests.config.settings_tables import Row, changed, problems, table_of
-from tests.config.wrong_types import WRONG_TYPES
-
-
-def place(path: str, name: str) -> str:
-    """Return where a key stands in a file with one table of each list."""
-    first, dot, rest = path.partition(".")
-    index = "[0]" if first in REPEATED else ""
-    return f"{first}{index}{dot}{rest}.{name}"
-
-
-KEYS: dict[str, Key] = {
-    place(section.path, key.name): key for section in SECTIONS for key in section.keys
-}
+from tests.config.wrong_values import KEYS, out_of_range, wrong_types
 
 
 def shown(row: Row) -> str:
     return f"{row[0]}={str(row[1])[:20]!r}"
 
 
-@pytest.mark.parametrize("row", [*WRONG_TYPES, *OUT_OF_RANGE, *BROKEN_RULES], ids=shown)
+@pytest.mark.parametrize("row", [*wrong_types(), *out_of_range(), *BROKEN_RULES], ids=shown)
 def test_a_wrong_value_gives_exactly_its_sentence(row: Row) -> None:
     """The key, the value and what would be right; and no other problem."""
     where, value, sentence = row
 
     assert problems(changed(where, value)) == [f"{where}: {sentence}"]
-
-
-def test_every_key_has_a_wrong_type() -> None:
-    """A new key fails here until its case is written; a secret has four, one for each way."""
-    written = [
-        place(section.path, name)
-        for section in SECTIONS
-        for name in (
-            *section.written_keys(),
-            *(key.name for key in section.keys if key.kind is Kind.SECRET),
-        )
-    ]
-
-    assert sorted(where for where, _, _ in WRONG_TYPES) == sorted(written)
-
-
-def test_every_limit_is_passed_on_both_sides() -> None:
-    """A new number fails here until a value below and a value above it have their cases."""
-    limited = {
-        (where, side)
-        for where, key in KEYS.items()
-        for side, limit in (("least", key.minimum), ("most", key.maximum))
-        if limit is not None
-    }
-    cases = {
-        (where, "least" if "must be at least" in sentence else "most")
-        for where, _, sentence in OUT_OF_RANGE
-    }
-
-    assert cases == limited
-    assert len(OUT_OF_RANGE) == len(limited)
 
 
 def test_every_check_choice_and_file_is_broken_once() -> None:

@@ -1,0 +1,71 @@
+"""Wrong values for every key of the file, made of its kind and limits, and what is then said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from monitor.config.keys import Key, Kind
+from monitor.config.sections import REPEATED, SECTIONS
+from tests.config.settings_tables import Row
+
+
+def place(path: str, name: str) -> str:
+    """Return where a key stands in a file with one table of each list."""
+    first, dot, rest = path.partition(".")
+    index = "[0]" if first in REPEATED else ""
+    return f"{first}{index}{dot}{rest}.{name}"
+
+
+KEYS: dict[str, Key] = {
+    place(section.path, key.name): key for section in SECTIONS for key in section.keys
+}
+
+
+# A value of a wrong type for each kind of value, and what is said of it.
+WRONG_TYPES: dict[Kind, tuple[object, str]] = {
+    Kind.TEXT: (5, "5: must be a text in quotes"),
+    Kind.TEXTS: ("x", '"x": must be a list of texts'),
+    Kind.NUMBER: ("x", '"x": must be a number'),
+    Kind.WHOLE: (1.5, "1.5: must be a whole number"),
+    Kind.BOOLEAN: (1, "1: must be true or false"),
+    Kind.ONE_OR_MORE: (5, "5: must be a text or a list of texts"),
+    Kind.TABLE: ("x", '"x": must be a table of texts'),
+    Kind.INSTANT: (
+        "x",
+        (
+            '"x": must be a date and time with its offset, without quotes, '
+            "such as 2026-11-21T18:00:00Z"
+        ),
+    ),
+}
+WRONG_LOCATIONS = {
+    "file": "5: must be a file that holds nothing else; a line end behind it is ignored",
+    "env": "5: must be the name of an environment variable that holds it",
+    "credential": "5: must be the name of a systemd credential of the service",
+}
+UNITS = {"_seconds": " seconds", "_bytes": " bytes", "_per_minute": " requests a minute"}
+
+
+def wrong_types() -> Iterator[Row]:
+    """Return a value of a wrong type for every key; a secret has four, one for each way."""
+    for where, key in KEYS.items():
+        if key.kind is Kind.SECRET:
+            for form, sentence in WRONG_LOCATIONS.items():
+                yield f"{where}_{form}", 5, sentence
+            names = ", ".join(f"{key.name}_{form}" for form in WRONG_LOCATIONS)
+            yield where, "a secret", f"***: a secret may not stand in the file; use {names}"
+        else:
+            yield where, *WRONG_TYPES[key.kind]
+
+
+def out_of_range() -> Iterator[Row]:
+    """Return for every number with limits one value below and one above them."""
+    for where, key in KEYS.items():
+        unit = next((unit for ending, unit in UNITS.items() if key.name.endswith(ending)), "")
+        if key.minimum is not None:
+            below = math.ceil(key.minimum) - 1
+            yield where, below, f"{below}: must be at least {key.minimum}{unit}"
+        if key.maximum is not None:
+            above = math.floor(key.maximum) + 1
+            yield where, above, f"{above}: must be at most {key.maximum}{unit}"

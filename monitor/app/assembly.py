@@ -216,9 +216,3 @@ def daemon_info(configuration: Configuration) -> DaemonInfo:
         workspaces=tuple(workspace.name for workspace in configuration.workspaces),
         config_hash=config_hash(configuration),
     )
-
-
-def instance_of(configuration: Configuration) -> str:
-    """Return this daemon's name among others, which an output may need to set."""
-    named = (getattr(output, "instance", None) for output in configuration.outputs.values())
-    return next(filter(None, named), "monitor")

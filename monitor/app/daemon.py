@@ -11,7 +11,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
-from monitor.app.assembly import assemble, instance_of
+from monitor.app.assembly import assemble
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
 from monitor.app.readiness import probe_store
@@ -173,9 +173,7 @@ class Daemon:
 
     async def _prepare_workspaces(self, bus: DaemonStore) -> None:
         for configuration in self._configuration.workspaces:
-            workspace = self._workspaces.build(
-                configuration, instance=instance_of(self._configuration)
-            )
+            workspace = self._workspaces.build(configuration, instance=self._configuration.instance)
             await self._workspaces.prepare(workspace)
             self._workspaces.add(workspace)
         # Retention waits for every consumer of the store, so none may stay that nobody runs.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import datetime
-from functools import partial
 
 import msgspec
 import structlog
@@ -20,9 +18,8 @@ from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, ConfigurationError
+from monitor.model.errors import ConfigurationError
 from monitor.model.events import Event
-from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
 from monitor.outputs.records import RECORDS
@@ -32,9 +29,6 @@ from monitor.tracking.live_state import LiveStateView
 log = structlog.get_logger()
 
 _FINISH_SECONDS = 10.0  # for what was sent before the settings changed
-
-# The runs that schedules start.
-_SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
 
 
 class _Section(Struct, frozen=True, kw_only=True):
@@ -76,7 +70,6 @@ class Outputs:
             metrics=DeliveryMetrics(registry),
             info=info,
             alerting=alerting,
-            next_start=partial(next_start, alerting, view, clock),
         )
         self._sections: dict[str, _Section] = {}
         self._by_name: dict[str, EventOutput] = {}
@@ -117,7 +110,7 @@ class Outputs:
         """Deliver what the log holds now, within this time for all outputs together."""
         async with asyncio.TaskGroup() as group:
             for name, output in self._by_name.items():
-                draining = _drain(output, timeout_seconds=timeout_seconds)
+                draining = output.drain(timeout_seconds=timeout_seconds)
                 group.create_task(draining, name=f"drain {name}")
 
     # --- other settings ---
@@ -189,29 +182,3 @@ class Outputs:
                 group.create_task(finishing, name=f"finish {output.name}")
         await tasks.cancel([output.name for output in section.outputs])
         self._parts.registry.unregister(section.registry)
-
-
-def next_start(
-    alerting: Callable[[], AlertingSnapshot],
-    view: LiveStateView,
-    clock: Clock,
-    workspace: str,
-    pipeline: Pipeline,
-) -> datetime | None:
-    """Return the start that alerting awaits next, workspace time, as metrics and page show it."""
-    status = view.workspace(workspace)
-    if status is None:
-        return None
-    identity = (workspace, _SCHEDULED_RUNS[pipeline.kind], pipeline.id)
-    return alerting().expected_start(identity, now=status.time_there(clock.now()))
-
-
-async def _drain(output: EventOutput, *, timeout_seconds: float) -> None:
-    try:
-        is_delivered = await output.drain(timeout_seconds=timeout_seconds)
-    except BusError as exc:
-        log.warning("backlog cannot be read", output=output.name, reason=str(exc))
-        return
-    if not is_delivered:
-        # The rest is delivered after the next start.
-        log.warning("output drained in part", output=output.name)

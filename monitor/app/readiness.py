@@ -10,7 +10,6 @@ from monitor.bus.contract import EventBus, WriteFailures
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
-from monitor.outputs.event_output import EventOutput
 from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.live_state import LiveStateView
@@ -62,11 +61,11 @@ def readiness_checks(
         problems = [*down, *unwatched, *_late(view, now=clock.monotonic())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
-    async def off() -> HealthFinding:
-        return HealthFinding(ok=True, detail="not configured")
-
-    async def receiver(output: EventOutput) -> HealthFinding:
-        return HealthFinding(ok=output.is_well, detail=output.status)
+    async def output(name: str) -> HealthFinding:
+        found = outputs.by_name.get(name)
+        if found is None:
+            return HealthFinding(ok=True, detail="not configured")
+        return HealthFinding(ok=found.is_well, detail=found.status)
 
     async def tasks() -> HealthFinding:
         failed = [
@@ -77,9 +76,9 @@ def readiness_checks(
         return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
 
     def checks() -> Mapping[str, Check]:
-        absent = {record.section: off for record in RECORDS if record.is_usual}
-        receivers = {name: partial(receiver, output) for name, output in outputs.by_name.items()}
-        return {"store": store, "polls": polls, **absent, **receivers, "tasks": tasks}
+        usual = [record.section for record in RECORDS if record.is_usual]
+        receivers = {name: partial(output, name) for name in [*usual, *outputs.by_name]}
+        return {"store": store, "polls": polls, **receivers, "tasks": tasks}
 
     return checks
 

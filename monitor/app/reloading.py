@@ -15,19 +15,16 @@ from collections.abc import Callable, Iterable
 import structlog
 from msgspec import Struct
 
-from monitor.app.assembly import DaemonParts, callback_settings, daemon_info, instance_of
+from monitor.app.assembly import DaemonParts, callback_settings, daemon_info
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import OutputChange
 from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus
-from monitor.config import Configuration, config_hash
+from monitor.config import Configuration, changes_needing_restart, config_hash
 from monitor.model.errors import BusError
 
 log = structlog.get_logger()
-
-# Changing these means other sockets or another store; a running daemon keeps those it has.
-_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking")
 
 # Returns every consumer of the store that is needed with these outputs and workspaces.
 ConsumersOf = Callable[[Iterable[str], Iterable[FollowedWorkspace]], list[str]]
@@ -65,7 +62,7 @@ class Reloading:
         self._has_leftovers = False  # consumers that the store did not drop yet
 
     async def reload(self, configuration: Configuration) -> list[str]:
-        """Put a configuration in force; return the sections that only a restart can change.
+        """Put a configuration in force; return the keys whose change needs a restart.
 
         Raises:
             ConfigurationError: a file that it names cannot be used; nothing has changed.
@@ -77,11 +74,7 @@ class Reloading:
             await self._swap(plan, configuration)
             if plan.outputs.replaced:
                 await self._drop_leftovers()
-            waiting = [
-                section
-                for section in _NEEDS_RESTART
-                if getattr(configuration, section) != getattr(self._configuration, section)
-            ]
+            waiting = changes_needing_restart(self._configuration, configuration)
             await self._announce(configuration)
             self._configuration = configuration
             log.info("configuration reloaded", waiting_for_restart=waiting)
@@ -91,8 +84,8 @@ class Reloading:
         before = {workspace.name: workspace for workspace in self._configuration.workspaces}
         after = {workspace.name: workspace for workspace in configuration.workspaces}
         followed = self._workspaces.by_name
-        instance = instance_of(configuration)
-        is_renamed = instance != instance_of(self._configuration)
+        instance = configuration.instance
+        is_renamed = instance != self._configuration.instance
         changed = [
             workspace
             for name, workspace in after.items()

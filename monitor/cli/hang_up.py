@@ -81,7 +81,7 @@ class HangUpReload:
         try:
             configuration = load(self._path)
             self._redactor.register(*configuration.secrets())
-            sections = await self._daemon.reload(configuration)
+            keys = await self._daemon.reload(configuration)
         except BusUnavailableError as exc:
             self._daemon.refuse_configuration()
             log.warning("reload waits for the store, the former one stays", reason=str(exc))
@@ -90,7 +90,7 @@ class HangUpReload:
         except MonitorError as exc:
             return self._refused(exc)
         self._on_reloaded(configuration)
-        later = f"; a restart is needed for {', '.join(sections)}" if sections else ""
+        later = f"; a restart is needed for {', '.join(keys)}" if keys else ""
         return _Reloaded(status=following(configuration) + later)
 
     def _refused(self, exc: MonitorError) -> _Reloaded:

@@ -58,6 +58,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
             (output for output in self.outputs.values() if isinstance(output, settings)), None
         )
 
+    @property
+    def instance(self) -> str:
+        """The name of this daemon among others, which an output may need to set."""
+        named = (getattr(output, "instance", None) for output in self.outputs.values())
+        return next(filter(None, named), "monitor")
+
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
         return tuple(_secrets_of(self))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from monitor.model.settings import Setting, StartSetting
+from monitor.model.settings import Setting
 
 
 class LogForm(StrEnum):
@@ -36,7 +36,7 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     ] = LogForm.AUTO
     slow_steps: Annotated[
         bool,
-        StartSetting(
+        Setting(
             "For debugging: log each step that held the event loop for more than 2 ms, with "
             "the task that took it. It doubles the daemon's processor time."
         ),

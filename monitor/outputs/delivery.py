@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from monitor.bus.contract import Batch, DeadLetter, EventBus, Recorded, Start, Step
 from monitor.model.clock import Clock
 from monitor.model.errors import (
+    BusError,
     BusUnavailableError,
     OutputConnectionLostError,
     OutputRefusedError,
@@ -139,12 +140,17 @@ class Delivery:
     async def drain(self, *, timeout_seconds: float) -> bool:
         """Wait until all that is in the log now is processed and durable; False if it took longer.
 
-        A cancelled call leaves nothing behind.
+        The rest is delivered after the next start. A cancelled call leaves nothing behind.
         """
         end = self._clock.monotonic() + timeout_seconds
-        newest = (await self._bus.status()).newest_position
+        try:
+            newest = (await self._bus.status()).newest_position
+        except BusError as exc:
+            log.warning("backlog cannot be read", output=self._name, reason=str(exc))
+            return False
         while self._delivery_run.committed < newest:
             if self._clock.monotonic() >= end:
+                log.warning("output drained in part", output=self._name)
                 return False
             if self._delivery_run.position >= newest:
                 self._delivery_run.is_urgent.set()

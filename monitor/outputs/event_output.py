@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from typing import Any, Self
 
 from msgspec import Struct
@@ -16,13 +15,11 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.events import Event
-from monitor.model.runs import Pipeline
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.settings import DeliverySettings
 from monitor.tracking.live_state import LiveStateView
 
 Run = Callable[[], Coroutine[Any, Any, None]]
-NextStart = Callable[[str, Pipeline], datetime | None]
 
 
 class DaemonInfo(Struct, frozen=True, kw_only=True):
@@ -35,7 +32,7 @@ class DaemonInfo(Struct, frozen=True, kw_only=True):
 
 
 class OutputParts(Struct, frozen=True, kw_only=True):
-    """What outputs are built from. ``alerting`` and ``next_start`` are polled and must not wait."""
+    """What outputs are built from. ``alerting`` is polled and must not wait."""
 
     bus: EventBus
     view: LiveStateView
@@ -44,7 +41,6 @@ class OutputParts(Struct, frozen=True, kw_only=True):
     metrics: DeliveryMetrics
     info: DaemonInfo
     alerting: Callable[[], AlertingSnapshot]  # knows the stored alerts before any output runs
-    next_start: NextStart
 
 
 class EventOutput(ABC):

@@ -6,15 +6,14 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from monitor.app.outputs import next_start
 from monitor.model.alerts import AlertingSnapshot, StartAfterGrace
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.outputs.mqtt.states import next_start
 from monitor.tracking.live_state import LiveState
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.test_learned_limits import EXPECTED, values
-from tests.clocks import ManualClock
 
 AT = datetime(2026, 11, 21, 10, 15, tzinfo=UTC)
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
@@ -25,7 +24,7 @@ def start_of(snapshot: AlertingSnapshot, pipeline: Pipeline, *, at: datetime) ->
     """Return what MQTT publishes of a pipeline of a workspace whose clock is a minute ahead."""
     live_state = LiveState(["acme"])
     live_state.update_workspace("acme", clock_skew_seconds=60.0)
-    return next_start(lambda: snapshot, live_state.view, ManualClock(at), "acme", pipeline)
+    return next_start(snapshot, live_state.view, "acme", pipeline, now=at)
 
 
 def test_a_flow_and_a_plan_of_one_id_have_their_own_starts() -> None:

@@ -88,7 +88,9 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     waiting: list[str] = []
 
     async def act(daemon: Daemon, _: Addresses) -> None:
-        changed = msgspec.structs.replace(expected, server=ServerSettings(allow_anonymous=True))
+        changed = msgspec.structs.replace(
+            expected, server=ServerSettings(listen="127.0.0.1:0", allow_anonymous=True)
+        )
         waiting.extend(await daemon.reload(changed))
         observed.append(consumers(tmp_path))
         observed.append({workspace.workspace for workspace in daemon.view.workspaces()})
@@ -96,7 +98,7 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     await during(settings, act)
 
     assert observed == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
-    assert waiting == ["server"]
+    assert waiting == ["server.allow_anonymous"]
 
 
 async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:

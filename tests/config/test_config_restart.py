@@ -20,7 +20,7 @@ from tests.config.settings_tables import file, parsed, with_callbacks, workspace
             file(storage={"url": "sqlite:///elsewhere", "retention": {"runs_seconds": 90_000}}),
             ["storage.url", "storage.retention.runs_seconds"],
         ),
-        (file(log={"level": "debug", "slow_steps": True}), ["log.slow_steps"]),
+        (file(log={"level": "debug", "slow_steps": True}), []),
         (with_callbacks(), ["callbacks"]),
         (
             with_callbacks(give_up_seconds=200_000),

@@ -79,7 +79,7 @@ def output_parts(
     metrics: DeliveryMetrics,
     alerting: Callable[[], AlertingSnapshot],
 ) -> OutputParts:
-    """Return what an output is built from; no pipeline has a next start."""
+    """Return what an output is built from."""
     return OutputParts(
         bus=bus,
         clock=clock,
@@ -88,7 +88,6 @@ def output_parts(
         metrics=metrics,
         info=INFO,
         alerting=alerting,
-        next_start=lambda _workspace, _pipeline: None,
     )
 
 

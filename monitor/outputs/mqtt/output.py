@@ -49,7 +49,6 @@ class MqttOutput(EventOutput):
             connection=self._connection,
             clock=parts.clock,
             settings=settings,
-            next_start=parts.next_start,
             alerting=parts.alerting,
             foreign_writes=self._foreign_writes,
         )

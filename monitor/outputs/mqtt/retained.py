@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 
 import structlog
@@ -19,7 +20,6 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.slices import in_slices, pieces_of
-from monitor.outputs.event_output import NextStart
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.connection import JSON, Connection
@@ -31,6 +31,7 @@ from monitor.outputs.mqtt.states import (
     PipelineIdentity,
     Retained,
     StateSnapshot,
+    next_start,
 )
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
@@ -63,7 +64,6 @@ class RetainedStates:
         connection: Connection,
         clock: Clock,
         settings: MqttSettings,
-        next_start: NextStart,
         alerting: Callable[[], AlertingSnapshot],
         foreign_writes: ForeignWrites,
     ) -> None:
@@ -78,7 +78,6 @@ class RetainedStates:
         self._connection = connection
         self._clock = clock
         self._settings = settings
-        self._next_start = next_start
         self._alerting = alerting
         self._foreign_writes = foreign_writes
         self._watch_failures = 0  # in a row
@@ -203,7 +202,7 @@ class RetainedStates:
         present = StateSnapshot(
             self._view,
             self._topics,
-            self._next_start,
+            partial(next_start, self._alerting(), self._view, now=now),
             known_since=now - stale,
             seen_since=now - UNSEEN_FACTOR * stale,
             overdue_since=self._clock.monotonic() - self._settings.state_stale_seconds,

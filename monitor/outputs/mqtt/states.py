@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.live_state import (
     ActiveRun,
     PipelineHealth,
@@ -17,7 +18,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
-from monitor.outputs.event_output import DaemonInfo, NextStart
+from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
@@ -25,8 +26,11 @@ from monitor.tracking.live_state import LiveStateView
 
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` counts them all
 
+NextStart = Callable[[str, Pipeline], datetime | None]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
 
+# The runs that schedules start.
+_SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
 _SEVERITY = {Status.FAILED: 3, Status.LOST: 2, Status.CANCELED: 1}
 _AGE_FIELDS = {"known_at", "known_by"}
 _encoder = msgspec.json.Encoder()
@@ -292,6 +296,22 @@ def _latest_due(polls: Iterable[PollStatus]) -> dict[str, float]:
         if (at := poll.overdue_at) is not None:
             latest[poll.workspace] = max(at, latest.get(poll.workspace, at))
     return latest
+
+
+def next_start(
+    alerting: AlertingSnapshot,
+    view: LiveStateView,
+    workspace: str,
+    pipeline: Pipeline,
+    *,
+    now: datetime,
+) -> datetime | None:
+    """Return the start that alerting awaits next, workspace time, as metrics and page show it."""
+    status = view.workspace(workspace)
+    if status is None:
+        return None
+    identity = (workspace, _SCHEDULED_RUNS[pipeline.kind], pipeline.id)
+    return alerting.expected_start(identity, now=status.time_there(now))
 
 
 def encode(state: DaemonInfo | BridgeState) -> bytes:

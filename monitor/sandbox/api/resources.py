@@ -21,6 +21,7 @@ from monitor.sandbox.api.response.rendering import resource_of
 from monitor.sandbox.api.runs.job_shapes import JOB_RESOURCES
 from monitor.sandbox.api.runs.run_shapes import RUN_RESOURCES
 from monitor.sandbox.api.schedules.schedules import SCHEDULE
+from monitor.sandbox.api.unlisted.deployments import DEPLOYMENT, RELEASE
 from monitor.sandbox.api.webhooks.webhooks import WEBHOOK_FLOW_TASK
 from monitor.sandbox.world.records.objects import (
     Flow,
@@ -39,6 +40,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     *PACKAGE_KINDS,
     *(AWS_CONFIG, AWS_ROLE),
     *PLAN_KINDS,
+    *(DEPLOYMENT, RELEASE),
     SCHEDULE,
     WEBHOOK_FLOW_TASK,
     FUNCTION,

@@ -12,7 +12,7 @@ from monitor.sandbox.api.plans import nodes, plan_runs, plans
 from monitor.sandbox.api.runs import job_results, runs
 from monitor.sandbox.api.schedules import schedules
 from monitor.sandbox.api.specification import document
-from monitor.sandbox.api.unlisted import notebooks
+from monitor.sandbox.api.unlisted import deployments, notebooks
 from monitor.sandbox.api.webhooks import webhooks
 from monitor.sandbox.api.workspace import configuration, usage
 
@@ -29,4 +29,4 @@ HANDLERS: Handlers = {
     operation_id: handler for module in SERVING for operation_id, handler in module.HANDLERS.items()
 }
 # Beyond the catalogue.
-UNLISTED_HANDLERS: Handlers = {**notebooks.HANDLERS}
+UNLISTED_HANDLERS: Handlers = {**notebooks.HANDLERS, **deployments.HANDLERS}

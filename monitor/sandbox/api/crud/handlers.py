@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass
 from typing import Any, Generic, TypeVar
 
-from monitor.catalogue.operations import operations
+from monitor.catalogue.operations import Operation, operations
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handler, Handlers, Reply
 from monitor.sandbox.api.crud.rights import require_right, sees
 from monitor.sandbox.api.crud.values import values_of
@@ -142,9 +142,12 @@ class Hooks(Generic[T]):
     may_change: Callable[[Call, T], None] = require_right
 
 
-def crud(kind: Kind[T], hooks: Hooks[T] | None = None) -> Handlers:
-    """Return the handlers of the operations that the catalogue has on a kind's collection.
+def crud(
+    kind: Kind[T], hooks: Hooks[T] | None = None, among: Iterable[Operation] | None = None
+) -> Handlers:
+    """Return the handlers of the operations that there are on a kind's collection.
 
+    The operations are those of the catalogue where no others are handed in.
     What a family serves in a way of its own stands after these among its handlers.
     """
     around: Hooks[T] = Hooks() if hooks is None else hooks
@@ -159,7 +162,7 @@ def crud(kind: Kind[T], hooks: Hooks[T] | None = None) -> Handlers:
         ("DELETE", "/:id"): (_delete, f"Delete {one}, and what goes with it."),
     }
     made: dict[str, Handler] = {}
-    for operation in operations():
+    for operation in operations() if among is None else among:
         _, collection, rest = operation.path.partition(f"/v4/{kind.name}s")
         if collection and (operation.method, rest) in alike:
             serve, says = alike[operation.method, rest]

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from monitor.cli.demo_counts import Summary
 
+TIE = "\N{NO-BREAK SPACE}"
 _NO_TIME = "(no time)"
 _SECOND = len("2026-11-22T10:00:00")
 _WIDEST = 100  # columns of a paragraph
@@ -40,11 +41,14 @@ class DemoOutput:
         self._console.print(Text(line, style=style), soft_wrap=True)
 
     def print_paragraph(self, text: str) -> None:
-        """Print a text between two empty lines, broken into lines that fit the terminal."""
+        """Print a text between two empty lines, broken into lines that fit the terminal.
+
+        No line ends at a `TIE`, which is printed as a space.
+        """
         width = min(_WIDEST, self._console.width) if self._console.is_terminal else _WIDEST
         lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
         for line in ("", *lines, ""):
-            self.print_line(line)
+            self.print_line(line.replace(TIE, " "))
 
     def print_event(self, event: dict[str, Any]) -> None:
         """Print a CloudEvent as one line of columns, unless events are switched off."""

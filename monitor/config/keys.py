@@ -21,35 +21,12 @@ from monitor.model.secrets import Secret
 from monitor.model.settings import Check, Setting, not_empty
 
 
-class Kind(Enum):
-    """The type of a value in the file: its name for people, and its JSON Schema."""
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
-    TEXT = ("a text in quotes", {"type": "string"})
-    TEXTS = ("a list of texts", {"type": "array", "items": {"type": "string"}})
-    NUMBER = ("a number", {"type": "number"})
-    WHOLE = ("a whole number", {"type": "integer"})
-    BOOLEAN = ("true or false", {"type": "boolean"})
-    ONE_OR_MORE = (
-        "a text or a list of texts",
-        {"type": ["string", "array"], "items": {"type": "string"}},
-    )
-    TABLE = ("a table of texts", {"type": "object", "additionalProperties": {"type": "string"}})
-    INSTANT = (
-        "a date and time with its offset, without quotes, such as 2026-11-21T18:00:00Z",
-        {"type": "string", "format": "date-time"},
-    )
-    SECRET = ("a secret", {"type": "string"})  # never in the file: see `locations`
 
-    def __init__(self, title: str, schema: Mapping[str, Any]) -> None:
-        self.title = title
-        self.schema = schema
-
-    def fits(self, value: object) -> bool:
-        """True where the value has this type; a boolean is no number here."""
-        if isinstance(value, bool) or self is Kind.BOOLEAN:
-            return isinstance(value, bool) and self is Kind.BOOLEAN
-        fits = _FITS.get(self)
-        return isinstance(value, str) if fits is None else fits(value)
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def _is_number(value: object) -> bool:
@@ -57,24 +34,48 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and abs(value) < float("inf")
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 def _is_table_of_texts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        isinstance(item, str) for pair in value.items() for item in pair
+        _is_text(item) for pair in value.items() for item in pair
     )
 
 
-_FITS: Mapping[Kind, Callable[[object], bool]] = {
-    Kind.NUMBER: _is_number,
-    Kind.WHOLE: lambda value: isinstance(value, int),
-    Kind.TEXTS: _are_texts,
-    Kind.ONE_OR_MORE: lambda value: isinstance(value, str) or _are_texts(value),
-    Kind.TABLE: _is_table_of_texts,
-    Kind.INSTANT: lambda value: isinstance(value, datetime) and value.tzinfo is not None,
-}
+class Kind(Enum):
+    """The type of a value in the file: its name for people, its JSON Schema, and what has it."""
+
+    TEXT = ("a text in quotes", {"type": "string"}, _is_text)
+    TEXTS = ("a list of texts", {"type": "array", "items": {"type": "string"}}, _are_texts)
+    NUMBER = ("a number", {"type": "number"}, _is_number)
+    WHOLE = ("a whole number", {"type": "integer"}, lambda value: isinstance(value, int))
+    BOOLEAN = ("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
+    ONE_OR_MORE = (
+        "a text or a list of texts",
+        {"type": ["string", "array"], "items": {"type": "string"}},
+        lambda value: _is_text(value) or _are_texts(value),
+    )
+    TABLE = (
+        "a table of texts",
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        _is_table_of_texts,
+    )
+    INSTANT = (
+        "a date and time with its offset, without quotes, such as 2026-11-21T18:00:00Z",
+        {"type": "string", "format": "date-time"},
+        lambda value: isinstance(value, datetime) and value.tzinfo is not None,
+    )
+    SECRET = ("a secret", {"type": "string"}, _is_text)  # never in the file: see `locations`
+
+    def __init__(
+        self, title: str, schema: Mapping[str, Any], fits: Callable[[object], bool]
+    ) -> None:
+        self.title = title
+        self.schema = schema
+        self._fits = fits
+
+    def fits(self, value: object) -> bool:
+        """True where the value has this type; a boolean is no number here."""
+        return (self is Kind.BOOLEAN or not isinstance(value, bool)) and self._fits(value)
+
 
 _KINDS = {
     bool: Kind.BOOLEAN,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from monitor.model.outside import is_host
 from monitor.model.settings import StartSetting
 
+_LARGEST_PORT = 65_535
 # Wider networks hold senders that are no proxies.
 _LEAST_PREFIX = {4: 8, 6: 32}
 
@@ -33,9 +34,7 @@ def split_address(text: str) -> tuple[str, int]:
         ValueError: it is not that.
     """
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
-    if match is None or int(match[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
-        raise ValueError(f"{text!r} is not HOST:PORT")
-    if not is_host(match[1] or match[2]):
+    if match is None or int(match[3]) > _LARGEST_PORT or not is_host(match[1] or match[2]):
         raise ValueError(f"{text!r} is not HOST:PORT")
     return match[1] or match[2], int(match[3])
 

@@ -24,6 +24,7 @@ _ATTEMPTS = 5
 _READY_SECONDS = 10.0  # for an output that waits for its receiver
 _FIRST_WAIT_SECONDS = 1.0  # doubled with each further attempt
 _LONGEST_WAIT_SECONDS = 8.0
+_CHECK_SECONDS = 1.0  # how soon a replay sees that other settings have replaced its output
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -41,7 +42,10 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 class Replays:
-    """The outputs that can be replayed to now, by name; one replay at a time for each."""
+    """The outputs that can be replayed to now, by name; one replay at a time for each.
+
+    ``outputs`` changes with the settings. A replay goes on with the output that has its name then.
+    """
 
     def __init__(self, outputs: Mapping[str, Output], *, bus: EventBus, clock: Clock) -> None:
         self._outputs = outputs
@@ -61,12 +65,14 @@ class Replays:
             OutputUnavailableError: a replay to it is under way.
             BusUnavailableError: the log cannot be read.
         """
-        output = self._outputs[name]
+        if name not in self._outputs:
+            raise KeyError(name)
         if name in self._under_way:
             raise OutputUnavailableError(f"a replay to {name} is under way")
         self._under_way.add(name)
         try:
-            replayed = await _Replay(output, bus=self._bus, clock=self._clock).run(since)
+            replay = _Replay(name, self._outputs, bus=self._bus, clock=self._clock)
+            replayed = await replay.run(since)
         finally:
             self._under_way.discard(name)
         log.info(
@@ -78,8 +84,11 @@ class Replays:
 class _Replay:
     """One replay. Counts as it goes, so that one that ends early reports how far it came."""
 
-    def __init__(self, output: Output, *, bus: EventBus, clock: Clock) -> None:
-        self._output = output
+    def __init__(
+        self, name: str, outputs: Mapping[str, Output], *, bus: EventBus, clock: Clock
+    ) -> None:
+        self._name = name
+        self._outputs = outputs
         self._bus = bus
         self._clock = clock
         self._sent = self._skipped = self._refused = 0
@@ -97,7 +106,7 @@ class _Replay:
                 reason = await self._send(some)
                 after = some[-1].position
         return Replayed(
-            output=self._output.name,
+            output=self._name,
             sent=self._sent,
             skipped=self._skipped,
             refused=self._refused,
@@ -113,39 +122,53 @@ class _Replay:
                     attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_LONGEST_WAIT_SECONDS
                 )
                 await self._clock.sleep(seconds)
-            if not await self._is_ready():
+            output = self._outputs.get(self._name)
+            if output is None:
+                return "no longer configured"
+            if not await self._is_ready(output):
                 return reason or "cannot be reached"
-            taken, reason = await self._send_once(some)
+            taken, reason = await self._send_once(output, some)
             # All behind the first that failed goes again: order matters more than repetition.
             some = some[taken:]
             if not some:
                 return None
         return reason
 
-    async def _is_ready(self) -> bool:
+    async def _is_ready(self, output: Output) -> bool:
         return await happens_within(
-            self._output.ready(),
+            output.ready(),
             clock=self._clock,
             seconds=_READY_SECONDS,
-            name=f"{self._output.name}: ready for a replay",
+            name=f"{self._name}: ready for a replay",
         )
 
-    async def _send_once(self, some: list[Recorded]) -> tuple[int, str]:
+    async def _send_once(self, output: Output, some: list[Recorded]) -> tuple[int, str]:
         """Send each once; return how many from the front are processed, and why the next is not."""
-        answers = [self._output.send(recorded) for recorded in some]
-        if owed := [answer for answer in answers if answer is not None]:
-            await asyncio.wait(owed)  # each ends within the time that its output states
-        for number, answer in enumerate(answers):
+        answers = [output.send(recorded) for recorded in some]
+        await self._answered(output, {answer for answer in answers if answer is not None})
+        # Also of those behind the first that failed, so that no failure is reported as unseen.
+        failures = [
+            None if answer is None or answer.cancelled() else answer.exception()
+            for answer in answers
+        ]
+        for number, (answer, failure) in enumerate(zip(answers, failures, strict=True)):
             if answer is None:
                 self._skipped += 1
-                continue
-            failure = None if answer.cancelled() else answer.exception()
-            if answer.cancelled() or isinstance(failure, OutputUnavailableError):
+            elif answer.cancelled() or isinstance(failure, OutputUnavailableError):
                 return number, "given up by the output" if failure is None else str(failure)
-            if failure is None:
+            elif failure is None:
                 self._sent += 1
             elif isinstance(failure, OutputRefusedError):
                 self._refused += 1
             else:
                 raise failure
         return len(some), ""
+
+    async def _answered(self, output: Output, owed: set[asyncio.Future[None]]) -> None:
+        """Return when each has ended; an output ends them in time, unless it was replaced."""
+        while owed:
+            _, owed = await asyncio.wait(owed, timeout=_CHECK_SECONDS)
+            if self._outputs.get(self._name) is not output:
+                for answer in owed:
+                    answer.cancel()
+                break

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.cli.demo_output import DemoOutput
+from monitor.cli.demo_output import TIE, DemoOutput
 from monitor.cli.demo_settings import sandbox_settings
 from monitor.cli.demo_story import DemoStory
 from monitor.sandbox.sandbox import Sandbox
@@ -106,17 +106,17 @@ async def test_three_things_go_wrong_and_nothing_else() -> None:
 def test_the_text_names_what_is_wrong_where_the_edition_shows_it() -> None:
     """The paragraph has pipelines, reason and times; without schedules and plans less is wrong."""
     _, _, story = prepared()
-    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883)
+    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
     for part in (
         "'Supplier invoices' fails each time it runs: Column 'amount' could not be converted",
         "'Price list' starts every day at 12:01 UTC",
-        "'Demand forecast' usually takes 4 minutes, and has run since 11:29",
+        "'Demand forecast' takes 5 minutes usually, and has run since 11:29",
         "http://127.0.0.1:8080/",
         "mosquitto_sub -p 1883 -t 'dataprep/#' -v",
     ):
         assert part in text
     _, _, story = prepared(Edition.LE)
-    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883)
+    text = story.text(page_url="http://127.0.0.1:8080/", broker_port=1883).replace(TIE, " ")
     assert "Supplier invoices" in text
     assert "Price list" not in text
     assert "Demand forecast" not in text
@@ -143,6 +143,15 @@ def test_events_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, output) == []
     output.print_line("page")
     assert capsys.readouterr().out == "page\n"
+
+
+def test_a_paragraph_is_broken_into_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines are short and names in one piece, between two empty lines."""
+    DemoOutput().print_paragraph(" ".join([f"word 'two{TIE}words'"] * 20))
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert first == last == ""
+    assert len(lines) > 1
+    assert all(len(line) <= 100 and line.count("'") % 2 == 0 for line in lines)
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

@@ -33,6 +33,7 @@ class RecordingOutput:
         self.problems: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
         self.is_up = asyncio.Event()
         self.is_up.set()
+        self.is_stopped = False  # answers nothing any more
 
     async def ready(self) -> None:
         await self.is_up.wait()
@@ -42,6 +43,8 @@ class RecordingOutput:
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ids.append(recorded.event.id)
+        if self.is_stopped:
+            return answer
         if problems := self.problems.get(recorded.event.id):
             answer.set_exception(problems.pop(0))
         else:
@@ -56,7 +59,8 @@ class Scene:
         self.bus = bus
         self.clock = clock
         self.output = RecordingOutput()
-        self.replays = Replays({"recording": self.output}, bus=bus, clock=clock)
+        self.outputs = {"recording": self.output}
+        self.replays = Replays(self.outputs, bus=bus, clock=clock)
 
     async def emit(self, *events: AlertEvent) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
@@ -130,6 +134,31 @@ async def test_a_failure_that_passes_costs_no_order(scene: Scene) -> None:
     first, second, third = (fired(number).id for number in (1, 2, 3))
     assert scene.output.ids == [first, second, third, second, third, second, third]
     assert replayed == Replayed(output="recording", sent=3, skipped=0, refused=0)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_a_replay_outlives_its_output(scene: Scene, *, is_replaced: bool) -> None:
+    """Where other settings replace the output it goes on with the new one, and ends with none."""
+    await scene.emit(fired(1), fired(2))
+    scene.output.is_stopped = True
+    task = asyncio.create_task(scene.replays.replay("recording", BEGAN))
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not scene.output.ids:
+            await scene.clock.advance(0.5)
+        del scene.outputs["recording"]
+        replacement = RecordingOutput()
+        if is_replaced:
+            scene.outputs["recording"] = replacement
+        while not task.done():
+            await scene.clock.advance(0.5)
+    sent = [fired(1).id, fired(2).id] if is_replaced else []
+    reason = None if is_replaced else "no longer configured"
+    assert await task == Replayed(
+        output="recording", sent=len(sent), skipped=0, refused=0, reason=reason
+    )
+    assert replacement.ids == sent
+    if is_replaced:
+        assert (await scene.replay()).sent == 2
 
 
 @pytest.mark.parametrize("is_up", [True, False])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.api.data.connector_metadata import defaults, merged
+from monitor.sandbox.api.data.connections import defaults, merged
 from tests.sandbox.fitting import faults
 from tests.sandbox.http_workspace import Workspace, open_workspace
 

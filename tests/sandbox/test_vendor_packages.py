@@ -225,6 +225,7 @@ FLOW = "data.flows.0"
         (wrong(f"{FLOW}.webhookflowtasks.0.flownodes", [{"id": 99}]), "webhookFlowTask 55"),
         (wrong("data.connections.0.uuid", None), "connection 81"),
         (wrong(f"{FLOW}.notes", 2**70), "cannot be kept"),
+        (wrong(f"{FLOW}.datasources.0.bucket", "["), "importedDataset"),
         ({"metadata": newer()["metadata"], "data": {"flownodes": [5]}}, "flownodes"),
         ({"metadata": newer()["metadata"], "data": {"flownodes": [{"flowId": []}]}}, "flowId"),
     ],

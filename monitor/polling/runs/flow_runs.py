@@ -81,7 +81,7 @@ class FlowRuns:
             )
             for name, priority, wake, are_old in (
                 ("flow_runs", Priority.ENDS, self._wake, False),
-                ("old_flow_runs", Priority.NAMES, self._wake_old, True),
+                ("old_flow_runs", Priority.INVENTORY, self._wake_old, True),
             )
         )
 
@@ -276,7 +276,7 @@ class FlowRuns:
         self, flow_run_id: str, tracked: _Tracked, handle_job_groups: HandleJobGroups
     ) -> None:
         client = self._context.client
-        priority = Priority.NAMES if tracked.is_old else Priority.ENDS
+        priority = Priority.INVENTORY if tracked.is_old else Priority.ENDS
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         if tracked.row is None:
             tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)

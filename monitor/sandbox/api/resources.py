@@ -7,14 +7,13 @@ from typing import Any
 from monitor.sandbox.api.data.connections import CONNECTION
 from monitor.sandbox.api.data.dataset_kinds import DATA_SOURCES, DATASET_NODE, IMPORTED_DATASET
 from monitor.sandbox.api.data.dataset_library import LIBRARY_ROWS
-from monitor.sandbox.api.data.recipes import RECIPE, RECIPES, REFERENCE_NODE
+from monitor.sandbox.api.data.recipes import FUNCTION, RECIPE, RECIPES, REFERENCE_NODE
 from monitor.sandbox.api.flows.edges import EDGE, FLOW_NODES
-from monitor.sandbox.api.flows.flows import FLOW, FOLDER
+from monitor.sandbox.api.flows.flows import FLOW, FOLDER, NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
 from monitor.sandbox.api.flows.library import LIBRARY_ROWS as FLOW_LIBRARY_ROWS
-from monitor.sandbox.api.flows.parameters import NOTIFICATION_SETTINGS, PARAMETER_OVERRIDE
-from monitor.sandbox.api.outputs.output_kinds import OUTPUT_KINDS
-from monitor.sandbox.api.packages.package_kinds import PACKAGE_KINDS
-from monitor.sandbox.api.people.aws import AWS_CONFIG, AWS_ROLE
+from monitor.sandbox.api.outputs.output_objects import OUTPUT_KINDS
+from monitor.sandbox.api.packages.environment_parameters import PACKAGE_KINDS
+from monitor.sandbox.api.people.access import AWS_CONFIG, AWS_ROLE
 from monitor.sandbox.api.people.people import PERSON_RESOURCES
 from monitor.sandbox.api.plans.plans import PLAN_KINDS
 from monitor.sandbox.api.response.kinds import Kind, ResourceTable
@@ -22,8 +21,8 @@ from monitor.sandbox.api.response.rendering import resource_of
 from monitor.sandbox.api.runs.job_shapes import JOB_RESOURCES
 from monitor.sandbox.api.runs.run_shapes import RUN_RESOURCES
 from monitor.sandbox.api.schedules.schedules import SCHEDULE
+from monitor.sandbox.api.unlisted.deployments import DEPLOYMENT, RELEASE
 from monitor.sandbox.api.webhooks.webhooks import WEBHOOK_FLOW_TASK
-from monitor.sandbox.api.workspace.functions import FUNCTION
 from monitor.sandbox.world.records.objects import (
     Flow,
     ImportedDataset,
@@ -41,6 +40,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     *PACKAGE_KINDS,
     *(AWS_CONFIG, AWS_ROLE),
     *PLAN_KINDS,
+    *(DEPLOYMENT, RELEASE),
     SCHEDULE,
     WEBHOOK_FLOW_TASK,
     FUNCTION,

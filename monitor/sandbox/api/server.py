@@ -16,8 +16,13 @@ from aiohttp import web
 from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
-from monitor.sandbox.api.request.authentication import Quotas, authenticate
-from monitor.sandbox.api.request.content import UPLOAD_LIMIT_BYTES, read_content, readable
+from monitor.sandbox.api.request.admission import (
+    UPLOAD_LIMIT_BYTES,
+    Quotas,
+    authenticate,
+    read_content,
+    readable,
+)
 from monitor.sandbox.api.request.parameters import Query, integer
 from monitor.sandbox.api.resources import RESOURCES
 from monitor.sandbox.api.response.faults import DATE, FaultyAnswers, FaultyLists

@@ -1,1 +1,1 @@
-"""Connections, connectors, imported datasets and recipes."""
+"""Connections, connectors, imported datasets, recipes and functions."""

@@ -1,4 +1,4 @@
-"""Recipes, which the API calls wrangled datasets, and the places of others' recipes in flows."""
+"""Recipes, which the API calls wrangled datasets, their places in other flows, and functions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from monitor.sandbox.api.response.kinds import (
     Reference,
     Resource,
     View,
+    Visibility,
     named,
 )
 from monitor.sandbox.api.response.rendering import NAMED, OWN, kept, reference, show, stamps
@@ -218,9 +219,36 @@ def swap_input(call: Call) -> Reply:
     return answer(call, RECIPE, recipe)
 
 
+FUNCTION = Kind(
+    record=UserDefinedFunction,
+    visibility=Visibility.EVERYBODY,
+)
+
+
+def list_recipes(call: Call) -> Reply:
+    """List the recipes that use a function, whosever they are."""
+    return call.list("wrangleddatasets", _users(call)[::-1])
+
+
+def count_usage(call: Call) -> Reply:
+    """Count the recipes that use a function, and the flows that these belong to."""
+    recipes = _users(call)
+    return Reply(
+        body={"flows": len({recipe.flow_id for recipe in recipes}), "recipes": len(recipes)}
+    )
+
+
+def _users(call: Call) -> list[Recipe]:
+    function = found(call, FUNCTION)
+    return [recipe for recipe in call.world.recipes.live() if function.id in recipe.function_ids]
+
+
 HANDLERS: Handlers = {
     **crud(RECIPE, Hooks(prepare=_prepare, after=_refer_to_others)),
     "addWrangledDatasetToFlow": add_to_flow,
     "getInputDataset": get_input,
     "updateInputDataset": swap_input,
+    **crud(FUNCTION),
+    "getListOfRecipesUsingThisFunction": list_recipes,
+    "getCountOfAllFlowsAndRecipesUsingThisFunction": count_usage,
 }

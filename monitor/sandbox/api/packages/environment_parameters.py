@@ -1,4 +1,4 @@
-"""Environment parameters, one by one and as a package of all."""
+"""Environment parameters and macros, and the packages in which they go elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.sandbox.api.calls import Call, Handlers, Reply
-from monitor.sandbox.api.crud.handlers import Hooks, crud, found, rows_of
+from monitor.sandbox.api.crud.handlers import Hooks, answer, create_record, crud, found, rows_of
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.errors import Json, bad_field, shortened
 from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
@@ -21,15 +21,70 @@ from monitor.sandbox.api.packages.archive import (
     pack,
     unpack,
 )
-from monitor.sandbox.api.packages.exporting import manifest_of
-from monitor.sandbox.api.packages.package_kinds import ENVIRONMENT_PARAMETER
+from monitor.sandbox.api.packages.exporting import manifest_of, row_of
 from monitor.sandbox.api.request.bodies import check_sizes
 from monitor.sandbox.api.request.parameters import boolean
+from monitor.sandbox.api.response.kinds import Kind, Visibility
 from monitor.sandbox.world.records.objects import ImportedDataset, Publication, Record, WriteSetting
-from monitor.sandbox.world.records.parts import EnvironmentParameter, SqlScript
-from monitor.sandbox.world.shelves import World
+from monitor.sandbox.world.records.parts import EnvironmentParameter, Macro, SqlScript
+from monitor.sandbox.world.shelves import WORKSPACE_ID, World
 
-TABLE = ENVIRONMENT_PARAMETER.plural
+ENVIRONMENT_PARAMETER: Kind[EnvironmentParameter] = Kind(
+    record=EnvironmentParameter,
+    visibility=Visibility.EVERYBODY,
+    computed={"usageInfo": lambda _, __: None},  # shown on request
+    filter_fields=("overrideKey",),
+)
+
+MACRO: Kind[Macro] = Kind(
+    record=Macro,
+    name="macro",
+    model="ImportMacroPackageResponse",
+    visibility=Visibility.EVERYBODY,
+    constants={"workspaceId": WORKSPACE_ID},
+    computed={
+        "createdBy": lambda _, record: record.creator_id,
+        "updatedBy": lambda _, record: record.updater_id,
+    },
+)
+
+PACKAGE_KINDS: tuple[Kind[Any], ...] = (ENVIRONMENT_PARAMETER, MACRO)
+
+
+MACROS = MACRO.plural
+
+
+class _MacroRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a package says of a macro; the rest belongs to the workspace that it is from."""
+
+    name: str
+    description: str = ""
+    steps: tuple[str, ...] = ()
+    parameters: tuple[dict[str, object], ...] = ()
+
+
+def get_macro_package(call: Call) -> Reply:
+    """Export a macro as a ZIP."""
+    macro = found(call, MACRO)
+    manifest = manifest_of(call.world, PackageKind.MACRO, roots={MACROS: [macro.id]})
+    package = Package(manifest=manifest, tables={MACROS: [row_of(call.view.table, macro, ())]})
+    return Reply(content=pack(package), content_type=ZIP_TYPE)
+
+
+def import_macro_package(call: Call) -> Reply:
+    """Make the macro of a package anew."""
+    rows = unpack(call.upload or b"", PackageKind.MACRO).tables.get(MACROS, [])
+    if len(rows) != 1:
+        raise bad_package(f"must have one macro and has {len(rows)}")
+    check_sizes(rows)
+    try:
+        row = msgspec.convert(rows[0], _MacroRow)
+    except msgspec.ValidationError as exc:
+        raise bad_package(f"has a macro that cannot be read: {exc}") from exc
+    return answer(call, MACRO, create_record(call, MACRO, msgspec.structs.asdict(row)))
+
+
+PARAMETERS = ENVIRONMENT_PARAMETER.plural
 
 
 class _Row(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +108,7 @@ def get_parameter(call: Call) -> Reply:
     """Read an environment parameter, with what uses it on request."""
     one = found(call, ENVIRONMENT_PARAMETER)
     extra = _usage_shown(call)
-    return call.show(TABLE, one, extra=None if extra is None else extra(one))
+    return call.show(PARAMETERS, one, extra=None if extra is None else extra(one))
 
 
 def get_package(call: Call) -> Reply:
@@ -69,7 +124,7 @@ def get_package(call: Call) -> Reply:
         for environment_parameter in call.world.shelf(EnvironmentParameter).live()
     ]
     manifest = manifest_of(call.world, PackageKind.ENVIRONMENT_PARAMETERS)
-    package = Package(manifest=manifest, tables={TABLE: rows})
+    package = Package(manifest=manifest, tables={PARAMETERS: rows})
     return Reply(content=pack(package), content_type=ZIP_TYPE)
 
 
@@ -100,7 +155,7 @@ def import_package(call: Call) -> Reply:
             )
         elif row.value is not None:
             call.world.update(one, by=call.person.id, value=row.value)
-        shown.append(call.show(TABLE, one).body)
+        shown.append(call.show(PARAMETERS, one).body)
     return Reply(status=status_of(call.operation), body={"data": shown})
 
 
@@ -108,7 +163,7 @@ def _rows(call: Call) -> list[_Row]:
     """Return the parameters of a ZIP, or of the same as JSON: ``{"data": [...]}``."""
     if call.upload is not None:
         tables = unpack(call.upload, PackageKind.ENVIRONMENT_PARAMETERS).tables
-        sent: Any = tables.get(TABLE, [])
+        sent: Any = tables.get(PARAMETERS, [])
     else:
         sent = (call.body or {}).get("data")
         if sent is None:
@@ -167,7 +222,10 @@ def _texts_by_kind(world: World) -> dict[str, list[str]]:
 
 HOOKS: Hooks[EnvironmentParameter] = Hooks(prepare=_prepared)
 
+
 HANDLERS: Handlers = {
+    "getMacroPackage": get_macro_package,
+    "importMacroPackage": import_macro_package,
     **crud(ENVIRONMENT_PARAMETER, HOOKS),
     "listEnvironmentParameters": list_parameters,
     "getEnvironmentParameter": get_parameter,

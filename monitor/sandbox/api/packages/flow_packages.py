@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.api.crud.rights import may_name, require_right
-from monitor.sandbox.api.errors import bad_parameter
+from monitor.sandbox.api.errors import Json, bad_parameter
 from monitor.sandbox.api.models.models import ZIP_TYPE, status_of
 from monitor.sandbox.api.packages.archive import PackageKind, pack
 from monitor.sandbox.api.packages.arrivals import Arrivals, arrivals_of
@@ -46,7 +46,7 @@ def import_plan_package(call: Call) -> Reply:
 
 def try_import(call: Call) -> Reply:
     """Answer what an import would, and change nothing."""
-    arrivals = _arrivals(call, PackageKind.FLOW)
+    arrivals = arrivals_in(call, PackageKind.FLOW)
     imported = _try(call, arrivals, folder_id=_folder_id(call))
     return Reply(body=answer_of(*imported))
 
@@ -58,7 +58,19 @@ def _package_of(call: Call, root: Flow | Plan, kind: PackageKind) -> Reply:
 
 
 def _import(call: Call, kind: PackageKind) -> Reply:
-    arrivals, folder_id = _arrivals(call, kind), _folder_id(call)
+    _, body = import_arrivals(call, arrivals_in(call, kind), folder_id=_folder_id(call))
+    return Reply(status=status_of(call.operation), body=body)
+
+
+def import_arrivals(
+    call: Call, arrivals: Arrivals, *, folder_id: int | None = None
+) -> tuple[Imported, dict[str, Json]]:
+    """Make what arrived, if a trial goes well; return it, and what the import answers.
+
+    Raises:
+        ApiError: 400, naming ``data``; 403, where functions would be overridden that are
+            somebody else's.
+    """
     _, tried = _try(call, arrivals, folder_id=folder_id)
     overridden = _functions_to_override(call, tried)
     imported = bring_in(call.view, arrivals, folder_id=folder_id)
@@ -73,12 +85,16 @@ def _import(call: Call, kind: PackageKind) -> Reply:
         )
     # The call's own has found what was there before.
     view = View(call.world, call.person, call.view.table)
-    return Reply(status=status_of(call.operation), body=answer_of(view, imported))
+    return imported, answer_of(view, imported)
 
 
-def _arrivals(call: Call, kind: PackageKind) -> Arrivals:
-    package = read_package(call.upload or b"", kind)
-    return arrivals_of(package, call.view)
+def arrivals_in(call: Call, kind: PackageKind) -> Arrivals:
+    """Return what the uploaded package has.
+
+    Raises:
+        ApiError: 400, naming ``data``.
+    """
+    return arrivals_of(read_package(call.upload or b"", kind), call.view)
 
 
 def _try(call: Call, arrivals: Arrivals, *, folder_id: int | None) -> tuple[View, Imported]:

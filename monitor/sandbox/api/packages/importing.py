@@ -98,6 +98,8 @@ def refuse_invalid(view: View, imported: Imported) -> None:
             raise bad_package(
                 f"has a {kind.name} as this workspace has none: {exc.details}"
             ) from exc
+        except ValueError as exc:
+            raise bad_package(f"has a {kind.name} whose address cannot be read: {exc}") from exc
 
 
 def answer_of(view: View, imported: Imported) -> dict[str, Json]:

@@ -7,8 +7,7 @@ import string
 from typing import Any
 
 from monitor.sandbox.api.calls import NO_CONTENT, Call, Handlers, Reply
-from monitor.sandbox.api.crud.deletion import delete
-from monitor.sandbox.api.crud.handlers import Hooks, crud, found
+from monitor.sandbox.api.crud.handlers import Hooks, crud, delete, found
 from monitor.sandbox.api.crud.rights import require_right
 from monitor.sandbox.api.crud.values import values_of
 from monitor.sandbox.api.errors import bad_field, validation_failed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -87,8 +86,8 @@ def _all_results(group: JobGroup) -> list[ScriptResult]:
         for publication in group.destinations.publications
     ]
     for setting in group.destinations.write_settings:
-        address = urlsplit(setting.path)
-        places.append((setting, address.netloc, tuple(address.path.strip("/").split("/"))))
+        bucket, _, path = setting.path.rpartition("://")[2].partition("/")
+        places.append((setting, bucket, tuple(path.strip("/").split("/"))))
     return [
         ScriptResult(
             id=group.id * RESULTS_OF_A_GROUP + index,

@@ -8,8 +8,7 @@ from typing import Any
 
 from monitor.sandbox.api.calls import Call
 from monitor.sandbox.api.errors import Json, bad_field
-from monitor.sandbox.api.outputs.output_kinds import WRITE_SETTING
-from monitor.sandbox.api.outputs.output_objects import nested_values
+from monitor.sandbox.api.outputs.output_objects import WRITE_SETTING, nested_values
 from monitor.sandbox.api.request.bodies import Body, check_part, instant
 from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.world.records.objects import Flow

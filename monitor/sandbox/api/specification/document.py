@@ -20,8 +20,7 @@ from monitor.sandbox.api.models.models import (
     response_of,
     status_of,
 )
-from monitor.sandbox.api.specification.parameters import links_of, parameters_of
-from monitor.sandbox.api.specification.schemas import components, schema_of
+from monitor.sandbox.api.specification.schemas import components, links_of, parameters_of, schema_of
 
 _BYTES: Json = {"type": "string", "format": "binary"}
 _QUOTA_HEADERS = tuple(

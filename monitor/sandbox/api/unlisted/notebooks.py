@@ -15,8 +15,8 @@ from monitor.sandbox.api.errors import bad_field, not_found
 from monitor.sandbox.api.flows.edges import EDGE
 from monitor.sandbox.api.flows.flows import FLOW
 from monitor.sandbox.api.models.models import status_of
-from monitor.sandbox.api.outputs.output_kinds import OUTPUT_OBJECT
-from monitor.sandbox.api.people.aws import AWS_CONFIG
+from monitor.sandbox.api.outputs.output_objects import OUTPUT_OBJECT
+from monitor.sandbox.api.people.access import AWS_CONFIG
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.runs.job_shapes import result_of
 from monitor.sandbox.api.runs.profiles import columns_of

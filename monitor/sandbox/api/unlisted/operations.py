@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from monitor.catalogue.operations import Operation, find
 
+_PAGES = ("fields", "embed", "limit", "offset", "sort", "filter", "includeCount")
+
 
 def _unlisted(
     operation_id: str, request: str, resource: str, *, query: tuple[str, ...] = ()
@@ -26,6 +28,17 @@ UNLISTED = (
     _unlisted("getCurrentAwsConfig", "GET /v4/awsConfigs/current", "AwsConfig"),
     _unlisted("wrangleToPython", "POST /v4/outputObjects/:id/wrangleToPython", "OutputObject"),
     _unlisted("downloadScriptResult", "GET /v4/scriptResults/:id/download", "ScriptResult"),
+    _unlisted("createDeployment", "POST /v4/deployments", "Deployment"),
+    _unlisted("listDeployments", "GET /v4/deployments", "Deployment", query=_PAGES),
+    _unlisted("getDeployment", "GET /v4/deployments/:id", "Deployment", query=("embed", "fields")),
+    _unlisted("deleteDeployment", "DELETE /v4/deployments/:id", "Deployment"),
+    _unlisted("patchValueImportRules", "PATCH /v4/deployments/:id/valueImportRules", "Deployment"),
+    _unlisted(
+        "patchObjectImportRules", "PATCH /v4/deployments/:id/objectImportRules", "Deployment"
+    ),
+    _unlisted("createRelease", "POST /v4/deployments/:id/releases", "Deployment"),
+    _unlisted("listReleases", "GET /v4/deployments/:id/releases", "Deployment", query=_PAGES),
+    _unlisted("runDeployment", "POST /v4/deployments/:id/run", "Deployment"),
 )
 
 

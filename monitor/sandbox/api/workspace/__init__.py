@@ -1,1 +1,1 @@
-"""The workspace itself: configuration, transfer of assets, usage, functions."""
+"""The workspace itself: configuration and usage."""

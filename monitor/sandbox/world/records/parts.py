@@ -195,3 +195,23 @@ class WorkspaceSetting(Record):
     first_id: ClassVar[int] = 9_701
     key: str
     value: str | int | bool = field(repr=False)  # of some settings it is a secret
+
+
+@dataclass(slots=True, kw_only=True)
+class Deployment(Record):
+    """A place for releases of a flow. The rules change what a new release brings along."""
+
+    first_id: ClassVar[int] = 9_801
+    name: str
+    value_rules: tuple[Mapping[str, Any], ...] = ()
+    object_rules: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Release(Record):
+    """A flow that was imported into a deployment; the newest one is active."""
+
+    first_id: ClassVar[int] = 9_851
+    deployment_id: int
+    flow_id: int
+    active: bool = True

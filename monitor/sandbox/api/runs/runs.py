@@ -1,4 +1,4 @@
-"""Job groups and their jobs: run, list, read, cancel. What they made is in `job_results`."""
+"""Runs of recipes and of flows: started, listed, read and canceled."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import itertools
 from collections.abc import Iterable
 
 from monitor.sandbox.api.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
-from monitor.sandbox.api.errors import Json, bad_field, not_found
+from monitor.sandbox.api.errors import Json, bad_field, not_found, validation_failed
 from monitor.sandbox.api.people.people import person
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.request.listing import RAN_FROM
-from monitor.sandbox.api.request.parameters import integer
+from monitor.sandbox.api.request.parameters import boolean, integer
 from monitor.sandbox.api.response.rendering import creator_of
 from monitor.sandbox.api.runs.job_shapes import job
-from monitor.sandbox.api.runs.overrides import recipe_overrides
-from monitor.sandbox.world.records.objects import Recipe
-from monitor.sandbox.world.records.runs import JobGroup, RanFrom
+from monitor.sandbox.api.runs.overrides import flow_overrides, recipe_overrides
+from monitor.sandbox.running.engine import NothingToRunError
+from monitor.sandbox.world.records.objects import Flow, Recipe
+from monitor.sandbox.world.records.runs import FlowRun, JobGroup, RanFrom
 
 # What the job library's filter matches; the operation has no filterFields.
 LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
@@ -159,6 +160,67 @@ def cancel_job_group(call: Call) -> Reply:
     return Reply(body={"jobIds": job_ids, "jobgroupId": job_group.id})
 
 
+def run_flow(call: Call) -> Reply:
+    """Run all recipes of a flow, or those named; return the job groups that exist already."""
+    flow = call.thing(call.world.flows, "flow")
+    body = Body({} if call.body is None else call.body)
+    boolean(call.query, "runAsync")
+    recipe_ids = _recipe_ids(call, flow, body)
+    execution = body.integer("scheduleExecutionId") if body.has("scheduleExecutionId") else None
+    overrides = flow_overrides(call, flow, body)
+    if call.has_run_before():
+        return NOT_MODIFIED
+    try:
+        started = call.engine.start_flow_run(
+            flow,
+            by=call.person.id,
+            ran_from=RanFrom.API,
+            recipe_ids=recipe_ids or None,
+            schedule_execution_id=execution,
+            request_id=call.execution_id or None,
+            overrides=overrides,
+        )
+    except NothingToRunError as exc:
+        raise validation_failed(f'"id" cannot be run: {exc}') from exc
+    call.remember_run()
+    job_groups = call.world.job_groups_of(started)
+    return Reply(
+        status=201,
+        body={
+            "flowRunId": started.id,
+            "data": [run_answer(call, job_group) for job_group in job_groups],
+        },
+    )
+
+
+def _recipe_ids(call: Call, flow: Flow, body: Body) -> tuple[int, ...]:
+    known = {recipe.id for recipe in call.world.recipes_of(flow.id)}
+    wanted = body.integers("wrangledDatasetIds")
+    for index, recipe_id in enumerate(wanted):
+        if recipe_id not in known:
+            raise bad_field(f"wrangledDatasetIds[{index}]", f"names no recipe of flow {flow.id}")
+    return wanted
+
+
+def _flow_run(call: Call) -> FlowRun:
+    return call.thing(call.world.flow_runs, "flowRun")
+
+
+def get_flow_run(call: Call) -> Reply:
+    """Read a flow run."""
+    return call.show("flowruns", _flow_run(call))
+
+
+def get_flow_run_status(call: Call) -> Reply:
+    """Read the state of a flow run as a bare text."""
+    return Reply(body=_flow_run(call).status.value)
+
+
+def get_flow_run_job_groups(call: Call) -> Reply:
+    """List the job groups of a flow run that have appeared so far."""
+    return call.list("jobgrouprows", call.world.job_groups_of(_flow_run(call)))
+
+
 HANDLERS: Handlers = {
     "runJobGroup": run_job_group,
     "listJobGroups": list_job_groups,
@@ -169,4 +231,8 @@ HANDLERS: Handlers = {
     "getJobsForJobGroup": get_jobs,
     "getJobStatus": get_job_status,
     "cancelJobGroup": cancel_job_group,
+    "runFlow": run_flow,
+    "getFlowRun": get_flow_run,
+    "getFlowRunStatus": get_flow_run_status,
+    "getFlowRunJobGroups": get_flow_run_job_groups,
 }

@@ -169,9 +169,8 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     annotations: Annotated[
         dict[str, str],
         Setting(
-            "Texts for people, over summary and description of the default. {pipeline} is a "
-            "field; {seconds:duration}, {instant:time} and {ratio:percent} write it for "
-            "people.",
+            "Texts for people, over summary and description of the default. {pipeline} is a field; "
+            "{seconds:duration}, {instant:time} and {ratio:percent} write it for people.",
             {"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
         ),
     ] = {}

@@ -19,8 +19,7 @@ from monitor.sandbox.api.packages.arrivals import Arrivals
 from monitor.sandbox.api.packages.flow_packages import arrivals_in, import_arrivals
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.response.kinds import Kind, Reference
-from monitor.sandbox.api.runs.job_groups import run_answer
-from monitor.sandbox.api.runs.overrides import flow_overrides
+from monitor.sandbox.api.runs.runs import flow_overrides, run_answer
 from monitor.sandbox.api.unlisted.operations import UNLISTED
 from monitor.sandbox.running.engine import NothingToRunError
 from monitor.sandbox.world.records.objects import (

@@ -104,7 +104,9 @@ class Reloading:
                 if name in after and name not in changed_names
             ),
             removed=tuple(sorted(followed.keys() - after.keys())),
-            outputs=self._parts.outputs.plan(configuration.outputs),
+            outputs=self._parts.outputs.plan(
+                configuration.outputs, info=daemon_info(configuration)
+            ),
         )
 
     async def _prepare(self, plan: _Plan) -> None:

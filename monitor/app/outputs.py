@@ -74,7 +74,7 @@ class Outputs:
         self._sections: dict[str, _Section] = {}
         self._by_name: dict[str, EventOutput] = {}
         self.replays = Replays(self._by_name, bus=bus, clock=clock)
-        for name, section in self.plan(settings).built.items():
+        for name, section in self.plan(settings, info=info).built.items():
             self._add(name, section)
 
     @property
@@ -97,7 +97,6 @@ class Outputs:
 
     async def introduce(self, info: DaemonInfo) -> None:
         """Publish what the daemon now says about itself; each output deals with failures."""
-        self._parts = msgspec.structs.replace(self._parts, info=info)
         for output in self._by_name.values():
             await output.introduce(info)
 
@@ -115,15 +114,16 @@ class Outputs:
 
     # --- other settings ---
 
-    def plan(self, settings: Mapping[str, Struct]) -> OutputChange:
+    def plan(self, settings: Mapping[str, Struct], *, info: DaemonInfo) -> OutputChange:
         """Return what these settings change, with the new outputs built."""
+        parts = msgspec.structs.replace(self._parts, info=info)
         kept = {
             name: section
             for name, section in self._sections.items()
             if settings.get(name) == section.settings
         }
         built = {
-            record.section: self._build(record.load(), settings[record.section])
+            record.section: _built(record.load(), settings[record.section], parts)
             for record in RECORDS
             if record.section in settings and record.section not in kept
         }
@@ -161,12 +161,6 @@ class Outputs:
             self._add(name, section)
             tasks.start_all({output.name: output.run for output in section.outputs})
 
-    def _build(self, output: type[EventOutput], settings: Struct) -> _Section:
-        registry = CollectorRegistry()
-        parts = msgspec.structs.replace(self._parts, registry=registry)
-        outputs = tuple(output.configured(settings, parts))
-        return _Section(settings=settings, outputs=outputs, registry=registry)
-
     def _add(self, name: str, section: _Section) -> None:
         self._sections[name] = section
         self._by_name.update((output.name, output) for output in section.outputs)
@@ -182,3 +176,9 @@ class Outputs:
                 group.create_task(finishing, name=f"finish {output.name}")
         await tasks.cancel([output.name for output in section.outputs])
         self._parts.registry.unregister(section.registry)
+
+
+def _built(output: type[EventOutput], settings: Struct, parts: OutputParts) -> _Section:
+    registry = CollectorRegistry()
+    outputs = output.configured(settings, msgspec.structs.replace(parts, registry=registry))
+    return _Section(settings=settings, outputs=tuple(outputs), registry=registry)

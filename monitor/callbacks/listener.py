@@ -115,10 +115,7 @@ class CallbackListener:
         )
         self._listener = HttpListener(
             "callbacks",
-            host=settings.host,
-            port=settings.port,
-            limits=settings.connections,
-            trusted_proxies=settings.trusted_proxies,
+            settings=settings,
             refusals=refusals,
             clock=clock,
         )

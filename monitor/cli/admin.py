@@ -21,20 +21,13 @@ _ERRORS_FROM = 400
 _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
     {400: ConfigurationError, 404: NoSuchObjectError}
 )
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a daemon may listen on
-
-
-def reachable_host(host: str) -> str:
-    """Return an address that reaches a listener on ``host``, which may mean every address."""
-    return _ANYWHERE.get(host, host)
 
 
 class AdminClient:
     """One daemon, as its configuration describes it. Use as an async context manager."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        host = reachable_host(settings.host)
-        self._address = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
+        self._address = settings.reachable
         self._headers: dict[str, str] = {}
         if settings.token is not None:
             self._headers["Authorization"] = f"Bearer {settings.token.reveal()}"

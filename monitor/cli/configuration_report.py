@@ -12,7 +12,6 @@ from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, Problem, ValidationResult, config_hash
 from monitor.config.problems import shown
-from monitor.listening.settings import joined_address
 from monitor.outputs.records import RECORDS
 
 
@@ -71,10 +70,8 @@ def summary(configuration: Configuration) -> list[str]:
         f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
         _alerts(configuration),
         *_outputs(configuration),
-        f"server {joined_address(server.host, server.port)}{guarded}",
-        f"callbacks {joined_address(callbacks.host, callbacks.port)}"
-        if callbacks
-        else "callbacks off",
+        f"server {server.listen}{guarded}",
+        f"callbacks {callbacks.listen}" if callbacks else "callbacks off",
         f"store {configuration.storage.url}",
     ]
 

@@ -36,6 +36,7 @@ _HEAD = """\
 # The path of a file is absolute, or begins at the folder of this file.
 """
 
+_READ_AT_START = "Read at start."
 _EXAMPLE_PLACES = {
     SecretForm.FILE: "/run/secrets/{}",
     SecretForm.ENV: "{}",
@@ -85,7 +86,7 @@ def _limits(key: Key) -> str:
     if key.is_required:
         parts.append("Required.")
     if isinstance(key.setting, StartSetting):
-        parts.append("Read at start.")
+        parts.append(_READ_AT_START)
     return " ".join(parts)
 
 
@@ -149,6 +150,7 @@ def _required_keys(section: Section) -> set[str]:
 
 def _key_schema(key: Key) -> dict[str, Any]:
     unit = f" Unit: {key.unit}." if key.unit else ""
+    start = f" {_READ_AT_START}" if isinstance(key.setting, StartSetting) else ""
     more = {
         "enum": list(key.choices) or None,
         "minimum": key.minimum,
@@ -157,7 +159,7 @@ def _key_schema(key: Key) -> dict[str, Any]:
         "default": key.default,
     }
     return {
-        "description": f"{key.about}{unit}",
+        "description": f"{key.about}{unit}{start}",
         **key.kind.schema,
         **{word: value for word, value in more.items() if value is not None},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 from aiohttp import hdrs, web
@@ -13,7 +13,7 @@ from multidict import CIMultiDict, istr
 
 from monitor.listening.connections import ConnectionGate, GatedConnection
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.listening.settings import ConnectionLimits
+from monitor.listening.settings import AddressSettings
 from monitor.listening.sources import TrustedProxies
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
@@ -39,22 +39,17 @@ class HttpListener:
         self,
         key: str,
         *,
-        host: str,
-        port: int,
-        limits: ConnectionLimits,
-        trusted_proxies: Sequence[str],
+        settings: AddressSettings,
         refusals: Refusals,
         clock: Clock,
     ) -> None:
         """``key`` is the section of the configuration that names the address."""
         self._key = key
-        self._host = host
-        self._port = port
-        self._limits = limits
-        self._proxies = TrustedProxies(trusted_proxies)
+        self._settings = settings
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         self._refusals = refusals
         self._gate = ConnectionGate(
-            key, limits=limits, proxies=self._proxies, refusals=refusals, clock=clock
+            key, limits=settings.connections, proxies=self._proxies, refusals=refusals, clock=clock
         )
         self._requests_of: Tally[str] = Tally()  # in work, behind trusted proxies
         self._runner: web.BaseRunner | None = None
@@ -65,7 +60,7 @@ class HttpListener:
             # Its lines would hold paths, and a path may hold a secret.
             "access_log": None,
             "logger": RequestErrors(harmless=(HttpProcessingError, ConnectionError)),
-            "keepalive_timeout": self._limits.idle_seconds,
+            "keepalive_timeout": self._settings.connections.idle_seconds,
             "max_headers": _HEADERS,
             "lingering_time": _LINGERING_SECONDS,
         }
@@ -82,13 +77,12 @@ class HttpListener:
         if self._proxies:
             server.request_handler = self._limited(server.request_handler)
         try:
-            port = await self._gate.open(self._host, self._port, server)
+            port = await self._gate.open(self._settings.host, self._settings.port, server)
         except OSError as exc:
             await runner.cleanup()
-            address = f"{self._host}:{self._port}"
             raise ConfigurationError(
-                f"{self._key}.listen: {address} cannot be listened on ({exc.strerror}): "
-                "free the port or choose another"
+                f"{self._key}.listen: {self._settings.listen} cannot be listened on "
+                f"({exc.strerror}): free the port or choose another"
             ) from exc
         self._runner = runner
         return port

@@ -12,6 +12,7 @@ from monitor.model.outside import is_host
 from monitor.model.settings import StartSetting
 
 _LARGEST_PORT = 65_535
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what may be listened on
 # Wider networks hold senders that are no proxies.
 _LEAST_PREFIX = {4: 8, 6: 32}
 
@@ -37,11 +38,6 @@ def split_address(text: str) -> tuple[str, int]:
     if match is None or int(match[3]) > _LARGEST_PORT or not is_host(match[1] or match[2]):
         raise ValueError(f"{text!r} is not HOST:PORT")
     return match[1] or match[2], int(match[3])
-
-
-def joined_address(host: str, port: int) -> str:
-    """Return ``HOST:PORT``, the opposite of `split_address`."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _networks(texts: list[str]) -> str | None:
@@ -89,3 +85,9 @@ class AddressSettings(Struct, frozen=True, kw_only=True):
     @property
     def port(self) -> int:
         return split_address(self.listen)[1]
+
+    @property
+    def reachable(self) -> str:
+        """The address at which this machine reaches it; ``listen`` may mean every address."""
+        host = _EVERYWHERE.get(self.host, self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"

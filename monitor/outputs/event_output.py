@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
@@ -16,6 +16,7 @@ from monitor.model.check_lines import CheckLine
 from monitor.model.clock import Clock
 from monitor.model.events import Event
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
+from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import DeliverySettings
 from monitor.tracking.live_state import LiveStateView
 
@@ -46,20 +47,23 @@ class OutputParts(Struct, frozen=True, kw_only=True):
 class EventOutput(ABC):
     """One receiver outside. `run` may be started again after it ended."""
 
-    def __init__(self, name: str, parts: OutputParts, *, delivery: DeliverySettings) -> None:
-        self.name = name
+    record: ClassVar[OutputRecord]
+
+    def __init__(self, settings: DeliverySettings, parts: OutputParts) -> None:
+        """``settings`` are of this receiver alone."""
+        (self.name,) = self.record.names(settings)
         self._bus = parts.bus
         self._clock = parts.clock
         self._delivery = Delivery(
-            self, bus=parts.bus, clock=parts.clock, metrics=parts.metrics, settings=delivery
+            self, bus=parts.bus, clock=parts.clock, metrics=parts.metrics, settings=settings
         )
 
     # --- what is asked of its settings ---
 
     @classmethod
-    @abstractmethod
     def configured(cls, settings: Any, parts: OutputParts) -> list[Self]:
         """Return the outputs that settings stand for. Opens nothing."""
+        return [cls(settings, parts)]
 
     @staticmethod
     @abstractmethod

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from monitor.outputs.event_output import EventOutput
 
 
 class OutputRecord(Struct, frozen=True, kw_only=True):
@@ -20,7 +17,9 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     output: str  # ``module:class`` of the `EventOutput`
     receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
     is_one_each: bool = False  # an output for each receiver; otherwise one for all
-    is_usual: bool = False  # in the reference it is on, and elsewhere it is said if it is off
+    is_usual: bool = (
+        False  # on in the reference; where it is off, summary, readiness and doctor say so
+    )
 
     def names(self, settings: Any) -> list[str]:
         """Return the names of the outputs that settings stand for, which are their consumers."""
@@ -28,8 +27,7 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
             return [self.section]
         return [f"{self.section}:{receiver}" for receiver in self.receivers(settings)]
 
-    def load(self) -> type[EventOutput]:
-        """Return the class of the output."""
+    def load(self) -> Any:
+        """Return the class of the output, a kind of `EventOutput`."""
         module, _, name = self.output.partition(":")
-        loaded: type[EventOutput] = getattr(importlib.import_module(module), name)
-        return loaded
+        return getattr(importlib.import_module(module), name)

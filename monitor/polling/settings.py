@@ -83,9 +83,8 @@ class PollSettings(Struct, frozen=True, kw_only=True):
         float,
         Meta(ge=0, le=60),
         Setting(
-            "How long the event of a failed run may wait for its reason, where the request "
-            "budget allows to read it in that time; 0 emits it at once. Other ends never "
-            "wait.",
+            "How long the event of a failed run may wait for its reason, where the request budget "
+            "allows to read it in that time; 0 emits it at once. Other ends never wait.",
             section="workspaces.callbacks",
         ),
     ] = 1.0

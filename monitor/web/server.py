@@ -65,10 +65,7 @@ class Server:
         self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
         self._listener = HttpListener(
             "server",
-            host=settings.host,
-            port=settings.port,
-            limits=settings.connections,
-            trusted_proxies=settings.trusted_proxies,
+            settings=settings,
             refusals=self._refusals,
             clock=clock,
         )

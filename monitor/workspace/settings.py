@@ -75,9 +75,8 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
         float,
         Meta(ge=1, le=60_000),
         Setting(
-            "Request budget; rate limits of the workspace can only lower it. Changes and "
-            "ends go first; every other class of requests has a minimum share: none "
-            "starves.",
+            "Request budget; rate limits of the workspace can only lower it. Changes and ends go "
+            "first; every other class of requests has a minimum share: none starves.",
             section="workspaces.poll",
         ),
     ] = 120.0

@@ -14,7 +14,6 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.doctor_checks.file_access import check_files
 from monitor.cli.doctor_checks.handles import check_handles
 from monitor.config import Configuration
-from monitor.listening.settings import joined_address
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
 from tests.app.processes import Settings, Watched, command
@@ -126,8 +125,8 @@ async def test_what_travels_in_the_clear_is_a_warning(tmp_path: Path) -> None:
         report = await run_checks(
             tmp_path,
             acme,
-            server=ServerSettings(listen=joined_address(host, 0), token=Secret("t" * 20)),
-            callbacks=ListenerSettings(listen=joined_address(host, 0)),
+            server=ServerSettings(listen=f"{host}:0", token=Secret("t" * 20)),
+            callbacks=ListenerSettings(listen=f"{host}:0"),
         )
         subjects = ("server TLS", "callbacks TLS", "acme public_url")
         if host == "127.0.0.1":

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener, source_of
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.listening.settings import ConnectionLimits
+from monitor.listening.settings import AddressSettings, ConnectionLimits
 from tests.clocks import ManualClock
 
 _WAIT_SECONDS = 20.0  # for what happens at once on an idle machine
@@ -103,10 +103,9 @@ async def hall(
     refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
     listener = HttpListener(
         "server",
-        host="127.0.0.1",
-        port=0,
-        limits=limits,
-        trusted_proxies=trusted_proxies,
+        settings=AddressSettings(
+            listen="127.0.0.1:0", connections=limits, trusted_proxies=trusted_proxies
+        ),
         refusals=refusals,
         clock=clock,
     )

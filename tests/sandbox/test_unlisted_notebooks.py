@@ -12,8 +12,7 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.api.routes import UNLISTED_HANDLERS
-from monitor.sandbox.api.runs.profiles import columns_of
-from monitor.sandbox.api.runs.rows import ColumnProfile, made_up, measured
+from monitor.sandbox.api.runs.profiles import ColumnProfile, columns_of, made_up, measured
 from monitor.sandbox.api.unlisted.operations import UNLISTED
 from monitor.sandbox.world.records.objects import Recipe, WriteSetting
 from monitor.sandbox.world.records.parts import AwsConfig

@@ -11,8 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from monitor.bus.sqlite.identity import store_id
-from monitor.cli.admin import reachable_host
-from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
 from monitor.web.settings import ServerSettings
 
@@ -41,17 +39,15 @@ async def server_address(settings: ServerSettings, store: Path) -> Serving:
 
 
 def _free(settings: ServerSettings) -> CheckLine:
-    address = joined_address(settings.host, settings.port)
-    return ok(SERVER, f"{address} is free: no daemon runs there")
+    return ok(SERVER, f"{settings.listen} is free: no daemon runs there")
 
 
 def _used_by_daemon(settings: ServerSettings) -> CheckLine:
-    address = joined_address(settings.host, settings.port)
-    return ok(SERVER, f"{address} is held by our own daemon, which is alive")
+    return ok(SERVER, f"{settings.listen} is held by our own daemon, which is alive")
 
 
 async def _check_server(settings: ServerSettings, store: Path) -> list[CheckLine]:
-    address = joined_address(settings.host, settings.port)
+    address = settings.listen
     if settings.port == 0:
         return [ok(SERVER, f"{address} takes a free port at each start")]
     try:
@@ -78,11 +74,10 @@ async def _alive(settings: ServerSettings) -> object:
 
     Without credentials: the program there may be anybody's.
     """
-    reachable = joined_address(reachable_host(settings.host), settings.port)
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-        session.get(f"http://{reachable}/healthz", allow_redirects=False) as answer,
+        session.get(f"http://{settings.reachable}/healthz", allow_redirects=False) as answer,
     ):
         body = await answer.content.read(_ANSWER_BYTES)
     try:

@@ -21,10 +21,8 @@ from monitor.callbacks import signature
 from monitor.callbacks.bodies import TEST_FIELD
 from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.cli.admin import reachable_host
 from monitor.cli.doctor_checks.addresses import another_store, taken, unusable
 from monitor.config import Configuration
-from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, ConfigurationError
@@ -97,7 +95,6 @@ async def _listen(
     bus: EventBus,
     clock: Clock,
 ) -> Listening:
-    address = joined_address(settings.host, settings.port)
     try:
         await listener.start()
     except ConfigurationError as exc:
@@ -105,12 +102,14 @@ async def _listen(
         if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
             lines = await bounded(CALLBACKS, _ask_holder(settings, configuration, clock=clock))
         else:
-            lines = [unusable(CALLBACKS, _SECTION, address, cause or exc)]
+            lines = [unusable(CALLBACKS, _SECTION, settings.listen, cause or exc)]
         return Listening(lines=lines, is_answering=not is_failed(lines), bus=bus)
     if settings.port == 0:
-        found = f"{address} takes a free port at each start, so no public_url can lead there"
+        found = (
+            f"{settings.listen} takes a free port at each start, so no public_url can lead there"
+        )
         return Listening(lines=[ok(CALLBACKS, found)], bus=bus)
-    found = f"{address} is free: no daemon runs there, so doctor listened itself"
+    found = f"{settings.listen} is free: no daemon runs there, so doctor listened itself"
     return Listening(lines=[ok(CALLBACKS, found)], is_answering=True, bus=bus)
 
 
@@ -118,8 +117,7 @@ async def _ask_holder(
     settings: ListenerSettings, configuration: Configuration, *, clock: Clock
 ) -> list[CheckLine]:
     """Send the program that listens a test callback of each workspace, with its secret."""
-    address = joined_address(settings.host, settings.port)
-    reachable = joined_address(reachable_host(settings.host), settings.port)
+    address = settings.listen
     store = store_path(configuration.storage.url)
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
@@ -127,7 +125,7 @@ async def _ask_holder(
             body = msgspec.json.encode({TEST_FIELD: name})
             try:
                 async with session.post(
-                    f"http://{reachable}/hooks/{name}",
+                    f"http://{settings.reachable}/hooks/{name}",
                     data=body,
                     headers=_headers(workspace, body, clock=clock),
                     allow_redirects=False,

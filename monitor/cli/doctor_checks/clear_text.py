@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from monitor.config import Configuration
-from monitor.listening.settings import joined_address
 from monitor.model.check_lines import CheckLine, warning
 from monitor.model.outside import is_loopback
 
@@ -21,13 +20,14 @@ def check_clear_text(configuration: Configuration) -> list[CheckLine]:
     lines: list[CheckLine] = []
     # A listener that knows its proxies is behind them.
     if not is_loopback(server.host) and not server.trusted_proxies:
-        address = joined_address(server.host, server.port)
         sent = "its token or password" if server.has_auth else "all that anybody asks for"
-        found = f"{address} can be reached by others: {sent} travels in the clear"
+        found = f"{server.listen} can be reached by others: {sent} travels in the clear"
         lines.append(warning("server TLS", found, _PROXY))
     if callbacks is not None and not is_loopback(callbacks.host) and not callbacks.trusted_proxies:
-        address = joined_address(callbacks.host, callbacks.port)
-        found = f"{address} can be reached by others: the secret of callbacks travels in the clear"
+        found = (
+            f"{callbacks.listen} can be reached by others: "
+            "the secret of callbacks travels in the clear"
+        )
         lines.append(warning("callbacks TLS", found, _PROXY))
     for workspace in configuration.workspaces:
         url = workspace.callbacks.public_url if workspace.callbacks is not None else None

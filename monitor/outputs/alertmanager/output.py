@@ -8,8 +8,6 @@ from typing import Self
 import msgspec
 
 from monitor.bus.contract import Recorded
-from monitor.model.check_lines import CheckLine
-from monitor.model.clock import Clock
 from monitor.model.events import AlertEvent, Event, EventType
 from monitor.outputs.alertmanager.doctor import check_alertmanagers
 from monitor.outputs.alertmanager.receiver import receiver_at
@@ -26,10 +24,12 @@ _SENT_TYPES = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventT
 class AlertmanagerOutput(EventOutput):
     """One Alertmanager. It is sent everything, also where others are sent the same."""
 
+    record = ALERTMANAGER
+    check = staticmethod(check_alertmanagers)
+
     def __init__(self, settings: AlertmanagerSettings, parts: OutputParts) -> None:
-        """``settings`` name this Alertmanager alone."""
-        ((url,), (name,)) = settings.urls, ALERTMANAGER.names(settings)
-        super().__init__(name, parts, delivery=settings)
+        super().__init__(settings, parts)
+        (url,) = settings.urls
         self._receiver = receiver_at(url, settings=settings, clock=parts.clock)
         self._sender = Sender(
             self._receiver,
@@ -46,10 +46,6 @@ class AlertmanagerOutput(EventOutput):
     @staticmethod
     def obstacles(settings: AlertmanagerSettings) -> list[str]:
         return tls_obstacles(settings, settings.urls)
-
-    @staticmethod
-    async def check(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
-        return await check_alertmanagers(settings, clock=clock)
 
     @property
     def is_well(self) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -40,8 +40,10 @@ _LAST_WRITE_SECONDS = 5.0  # for a disk that hangs when the output ends
 class FileOutput(EventOutput):
     """One file. A disk that takes nothing is tried again."""
 
+    record = FILE
+
     def __init__(self, settings: FileSettings, parts: OutputParts) -> None:
-        super().__init__(FILE.section, parts, delivery=settings)
+        super().__init__(settings, parts)
         self._path = settings.path
         self._types = selected_types(settings.events)
         self._file = RotatingFile(settings, now=parts.clock.now)
@@ -51,10 +53,6 @@ class FileOutput(EventOutput):
         self._failure: OutputUnavailableError | None = None  # of what was to be written last
         self._is_failing = False  # until the delivery begins anew
         self._obstacle: str | None = None  # found by ``watch``
-
-    @classmethod
-    def configured(cls, settings: FileSettings, parts: OutputParts) -> list[Self]:
-        return [cls(settings, parts)]
 
     @staticmethod
     def obstacles(settings: FileSettings) -> list[str]:

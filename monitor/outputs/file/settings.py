@@ -58,4 +58,3 @@ class FileSettings(DeliverySettings, frozen=True, kw_only=True):
         Meta(ge=1, le=1_000_000),
         Setting("Number of rotated files to keep; the oldest are deleted, shipped or not."),
     ] = 10
-    window: int = 500

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Self
 
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import OverwrittenTopics
-from monitor.model.check_lines import CheckLine
-from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
 from monitor.outputs.cloudevent_shapes import Message
@@ -29,8 +26,12 @@ from monitor.outputs.mqtt.topics import Topics
 class MqttOutput(EventOutput):
     """One broker. A broker that is down, from the start or later, is waited for."""
 
+    record = MQTT
+    obstacles = staticmethod(tls_obstacles)
+    check = staticmethod(check_broker)
+
     def __init__(self, settings: MqttSettings, parts: OutputParts) -> None:
-        super().__init__(MQTT.section, parts, delivery=settings)
+        super().__init__(settings, parts)
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
@@ -52,18 +53,6 @@ class MqttOutput(EventOutput):
             alerting=parts.alerting,
             foreign_writes=self._foreign_writes,
         )
-
-    @classmethod
-    def configured(cls, settings: MqttSettings, parts: OutputParts) -> list[Self]:
-        return [cls(settings, parts)]
-
-    @staticmethod
-    def obstacles(settings: MqttSettings) -> list[str]:
-        return tls_obstacles(settings)
-
-    @staticmethod
-    async def check(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
-        return await check_broker(settings, clock=clock)
 
     @property
     def is_well(self) -> bool:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Self
 from zlib import crc32
 
 from msgspec import Struct
 
 from monitor.bus.contract import Recorded
-from monitor.model.check_lines import CheckLine
-from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
 from monitor.outputs.answers import give_answer
@@ -36,8 +33,11 @@ class _Request(Struct, frozen=True):
 class WebhookOutput(EventOutput):
     """One receiver. Several requests at a time, but one for each subject: order is kept."""
 
+    record = WEBHOOK
+    check = staticmethod(check_webhook)
+
     def __init__(self, settings: WebhookSettings, parts: OutputParts) -> None:
-        super().__init__(WEBHOOK.section, parts, delivery=settings)
+        super().__init__(settings, parts)
         self._settings = settings
         self._types = selected_types(settings.events)
         self._receiver = HttpReceiver(
@@ -49,17 +49,9 @@ class WebhookOutput(EventOutput):
         ]
         self._reason: str | None = None  # why the last request had no answer
 
-    @classmethod
-    def configured(cls, settings: WebhookSettings, parts: OutputParts) -> list[Self]:
-        return [cls(settings, parts)]
-
     @staticmethod
     def obstacles(settings: WebhookSettings) -> list[str]:
         return tls_obstacles(settings, [settings.url])
-
-    @staticmethod
-    async def check(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
-        return await check_webhook(settings, clock=clock)
 
     @property
     def is_well(self) -> bool:

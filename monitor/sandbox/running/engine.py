@@ -11,7 +11,7 @@ from monitor.sandbox.running.faults import RunFaults
 from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
 from monitor.sandbox.running.jobs import JobGroups, Order, Outcome
 from monitor.sandbox.running.plans import HttpSender, PlanRuns
-from monitor.sandbox.running.states import States
+from monitor.sandbox.running.states import RunContext, States
 from monitor.sandbox.running.tasks import PastClock, Tasks, Work
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world.ledger import Ledger
@@ -37,16 +37,11 @@ class Engine:
         self.changed_schedules = asyncio.Event()
         self._tasks = Tasks(world)
         self._states = States(world, ledger, runs_kept=settings.runs_kept)
-        self._job_groups = JobGroups(world, self._states, self._tasks, settings=settings)
-        self.faults = RunFaults(
-            world, self._states, self._tasks, self._job_groups, settings=settings
-        )
-        self._flow_runs = FlowRuns(
-            world, self._states, self._tasks, self._job_groups, settings=settings
-        )
-        self._plan_runs = PlanRuns(
-            world, self._states, self._tasks, self._job_groups, self._flow_runs, settings=settings
-        )
+        context = RunContext(world=world, states=self._states, tasks=self._tasks, settings=settings)
+        self._job_groups = JobGroups(context)
+        self.faults = RunFaults(context, self._job_groups)
+        self._flow_runs = FlowRuns(context, self._job_groups)
+        self._plan_runs = PlanRuns(context, self._flow_runs)
         self.order = self._job_groups.order
         self.start_job_group = self._job_groups.start
         self.start_flow_run = self._flow_runs.start

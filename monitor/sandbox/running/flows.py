@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 
 from monitor.sandbox.running.destinations import FlowOverrides
 from monitor.sandbox.running.jobs import JobGroups
-from monitor.sandbox.running.states import States
-from monitor.sandbox.running.tasks import Tasks
-from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.running.states import RunContext, summed_up
 from monitor.sandbox.world.records.objects import Flow, Recipe
 from monitor.sandbox.world.records.runs import FlowRun, JobGroup, NativeStatus, RanFor, RanFrom, Run
-from monitor.sandbox.world.shelves import World
 
 
 class NothingToRunError(ValueError):
@@ -40,23 +37,13 @@ class _Progress:
 class FlowRuns:
     """Makes flow runs and lets their job groups appear, one after the other."""
 
-    def __init__(
-        self,
-        world: World,
-        states: States,
-        tasks: Tasks,
-        job_groups: JobGroups,
-        *,
-        settings: WorkSettings,
-    ) -> None:
-        self._world = world
-        self._states = states
-        self._tasks = tasks
+    def __init__(self, context: RunContext, job_groups: JobGroups) -> None:
+        self._context = context
+        self._world, self._states, self._tasks = context.world, context.states, context.tasks
         self._job_groups = job_groups
-        self._settings = settings
         self._progress: dict[int, _Progress] = {}
-        states.begun.append(self._on_begun)
-        states.ended.append(self._on_ended)
+        self._states.begun.append(self._on_begun)
+        self._states.ended.append(self._on_ended)
 
     def start(
         self,
@@ -192,7 +179,7 @@ class FlowRuns:
         self._tasks.begin(name, lambda: self._start_later(progress, recipe))
 
     async def _start_later(self, progress: _Progress, recipe: Recipe) -> None:
-        await self._job_groups.pause(self._lag(progress, recipe.id))
+        await self._context.hand_over("flow_run", progress.flow_run.id, recipe.id)
         progress.handing_over -= 1
         if progress.is_stopping or not self._states.is_active(progress.flow_run):
             await self._end_if_over(progress)
@@ -206,15 +193,5 @@ class FlowRuns:
     async def _end(self, progress: _Progress) -> None:
         # The workspace sums a flow run up a while after its last job group: for that time every
         # job group is over and the flow run is not.
-        await self._job_groups.pause(self._lag(progress, "end"))
-        ends = progress.ends
-        status = NativeStatus.COMPLETE
-        if NativeStatus.FAILED in ends:
-            status = NativeStatus.FAILED
-        elif NativeStatus.CANCELED in ends:
-            status = NativeStatus.CANCELED
-        self._states.end(progress.flow_run, status)
-
-    def _lag(self, progress: _Progress, step: object) -> float:
-        chance = self._world.random("flow_run", progress.flow_run.id, step)
-        return chance.uniform(*self._settings.hand_over_seconds)
+        await self._context.hand_over("flow_run", progress.flow_run.id, "end")
+        self._states.end(progress.flow_run, summed_up(progress.ends))

@@ -12,9 +12,7 @@ from monitor.sandbox.running.destinations import (
     parameters_of_flow,
 )
 from monitor.sandbox.running.rhythm import work_factor
-from monitor.sandbox.running.states import States
-from monitor.sandbox.running.tasks import Tasks
-from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.running.states import RunContext
 from monitor.sandbox.world.lineage import dataset_ids_of
 from monitor.sandbox.world.records.objects import Recipe
 from monitor.sandbox.world.records.runs import (
@@ -25,7 +23,6 @@ from monitor.sandbox.world.records.runs import (
     RanFor,
     RanFrom,
 )
-from monitor.sandbox.world.shelves import World
 
 _ENGINE = "photon"
 _CLOUD_ENGINE = "dataflow"
@@ -93,14 +90,10 @@ class _Fate:
 class JobGroups:
     """Makes job groups and does their work."""
 
-    def __init__(
-        self, world: World, states: States, tasks: Tasks, *, settings: WorkSettings
-    ) -> None:
-        self._world = world
-        self._states = states
-        self._tasks = tasks
-        self._settings = settings
-        self._destinator = Destinator(world)
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._world, self._states, self._tasks = context.world, context.states, context.tasks
+        self._destinator = Destinator(self._world)
         self._orders: list[Order] = []
 
     def order(self, order: Order) -> None:
@@ -199,20 +192,16 @@ class JobGroups:
         self._states.end(job_group, NativeStatus.CANCELED)
         return stopped
 
-    async def pause(self, seconds: float) -> None:
-        """Let work time pass."""
-        await self._world.clock.sleep(seconds / self._settings.speed)
-
     async def _work(self, job_group: JobGroup, fate: _Fate) -> None:
-        await self.pause(fate.queue_seconds)
+        await self._context.pause(fate.queue_seconds)
         self._states.begin(job_group)
         steps_left = fate.steps
         for job in self._world.jobs_of(job_group):
             if not self._states.is_active(job_group) or steps_left == 0:
                 break
             self._begin_job(job)
-            for step in range(min(self._settings.steps_per_job, steps_left)):
-                await self.pause(fate.step_seconds)
+            for step in range(min(self._context.settings.steps_per_job, steps_left)):
+                await self._context.pause(fate.step_seconds)
                 if steps_left == fate.silent_before:
                     await self._world.clock.sleep(self._world.options.stuck_seconds)
                 if not self._states.is_active(job_group):
@@ -252,7 +241,7 @@ class JobGroups:
         job.started_at = job.updated_at = job.last_heartbeat_at = now
 
     def _beat(self, job: Job, step: int) -> None:
-        job.percent_complete = 100 * step // self._settings.steps_per_job
+        job.percent_complete = 100 * step // self._context.settings.steps_per_job
         job.updated_at = job.last_heartbeat_at = self._world.now()
 
     def _end_job(self, job: Job, status: NativeStatus) -> None:
@@ -287,7 +276,7 @@ class JobGroups:
 
     def _fate(self, recipe: Recipe, job_group: JobGroup) -> _Fate:
         """Decide by the seed and the id, so that the order of other things does not matter."""
-        settings = self._settings
+        settings = self._context.settings
         chance = self._world.random("fate", job_group.id)
         queue_seconds = chance.uniform(*settings.queue_seconds)
         work_seconds = chance.uniform(*settings.work_seconds)
@@ -317,25 +306,27 @@ class JobGroups:
         world = self._world
         flow = world.flows.get(recipe.flow_id, with_deleted=True)
         of_recipe = world.random("rhythm", recipe.id)
-        phase, usual_seconds = of_recipe.random(), of_recipe.uniform(*self._settings.work_seconds)
+        phase, usual_seconds = (
+            of_recipe.random(),
+            of_recipe.uniform(*self._context.settings.work_seconds),
+        )
         if flow is not None and flow.usual_seconds is not None:
             usual_seconds = flow.usual_seconds
         of_run = world.random("rhythm", recipe.id, job_group.id)
         return usual_seconds * work_factor(job_group.created_at, phase=phase, of_run=of_run)
 
     def _silent_before(self, job_group: JobGroup, steps: int) -> int | None:
-        ratio = self._world.options.stuck_runs
-        chance = self._world.random("fault", "stuck_runs", job_group.id)
-        if ratio <= 0 or chance.random() >= ratio:
-            return None
-        return chance.randrange(1, steps + 1)
+        chance = self._world.struck("stuck_runs", job_group.id)
+        return None if chance is None else chance.randrange(1, steps + 1)
 
     def _outcome_by_chance(self, recipe: Recipe, drawn: float) -> Outcome:
         flow = self._world.flows.get(recipe.flow_id, with_deleted=True)
-        failure_ratio = self._settings.failure_factor * (flow.failure_ratio if flow else 0.0)
+        failure_ratio = self._context.settings.failure_factor * (
+            flow.failure_ratio if flow else 0.0
+        )
         if drawn < failure_ratio:
             return Outcome.FAILED
-        if drawn < failure_ratio + self._settings.cancel_ratio:
+        if drawn < failure_ratio + self._context.settings.cancel_ratio:
             return Outcome.CANCELED
         return Outcome.COMPLETE
 

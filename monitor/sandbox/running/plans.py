@@ -8,10 +8,7 @@ from typing import Any
 
 from monitor.sandbox.running.destinations import FlowOverrides, RunOverrides, parameters_of_node
 from monitor.sandbox.running.flows import FlowRuns, NothingToRunError
-from monitor.sandbox.running.jobs import JobGroups
-from monitor.sandbox.running.states import States
-from monitor.sandbox.running.tasks import Tasks
-from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.running.states import RunContext, summed_up
 from monitor.sandbox.world.records.objects import HttpTask, Plan, PlanNode, PlanSnapshot
 from monitor.sandbox.world.records.runs import (
     FlowRun,
@@ -21,7 +18,6 @@ from monitor.sandbox.world.records.runs import (
     RanFrom,
     Run,
 )
-from monitor.sandbox.world.shelves import World
 
 # Sends the request of an HTTP node; True where the answer was 2xx.
 HttpSender = Callable[[HttpTask, PlanSnapshotRun], Awaitable[bool]]
@@ -43,26 +39,14 @@ class _Progress:
 class PlanRuns:
     """Makes plan runs and leads them along their edges."""
 
-    def __init__(
-        self,
-        world: World,
-        states: States,
-        tasks: Tasks,
-        job_groups: JobGroups,
-        flow_runs: FlowRuns,
-        *,
-        settings: WorkSettings,
-    ) -> None:
+    def __init__(self, context: RunContext, flow_runs: FlowRuns) -> None:
         self.http_sender: HttpSender | None = None  # None: every request succeeds unsent
-        self._world = world
-        self._states = states
-        self._tasks = tasks
-        self._job_groups = job_groups
+        self._context = context
+        self._world, self._states, self._tasks = context.world, context.states, context.tasks
         self._flow_runs = flow_runs
-        self._settings = settings
         self._progress: dict[int, _Progress] = {}
         self._node_of: dict[int, tuple[int, int]] = {}  # flow run id -> plan run id, node id
-        states.ended.append(self._on_ended)
+        self._states.ended.append(self._on_ended)
 
     def start(
         self,
@@ -157,7 +141,7 @@ class PlanRuns:
         )
 
     async def _begin(self, progress: _Progress) -> None:
-        await self._job_groups.pause(self._lag(progress, "begin"))
+        await self._context.hand_over("plan_run", progress.plan_run.id, "begin")
         self._states.begin(progress.plan_run)
         self._continue(progress)
 
@@ -233,7 +217,7 @@ class PlanRuns:
         sender = self.http_sender
 
         async def send() -> None:
-            await self._job_groups.pause(self._lag(progress, node.id))
+            await self._context.hand_over("plan_run", progress.plan_run.id, node.id)
             is_sent = True
             if sender is not None and http_task.url:
                 is_sent = await sender(http_task, progress.plan_run)
@@ -254,7 +238,7 @@ class PlanRuns:
                 self._tasks.begin(name, lambda: self._on_flow_ended(progress, node_id, status))
 
     async def _on_flow_ended(self, progress: _Progress, node_id: int, status: NativeStatus) -> None:
-        await self._job_groups.pause(self._lag(progress, node_id))
+        await self._context.hand_over("plan_run", progress.plan_run.id, node_id)
         self._on_node_ended(progress, node_id, status)
 
     def _on_node_ended(self, progress: _Progress, node_id: int, status: NativeStatus) -> None:
@@ -269,17 +253,7 @@ class PlanRuns:
         task_run.finished_at = task_run.updated_at = self._world.now()
 
     def _end(self, progress: _Progress) -> None:
-        results = set(progress.results.values())
-        status = NativeStatus.COMPLETE
-        if NativeStatus.FAILED in results:
-            status = NativeStatus.FAILED
-        elif NativeStatus.CANCELED in results:
-            status = NativeStatus.CANCELED
-        self._states.end(progress.plan_run, status)
-
-    def _lag(self, progress: _Progress, step: object) -> float:
-        chance = self._world.random("plan_run", progress.plan_run.id, step)
-        return chance.uniform(*self._settings.hand_over_seconds)
+        self._states.end(progress.plan_run, summed_up(progress.results.values()))
 
 
 def _satisfies(status: NativeStatus, rule: str) -> bool:

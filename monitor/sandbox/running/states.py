@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
+from monitor.sandbox.running.tasks import Tasks
+from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world.ledger import DELETED, Ledger
 from monitor.sandbox.world.records.runs import FlowRun, JobGroup, NativeStatus, PlanSnapshotRun, Run
 from monitor.sandbox.world.shelves import World
@@ -140,3 +143,29 @@ class States:
             "flow_run_id": run.flow_run_id,
             **family,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What all runs share: the world, their steps, where their work happens, and its pace."""
+
+    world: World
+    states: States
+    tasks: Tasks
+    settings: WorkSettings
+
+    async def pause(self, seconds: float) -> None:
+        """Let work time pass."""
+        await self.world.clock.sleep(seconds / self.settings.speed)
+
+    async def hand_over(self, *step: object) -> None:
+        """Let the time pass that lies between one run's end and what follows it."""
+        await self.pause(self.world.random(*step).uniform(*self.settings.hand_over_seconds))
+
+
+def summed_up(ends: Collection[NativeStatus]) -> NativeStatus:
+    """Return the end of what consists of several: one failure fails it, else one cancel."""
+    for status in (NativeStatus.FAILED, NativeStatus.CANCELED):
+        if status in ends:
+            return status
+    return NativeStatus.COMPLETE

@@ -19,8 +19,7 @@ from monitor.sandbox.api.outputs.output_objects import OUTPUT_OBJECT
 from monitor.sandbox.api.people.access import AWS_CONFIG
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.runs.job_shapes import result_of
-from monitor.sandbox.api.runs.profiles import columns_of
-from monitor.sandbox.api.runs.rows import made_up, table_in, uploaded, written
+from monitor.sandbox.api.runs.profiles import columns_of, made_up, table_in, uploaded, written
 from monitor.sandbox.world.lineage import datasets_of
 from monitor.sandbox.world.records.objects import ImportedDataset
 from monitor.sandbox.world.records.parts import AwsConfig

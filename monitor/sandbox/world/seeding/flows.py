@@ -1,4 +1,4 @@
-"""Makes flows with their recipes and outputs, and as many more of them as are asked for."""
+"""Makes flows with their recipes and outputs, what belongs to them, and as many more as asked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from monitor.sandbox.world.records.objects import (
     ScheduleTask,
     WriteSetting,
 )
+from monitor.sandbox.world.records.parts import (
+    EnvironmentParameter,
+    FlowNotificationSettings,
+    FlowRunParameterOverride,
+    Folder,
+    Macro,
+    PlanOverride,
+    UserDefinedFunction,
+)
+from monitor.sandbox.world.seeding.seeds import seeds
 from monitor.sandbox.world.shelves import World
 
 # The name of a recipe, and the places of those that it builds upon.
@@ -155,3 +165,116 @@ def add_schedule(
         triggers=(trigger,),
         tasks=(ScheduleTask(kind=kind, target_id=target.id),),
     )
+
+
+def seed_folders(world: World, flows: Sequence[Flow], *, by: int) -> None:
+    """Make folders in the name of person ``by``, and put flows into them.
+
+    Draws nothing, so that what else the seed makes stays as it is.
+    """
+    created_at = world.now() - timedelta(days=365)
+    for row in seeds().folders:
+        folder = world.create(
+            Folder, by=by, created_at=created_at, name=row.name, description=row.description
+        )
+        for flow in flows:
+            if flow.name.startswith(row.beginnings):
+                flow.folder_id = folder.id
+
+
+def seed_parameters(world: World, flow: Flow) -> None:
+    """Let the flow's runs have a parameter, and its people be notified of those that fail."""
+    created_at = flow.created_at
+    world.create(
+        FlowRunParameterOverride,
+        by=flow.creator_id,
+        created_at=created_at,
+        flow_id=flow.id,
+        override_key="region",
+        value="north",
+    )
+    world.create(
+        FlowNotificationSettings,
+        by=flow.creator_id,
+        created_at=created_at,
+        flow_id=flow.id,
+        on_job_failure="all",
+        on_job_success="never",
+    )
+
+
+def seed_functions(world: World, *, by: int) -> None:
+    """Make the functions in the name of person ``by``, and let recipes use them.
+
+    Draws by its own name, so that what else the seed makes stays as it is.
+    """
+    chance = world.random("functions")
+    recipes = list(world.recipes.live())
+    for row in seeds().functions:
+        created_at = world.now() - timedelta(seconds=chance.randint(30 * 86_400, 365 * 86_400))
+        function = world.create(
+            UserDefinedFunction,
+            by=by,
+            created_at=created_at,
+            name=row.name,
+            description=row.description,
+            input_types=row.input_types,
+            output_type=row.output_type,
+        )
+        for recipe in chance.sample(recipes, k=min(row.users, len(recipes))):
+            _use(recipe, function)
+
+
+def _use(recipe: Recipe, function: UserDefinedFunction) -> None:
+    recipe.function_ids = (*recipe.function_ids, function.id)
+
+
+def seed_packages(world: World, *, by: int) -> None:
+    """Make the parameters and macros in the name of person ``by``, two months ago."""
+    created_at = world.now() - timedelta(days=60)
+    for row in seeds().environment_parameters:
+        world.create(EnvironmentParameter, by=by, created_at=created_at, **row)
+    for row in seeds().macros:
+        lists = {name: tuple(row[name]) for name in ("steps", "parameters")}
+        world.create(Macro, by=by, created_at=created_at, **{**row, **lists})
+
+
+KEY = "region"
+EVERYWHERE, IN_THE_PLAN = "all", "south"
+
+
+def seed_regions(world: World, flow: Flow, plan: Plan | None) -> None:
+    """Put a parameter into the paths that a flow writes, and its value into a plan. Draws nothing.
+
+    ``plan`` is None where the edition has none.
+    """
+    recipe_ids = {recipe.id for recipe in world.recipes_of(flow.id)}
+    outputs = [
+        output_object_
+        for output_object_ in world.output_objects.live()
+        if output_object_.recipe_id in recipe_ids
+    ]
+    for setting in (
+        write_setting for output in outputs for write_setting in world.write_settings_of(output.id)
+    ):
+        folder, _, name = setting.path.rpartition("/")
+        setting.path = f"{folder}//{name}"
+        place = {"index": len(folder) + 1, "order": 0}
+        setting.run_parameters = (
+            {
+                "type": "path",
+                "overrideKey": KEY,
+                "insertionIndices": [place],
+                "value": {"variable": {"value": EVERYWHERE}},
+            },
+        )
+    for node in [] if plan is None else world.nodes_of(plan.id):
+        if node.flow_id == flow.id:
+            world.create(
+                PlanOverride,
+                by=node.creator_id,
+                created_at=node.created_at,
+                plan_node_id=node.id,
+                override_key=KEY,
+                value={"variable": {"value": IN_THE_PLAN}},
+            )

@@ -8,18 +8,8 @@ import random
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from monitor.model.triggers import (
-    CronTrigger,
-    DailyTrigger,
-    HourlyTrigger,
-    MonthlyTrigger,
-    MonthlyWeekdayTrigger,
-    ScheduleTrigger,
-    Weekday,
-    WeeklyTrigger,
-)
 from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
@@ -33,110 +23,22 @@ from monitor.sandbox.world.records.objects import (
     ScheduleTask,
     Token,
 )
-from monitor.sandbox.world.seeding.flows import add_flow, seed_more_flows
-from monitor.sandbox.world.seeding.parts import (
+from monitor.sandbox.world.seeding.flows import (
+    add_flow,
     seed_folders,
     seed_functions,
+    seed_more_flows,
     seed_packages,
     seed_parameters,
     seed_regions,
 )
+from monitor.sandbox.world.seeding.seeds import SeededSchedule, seeds
 from monitor.sandbox.world.shelves import World
-
-_PEOPLE = ("Ada Lindqvist", "Bruno Okafor", "Chiyo Tanaka", "Dana Novak")
-_CONNECTIONS = (
-    ("Warehouse", "bigquery", "BigQuery", "jdbc", None),
-    ("Orders database", "postgres", "PostgreSQL", "jdbc", 5432),
-    ("Partner drop", "sftp", "SFTP", "remotefile", 22),
-)
-# Name, the recipes with those they build upon, and how often its job groups fail. Two have the
-# same name, as happens where people copy flows.
-_FLOWS: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...], float], ...] = (
-    ("Daily sales", (("Clean sales", ()), ("Sales by region", (0,)), ("Sales report", (1,))), 0.08),
-    ("Customer 360", (("Customers", ()), ("Contacts", ()), ("Joined customers", (0, 1))), 0.1),
-    ("Web clicks", (("Sessions", ()),), 0.05),
-    ("Inventory", (("Stock", ()), ("Reorder list", (0,))), 0.1),
-    ("Daily sales", (("Clean sales", ()), ("Sales by shop", (0,))), 0.15),
-    ("Invoices: überfällig", (("Überfällige Rechnungen", ()),), 0.3),
-    ("Marketing spend", (("Spend", ()), ("Return on spend", (0,))), 0.1),
-    ("Sensor feed", (("Readings", ()),), 0.05),
-)
-# Name, the flows of its nodes by their place above (None sends a request), and the edges
-# between the nodes with their rule.
-_PLANS: tuple[tuple[str, tuple[int | None, ...], tuple[tuple[int, int, str], ...]], ...] = (
-    ("Nightly load", (3, 0, 1), ((0, 1, "success"), (1, 2, "success"))),
-    ("Finance close", (5, 6, None), ((0, 1, "success"), (0, 2, "failure"))),
-    ("Marketing refresh", (2, 6, 1), ((0, 2, "always"), (1, 2, "success"))),
-    ("Sensors", (7,), ()),
-)
-
-
-class _Scheduled(NamedTuple):
-    """A schedule, and the flow or plan that it starts, by its place above."""
-
-    name: str
-    starts: tuple[str, int]
-    trigger: ScheduleTrigger
-    is_enabled: bool = True
-    is_of_a_colleague: bool = False
-
-
-_BERLIN, _LONDON = "Europe/Berlin", "Europe/London"
-_SCHEDULES = (
-    _Scheduled("Sensors, often", ("flow", 7), CronTrigger(expression="0/30 * * * * ?")),
-    _Scheduled(
-        "Clicks every ten minutes",
-        ("flow", 2),
-        CronTrigger(expression="0 0/10 * ? * MON-SUN", timezone="America/New_York"),
-        is_of_a_colleague=True,
-    ),
-    _Scheduled("Stock, hourly", ("flow", 3), HourlyTrigger(minute_of_hour=15)),
-    _Scheduled(
-        "Sales before work",
-        ("flow", 0),
-        DailyTrigger(hour_of_day=6, minute_of_hour=30, only_working_days=True, timezone=_BERLIN),
-    ),
-    _Scheduled(
-        "Nightly load",
-        ("plan", 0),
-        DailyTrigger(hour_of_day=2, minute_of_hour=30, timezone=_BERLIN),
-    ),
-    _Scheduled("Sensors plan", ("plan", 3), CronTrigger(expression="0 0/5 * * * ?")),
-    _Scheduled(
-        "Finance close",
-        ("plan", 1),
-        CronTrigger(expression="0 0 7 1W * ?", timezone=_LONDON),
-        is_enabled=False,
-    ),
-    _Scheduled(
-        "Spend of the week",
-        ("flow", 6),
-        WeeklyTrigger(
-            hour_of_day=7, minute_of_hour=0, days_of_week=(Weekday.MONDAY,), timezone=_BERLIN
-        ),
-    ),
-    _Scheduled(
-        "Invoices",
-        ("flow", 5),
-        MonthlyTrigger(hour_of_day=5, minute_of_hour=30, days_of_month=(1, 15)),
-    ),
-    _Scheduled(
-        "Customers of the month",
-        ("flow", 1),
-        MonthlyWeekdayTrigger(
-            hour_of_day=18,
-            minute_of_hour=0,
-            day_of_week=Weekday.FRIDAY,
-            nth_week_day_of_month=4,
-            timezone=_LONDON,
-        ),
-    ),
-)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seeding:
-    """What was made so far, in the order of the lists above."""
+    """What was made so far, in the order of the lists of `seeds`."""
 
     world: World
     chance: random.Random
@@ -167,14 +69,15 @@ def seed_world(
     ``with_plans`` and ``with_schedules`` are false for editions that have none. So many ``flows``
     are made, with what belongs to them; None makes the usual ones.
     """
+    usual = seeds().flows
     seeding = _Seeding(world=world, chance=world.random("seeding"))
     administrator_token = _seed_people(seeding, token)
     _seed_data(seeding)
-    for index in range(len(_FLOWS) if flows is None else min(flows, len(_FLOWS))):
+    for index in range(len(usual) if flows is None else min(flows, len(usual))):
         _seed_flow(seeding, index)
     if with_plans:
-        for index, (_, places, _) in enumerate(_PLANS):
-            if all(place is None or place in seeding.flows for place in places):
+        for index, plan in enumerate(seeds().plans):
+            if all(place is None or place in seeding.flows for place in plan.flows):
                 _seed_plan(seeding, index)
     if with_schedules:
         _seed_schedules(seeding)
@@ -184,14 +87,14 @@ def seed_world(
     seed_parameters(world, seeding.flows[0])
     seed_regions(world, seeding.flows[0], seeding.plans.get(0))
     seed_packages(world, by=seeding.people[0].id)
-    seed_more_flows(world, (flows or 0) - len(_FLOWS), with_schedules=with_schedules)
+    seed_more_flows(world, (flows or 0) - len(usual), with_schedules=with_schedules)
     return administrator_token
 
 
 def _seed_people(seeding: _Seeding, token: str | None) -> str:
     world, chance = seeding.world, seeding.chance
     values: list[str] = []
-    for name in _PEOPLE:
+    for name in seeds().people:
         account = name.split()[0].lower()
         person = world.create(
             Person,
@@ -223,26 +126,20 @@ def _seed_people(seeding: _Seeding, token: str | None) -> str:
 
 def _seed_data(seeding: _Seeding) -> None:
     world = seeding.world
-    for name, vendor, vendor_name, connection_type, port in _CONNECTIONS:
+    for row in seeds().connections:
         connection = world.create(
             Connection,
             by=seeding.people[0].id,
             created_at=seeding.past(),
-            name=name,
             uuid=str(uuid.UUID(int=seeding.chance.getrandbits(128), version=4)),
-            vendor=vendor,
-            vendor_name=vendor_name,
-            type=connection_type,
-            credential_type="oauth2" if vendor == "bigquery" else "basic",
-            host=f"{vendor}.sandbox.example",
-            port=port,
+            host=f"{row['vendor']}.sandbox.example",
             is_global=True,
             ssl=True,
-            params={"database": "sandbox"} if connection_type == "jdbc" else {"root": "/"},
-            credentials=({"username": "sandbox", "password": world.uuid("password", name)},),
+            credentials=({"username": "sandbox", "password": world.uuid("password", row["name"])},),
+            **row,
         )
         seeding.connections.append(connection)
-        table = name.lower().replace(" ", "_")
+        table = connection.name.lower().replace(" ", "_")
         for number in (1, 2):
             seeding.datasets.append(
                 world.create(
@@ -254,7 +151,7 @@ def _seed_data(seeding: _Seeding) -> None:
                     **_place(connection, f"{table}_{number}"),
                 )
             )
-    for name in ("clicks.csv", "readings.json", "invoices.xlsx"):
+    for name in seeds().files:
         seeding.datasets.append(
             world.create(
                 ImportedDataset,
@@ -274,26 +171,26 @@ def _place(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _seed_flow(seeding: _Seeding, index: int) -> None:
-    name, recipes, failure_ratio = _FLOWS[index]
+    flow = seeds().flows[index]
     owner = seeding.person()
     seeding.flows[index] = add_flow(
         seeding.world,
-        name,
-        recipes,
+        flow.name,
+        flow.recipes,
         by=owner.id,
         created_at=seeding.past(),
-        failure_ratio=failure_ratio,
+        failure_ratio=flow.failure_ratio,
         chance=seeding.chance,
     )
 
 
 def _seed_plan(seeding: _Seeding, index: int) -> None:
-    name, flow_places, edges = _PLANS[index]
+    seeded = seeds().plans[index]
     world, owner, created_at = seeding.world, seeding.person(), seeding.past()
-    plan = world.create(Plan, by=owner.id, created_at=created_at, name=name, description="")
+    plan = world.create(Plan, by=owner.id, created_at=created_at, name=seeded.name, description="")
     seeding.plans[index] = plan
     nodes: list[PlanNode] = []
-    for place, flow_place in enumerate(flow_places):
+    for place, flow_place in enumerate(seeded.flows):
         flow = None if flow_place is None else seeding.flows[flow_place]
         nodes.append(
             world.create(
@@ -310,7 +207,7 @@ def _seed_plan(seeding: _Seeding, index: int) -> None:
                 y=100 * index,
             )
         )
-    for begin, end, rule in edges:
+    for begin, end, rule in seeded.edges:
         world.create(
             PlanEdge,
             by=owner.id,
@@ -323,7 +220,7 @@ def _seed_plan(seeding: _Seeding, index: int) -> None:
 
 
 def _seed_schedules(seeding: _Seeding) -> None:
-    for scheduled in _SCHEDULES:
+    for scheduled in seeds().schedules:
         kind, place = scheduled.starts
         target = (seeding.plans if kind == "plan" else seeding.flows).get(place)
         if target is not None:
@@ -331,7 +228,7 @@ def _seed_schedules(seeding: _Seeding) -> None:
 
 
 def _seed_schedule(
-    seeding: _Seeding, scheduled: _Scheduled, kind: str, target: Flow | Plan
+    seeding: _Seeding, scheduled: SeededSchedule, kind: str, target: Flow | Plan
 ) -> None:
     """Make a schedule, of the administrator unless it is to be a colleague's.
 

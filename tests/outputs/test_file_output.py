@@ -193,7 +193,7 @@ async def test_what_hinders_is_reported_and_lost_is_nothing(
     assert ids_in(file) == [event.id for event in some(1, 2)]
 
 
-@pytest.mark.parametrize(("length", "is_refused"), [(232, False), (233, True), (300, True)])
+@pytest.mark.parametrize(("length", "is_refused"), [(231, False), (232, True), (300, True)])
 def test_a_name_leaves_room_for_that_of_a_rotated_file(
     tmp_path: Path, length: int, *, is_refused: bool
 ) -> None:

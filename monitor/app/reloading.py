@@ -52,6 +52,7 @@ class Reloading:
         consumers_of: ConsumersOf,
         tasks: DaemonTasks,
     ) -> None:
+        self._started_with = configuration  # what its keys that are read at start still say
         self._configuration = configuration
         self._bus = bus
         self._parts = parts
@@ -74,7 +75,7 @@ class Reloading:
             await self._swap(plan, configuration)
             if plan.outputs.replaced:
                 await self._drop_leftovers()
-            waiting = changes_needing_restart(self._configuration, configuration)
+            waiting = changes_needing_restart(self._started_with, configuration)
             await self._announce(configuration)
             self._configuration = configuration
             log.info("configuration reloaded", waiting_for_restart=waiting)

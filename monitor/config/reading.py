@@ -30,12 +30,20 @@ class ReadTable(Struct, frozen=True, kw_only=True):
     fields: Fields
     parts: dict[str, ReadTable]  # of the tables below, by their last name
 
-    def build(self, **more: Any) -> Any:
-        """Return the section's settings. What is needed and was not given is None in them."""
+    def build(self, *others: ReadTable, **more: Any) -> Any:
+        """Return the section's settings, with those of their keys that stand in ``others``.
+
+        What is needed and was not given is None in them.
+        """
         settings = self.section.settings
         own = {field.name: field for field in msgspec.structs.fields(settings)}
         needed = {name: None for name, field in own.items() if field.required}
-        given = {name: value for name, value in self.fields.items() if name in own}
+        given = {
+            key.field.name: table.fields[key.field.name]
+            for table in (self, *others)
+            for key in table.section.keys
+            if key.field.name in table.fields and (key.setting.section is None) == (table is self)
+        }
         nested = {name: part.build() for name, part in self.parts.items() if name in own}
         return settings(**{**needed, **given, **nested, **more})
 

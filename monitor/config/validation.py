@@ -107,12 +107,9 @@ def _workspace(part: ReadTable, *, link_wait_seconds: float) -> WorkspaceConfigu
     poll = part.parts["poll"]
     callbacks = part.parts.get("callbacks")
     return WorkspaceConfiguration(
-        workspace=part.build(requests_per_minute=poll.get("requests_per_minute")),
+        workspace=part.build(poll),
         # Alerts wait no longer for a link than polling looks for it.
-        poll=poll.build(
-            link_wait_seconds=link_wait_seconds,
-            **({"detail_wait_seconds": callbacks.get("detail_wait_seconds")} if callbacks else {}),
-        ),
+        poll=poll.build(*([callbacks] if callbacks else []), link_wait_seconds=link_wait_seconds),
         inventory=part.parts["inventory"].build(),
         callbacks=None if callbacks is None else callbacks.build(),
     )

@@ -101,6 +101,24 @@ async def test_a_reload_adds_and_removes_positions_in_the_log(tmp_path: Path) ->
     assert waiting == ["server.allow_anonymous"]
 
 
+async def test_a_key_that_waits_for_a_restart_is_named_until_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    """Every reload compares with what the daemon started with, not with the reload before."""
+    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    changed = msgspec.structs.replace(
+        settings, server=ServerSettings(listen="127.0.0.1:0", allow_anonymous=True)
+    )
+    waiting: list[list[str]] = []
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        waiting.extend([await daemon.reload(after) for after in (changed, changed, settings)])
+
+    await during(settings, act)
+
+    assert waiting == [["server.allow_anonymous"], ["server.allow_anonymous"], []]
+
+
 async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:
     """A certificate file that is none is refused before anything is given up."""
     settings = stage.configuration(tmp_path, stage.unreachable("here"))

@@ -58,16 +58,16 @@ def _time_zone(name: str) -> str | None:
     return f"is no time zone{hint}"
 
 
-def _globs(found: str | list[str]) -> str | None:
-    return problems_of([[found] if isinstance(found, str) else found], parse_globs)
+def _globs(texts: str | list[str]) -> str | None:
+    return problems_of([[texts] if isinstance(texts, str) else texts], parse_globs)
 
 
-def _run_kinds(found: str | list[str]) -> str | None:
-    return _globs(found) or fits_some(found, tuple(RunKind), "kind of run")
+def _run_kinds(texts: str | list[str]) -> str | None:
+    return _globs(texts) or fits_some(texts, tuple(RunKind), "kind of run")
 
 
-def _triggers(found: str | list[str]) -> str | None:
-    return _globs(found) or fits_some(found, tuple(Trigger), "trigger")
+def _triggers(texts: str | list[str]) -> str | None:
+    return _globs(texts) or fits_some(texts, tuple(Trigger), "trigger")
 
 
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):

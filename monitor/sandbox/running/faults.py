@@ -42,12 +42,8 @@ class RunFaults:
                 )
 
     def _on_begun(self, run: Run) -> None:
-        ratio = self._world.options.deleted_runs
-        if ratio <= 0:
-            return
         kind = type(run).__name__
-        chance = self._world.random("fault", "deleted_runs", kind, run.id)
-        if chance.random() < ratio:
+        if chance := self._world.struck("deleted_runs", kind, run.id):
             # Within the shortest work, so that the run is visible at work and never ends by itself.
             seconds = chance.uniform(0.2, 0.8) * self._context.settings.work_seconds[0]
             self._tasks.begin(f"delete-{kind}-{run.id}", lambda: self._delete(run, seconds))

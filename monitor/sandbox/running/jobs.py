@@ -316,11 +316,8 @@ class JobGroups:
         return usual_seconds * work_factor(job_group.created_at, phase=phase, of_run=of_run)
 
     def _silent_before(self, job_group: JobGroup, steps: int) -> int | None:
-        ratio = self._world.options.stuck_runs
-        chance = self._world.random("fault", "stuck_runs", job_group.id)
-        if ratio <= 0 or chance.random() >= ratio:
-            return None
-        return chance.randrange(1, steps + 1)
+        chance = self._world.struck("stuck_runs", job_group.id)
+        return None if chance is None else chance.randrange(1, steps + 1)
 
     def _outcome_by_chance(self, recipe: Recipe, drawn: float) -> Outcome:
         flow = self._world.flows.get(recipe.flow_id, with_deleted=True)

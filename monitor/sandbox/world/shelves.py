@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta
 from email.utils import format_datetime
+from random import Random
 from typing import Any, Generic, TypeVar, cast
 
 from monitor.model.clock import Clock
@@ -214,9 +214,18 @@ class World:
             return self.shelf(kind.counts_with).ids
         return Ids(kind.first_id)
 
-    def random(self, *names: object) -> random.Random:
+    def random(self, *names: object) -> Random:
         """Return a generator that depends on the seed and the names, and on nothing else."""
-        return random.Random(":".join(str(name) for name in (self.seed, *names)))
+        return Random(":".join(str(name) for name in (self.seed, *names)))
+
+    def struck(self, fault: str, *about: object) -> Random | None:
+        """Return further draws about what a fault of the options strikes; None where it does not.
+
+        The same thing is struck each time, by the seed alone. Without the fault nothing is drawn.
+        """
+        ratio: float = getattr(self.options, fault)
+        chance = self.random("fault", fault, *about) if ratio > 0 else None
+        return chance if chance is not None and chance.random() < ratio else None
 
     def uuid(self, *names: object) -> str:
         """Return a UUID that depends on the seed and the names, and on nothing else."""

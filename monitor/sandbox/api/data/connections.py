@@ -207,8 +207,7 @@ def _texts(call: Call, name: str) -> list[str]:
 def get_status(call: Call) -> Reply:
     """Try a connection: it answers, unless the fault ``connections_down`` has struck it."""
     one = found(call, CONNECTION)
-    drawn = call.world.random("connection down", one.id).random()
-    is_down = drawn < call.world.options.connections_down
+    is_down = call.world.struck("connections_down", one.id) is not None
     return Reply(body={"result": "FAILED" if is_down else "SUCCESS"})
 
 

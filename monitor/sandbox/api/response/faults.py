@@ -252,6 +252,4 @@ class FaultyLists:
             yield row
 
     def _is_drawn(self, fault: str, row: Record) -> bool:
-        drawn = self._world.random("fault", fault, type(row).__name__, row.id).random()
-        ratio: float = getattr(self._world.options, fault)
-        return drawn < ratio
+        return self._world.struck(fault, type(row).__name__, row.id) is not None

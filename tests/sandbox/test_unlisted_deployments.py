@@ -57,7 +57,7 @@ async def test_rules_replace_each_other(workspace: Workspace) -> None:
 
 
 async def test_a_release_is_changed_by_the_rules(workspace: Workspace) -> None:
-    """Buckets, paths and tables become others, and a connection one that is here."""
+    """Buckets and paths become others, and a connection one that is here."""
     world, path = workspace.world, await deploy(workspace)
     here = world.create(
         Connection,
@@ -70,8 +70,6 @@ async def test_a_release_is_changed_by_the_rules(workspace: Workspace) -> None:
     rules = [
         {"type": "s3Bucket", "on": "in", "with": "live"},
         {"type": "fileLocation", "on": "/ord[a-z]+/", "with": "sales"},
-        {"type": "dbTableName", "on": "prices", "with": "tariffs"},
-        {"type": "dbPathName", "on": "public", "with": "main"},
     ]
     objects = [
         {
@@ -96,7 +94,7 @@ async def test_a_release_is_changed_by_the_rules(workspace: Workspace) -> None:
     assert isinstance(orders, ImportedDataset)
     assert isinstance(prices, ImportedDataset)
     assert orders.uri == "gs://live/sales.csv"
-    assert (prices.table_path, prices.connection_id) == (("main", "tariffs"), here.id)
+    assert prices.connection_id == here.id
     (output,) = world.outputs_of(joined.id)
     assert world.write_settings_of(output.id)[0].path == "gs://out/sales.csv"
 

@@ -251,7 +251,15 @@ def cancel_job_group(call: Call) -> Reply:
 
 def run_flow(call: Call) -> Reply:
     """Run all recipes of a flow, or those named; return the job groups that exist already."""
-    flow = call.thing(call.world.flows, "flow")
+    return start_flow(call, call.thing(call.world.flows, "flow"))
+
+
+def start_flow(call: Call, flow: Flow) -> Reply:
+    """Start a flow as a request says.
+
+    Raises:
+        ApiError: 400, naming what cannot be run, or not so.
+    """
     body = Body({} if call.body is None else call.body)
     boolean(call.query, "runAsync")
     recipe_ids = _recipe_ids(call, flow, body)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -19,21 +18,17 @@ from monitor.sandbox.api.packages.arrivals import Arrivals
 from monitor.sandbox.api.packages.flow_packages import arrivals_in, import_arrivals
 from monitor.sandbox.api.request.bodies import Body
 from monitor.sandbox.api.response.kinds import Kind, Reference
-from monitor.sandbox.api.runs.runs import flow_overrides, run_answer
+from monitor.sandbox.api.runs.runs import start_flow
 from monitor.sandbox.api.unlisted.operations import UNLISTED
-from monitor.sandbox.running.engine import NothingToRunError
 from monitor.sandbox.world.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
-    Publication,
     Record,
     WriteSetting,
 )
 from monitor.sandbox.world.records.parts import Deployment, Release
-from monitor.sandbox.world.records.runs import RanFrom
 
-Change: TypeAlias = Callable[[str], str]
 MOST_RULES = 100
 LONGEST_PATTERN = 200
 _BETWEEN_SLASHES = re.compile("/(.+)/")
@@ -48,68 +43,30 @@ RELEASE = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a kind of rule changes a text: an attribute of a kind of records."""
-
-    record: type[Record]
-    attribute: str
-    apply: Callable[[Change, Any], Any]
-
-
-def _in_bucket(change: Change, address: str | None) -> str | None:
-    if not address or "://" not in address:
-        return address
-    scheme, _, rest = address.partition("://")
-    bucket, slash, path = rest.partition("/")
-    return f"{scheme}://{change(bucket)}{slash}{path}"
-
-
-def _in_text(change: Change, text: str | None) -> str | None:
-    return None if text is None else change(text)
-
-
-def _in_each(change: Change, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(change(name) for name in names)
-
-
-def _in_last(change: Change, names: tuple[str, ...]) -> tuple[str, ...]:
-    return (*names[:-1], *(change(name) for name in names[-1:]))
-
-
-def _in_others(change: Change, names: tuple[str, ...]) -> tuple[str, ...]:
-    return (*(change(name) for name in names[:-1]), *names[-1:])
-
-
-_PLACES: dict[str, tuple[_Place, ...]] = {
-    "s3Bucket": (
-        _Place(ImportedDataset, "uri", _in_bucket),
-        _Place(WriteSetting, "path", _in_bucket),
-    ),
-    "fileLocation": (
-        _Place(ImportedDataset, "uri", _in_text),
-        _Place(ImportedDataset, "dynamic_path", _in_text),
-        _Place(WriteSetting, "path", _in_text),
-    ),
-    "dbTableName": (
-        _Place(ImportedDataset, "table_path", _in_last),
-        _Place(Publication, "table_name", _in_text),
-    ),
-    "dbPathName": (
-        _Place(ImportedDataset, "table_path", _in_others),
-        _Place(Publication, "path", _in_each),
-    ),
-}
+# The texts that value rules change.
+_ADDRESSES: tuple[tuple[type[Record], str], ...] = (
+    (ImportedDataset, "uri"),
+    (ImportedDataset, "dynamic_path"),
+    (WriteSetting, "path"),
+)
 
 
 class _ValueRule(Struct, frozen=True, kw_only=True):
-    """One value import rule: which texts, and what becomes of them."""
+    """One value import rule: a text, or a pattern between slashes, and what comes in its place."""
 
     type: str
     on: str
     by: str
 
-    def change(self, text: str) -> str:
+    def change(self, address: str) -> str:
+        """Return an address changed: its bucket, or all of it."""
+        if self.type == "fileLocation":
+            return self._replaced(address)
+        scheme, mark, rest = address.rpartition("://")
+        bucket, slash, path = rest.partition("/")
+        return f"{scheme}{mark}{self._replaced(bucket) if mark else bucket}{slash}{path}"
+
+    def _replaced(self, text: str) -> str:
         pattern = _BETWEEN_SLASHES.fullmatch(self.on)
         if pattern is not None:
             return re.sub(pattern[1], lambda _: self.by, text)
@@ -141,12 +98,12 @@ def _set_rules(call: Call, attribute: str, check: Callable[[Body], object]) -> R
 
 def _value_rule(body: Body) -> _ValueRule:
     rule = _ValueRule(
-        type=body.text("type", one_of=tuple(_PLACES)),
+        type=body.text("type", one_of=("fileLocation", "s3Bucket")),
         on=body.text("on", longest=LONGEST_PATTERN),
         by=body.optional_text("with") or "",
     )
     try:
-        rule.change("")
+        re.compile(rule.on)
     except re.error as exc:
         raise bad_field("on", f"is no pattern: {exc}") from exc
     return rule
@@ -213,16 +170,11 @@ def _replaced_connections(call: Call, deployment: Deployment, arrivals: Arrivals
 def _changed_values(deployment: Deployment, records: Iterable[Record]) -> list[Json]:
     rules = [_value_rule(Body(dict(rule))) for rule in deployment.value_rules]
     changes: list[Json] = []
-    for record in records:
-        for rule in rules:
-            for place in _PLACES[rule.type]:
-                if not isinstance(record, place.record):
-                    continue
-                before = getattr(record, place.attribute)
-                after = place.apply(rule.change, before)
-                if after != before:
-                    setattr(record, place.attribute, after)
-                    changes.append({"type": rule.type, "from": str(before), "to": str(after)})
+    for record, (kind, attribute), rule in itertools.product(records, _ADDRESSES, rules):
+        before = getattr(record, attribute) if isinstance(record, kind) else None
+        if before is not None and (after := rule.change(before)) != before:
+            setattr(record, attribute, after)
+            changes.append({"type": rule.type, "from": before, "to": after})
     return changes
 
 
@@ -239,18 +191,7 @@ def run_deployment(call: Call) -> Reply:
     flow = None if active is None else call.world.flows.get(active.flow_id)
     if flow is None:
         raise validation_failed('"id" names a deployment without an active release')
-    overrides = flow_overrides(call, flow, Body({} if call.body is None else call.body))
-    try:
-        started = call.engine.start_flow_run(
-            flow, by=call.person.id, ran_from=RanFrom.API, overrides=overrides
-        )
-    except NothingToRunError as exc:
-        raise validation_failed(f'"id" cannot be run: {exc}') from exc
-    groups = call.world.job_groups_of(started)
-    return Reply(
-        status=status_of(call.operation),
-        body={"data": [run_answer(call, job_group) for job_group in groups]},
-    )
+    return start_flow(call, flow)
 
 
 HANDLERS: Handlers = {

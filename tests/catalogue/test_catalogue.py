@@ -148,13 +148,15 @@ def test_the_uses_are_what_the_rooms_call() -> None:
         ("get", "/v4/people/12", "getPerson", ("12",)),
         ("GET", "/v4/flows/count", "countFlows", ()),
         ("GET", "/v4/jobGroups/7/status/", "getJobGroupStatus", ("7",)),
+        ("GET", "/V4/jobgroups/7/Status", "getJobGroupStatus", ("7",)),
+        ("GET", "/v4/CONNECTORMETADATA/MySQL", "getConnectorConfig", ("MySQL",)),
         ("DELETE", "/v4/plans/1/permissions/2", "deletePlanPermissions", ("1", "2")),
     ],
 )
 def test_a_concrete_path_finds_its_operation(
     method: str, path: str, operation_id: str, values: tuple[str, ...]
 ) -> None:
-    """A literal segment wins over a parameter; the parameters' values come along."""
+    """A literal segment wins over a parameter and ignores case; values come along as written."""
     match = find(method, path)
     assert match is not None
     assert (match[0].operation_id, match[1]) == (operation_id, values)

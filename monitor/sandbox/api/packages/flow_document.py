@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
@@ -79,6 +80,7 @@ class VendorFlow(Struct, frozen=True, kw_only=True):
 
 class VendorMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     primary_flow_ids: list[Id]
+    exported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     comment: str | None = None
 
 

@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -126,7 +125,7 @@ def package_of(document: Document, files: Mapping[str, bytes]) -> Package:
         format=FORMAT,
         version=VERSION,
         kind=PackageKind.FLOW,
-        exported_at=datetime.now(UTC),
+        exported_at=shape.metadata.exported_at,
         workspace_id=0,
         comment=shape.metadata.comment,
         roots={"flows": shape.metadata.primary_flow_ids},

@@ -155,9 +155,15 @@ class Outputs:
     async def swap(self, change: OutputChange, tasks: DaemonTasks) -> None:
         """End the replaced outputs once what they sent is answered, and start the new ones."""
         async with asyncio.TaskGroup() as group:
-            for name in change.replaced:
-                group.create_task(self._stop(name, tasks), name=f"stop {name}")
-        for name, section in change.built.items():
+            for name in {*change.replaced, *change.built}:
+                # Each by itself: none waits for a receiver of another.
+                swapping = self._swap_section(name, change.built.get(name), tasks)
+                group.create_task(swapping, name=f"swap {name}")
+
+    async def _swap_section(self, name: str, section: _Section | None, tasks: DaemonTasks) -> None:
+        if name in self._sections:
+            await self._stop(name, tasks)
+        if section is not None:
             self._add(name, section)
             tasks.start_all({output.name: output.run for output in section.outputs})
 

@@ -193,5 +193,9 @@ class MqttScene:
         """Wait until all events of the log are acknowledged and the position is durable."""
         assert await self.output.drain(timeout_seconds=LIMIT_SECONDS)
 
+    def listed(self, topic: str) -> str:
+        """Return the key under which the store lists a retained topic of this broker."""
+        return f"retained:{self.settings.broker} {topic}"
+
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"dataprep_monitor_{name}", labels)

@@ -13,6 +13,7 @@ import pytest
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.events import Event, RunEvent
 from monitor.outputs.cloudevents import encode, message_of
+from monitor.outputs.file.obstacles import obstacle_to
 from monitor.outputs.file.output import FileOutput
 from monitor.outputs.file.settings import FileSettings
 from tests.cli.doctor_scene import without_rights
@@ -190,6 +191,15 @@ async def test_what_hinders_is_reported_and_lost_is_nothing(
         await scene.until_delivered()
         assert written_by(scene).is_well
     assert ids_in(file) == [event.id for event in some(1, 2)]
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [(231, False), (232, True), (300, True)])
+def test_a_name_leaves_room_for_that_of_a_rotated_file(
+    tmp_path: Path, length: int, *, is_refused: bool
+) -> None:
+    """A name that opens, and could never be rotated, is refused at once."""
+    problem = obstacle_to(tmp_path / ("e" * length))
+    assert (problem is not None and "name is too long" in problem) == is_refused
 
 
 def written_by(scene: OutputScene) -> FileOutput:

@@ -234,11 +234,11 @@ async def test_the_topic_of_a_pipeline_that_vanished_is_cleared(
         )
         # The list follows the broker's acknowledgement, which a subscriber does not receive.
         async with asyncio.timeout(15):
-            while f"retained:{PIPELINE}" in await scene.bus.consumer_state("mqtt"):
+            while scene.listed(PIPELINE) in await scene.bus.consumer_state("mqtt"):
                 await scene.clock.sleep(0.005)
     await scene.stop()
     assert PIPELINE not in await retained_messages(broker, topic=f"{BRIDGE}/state")
-    assert f"retained:{PIPELINE}" not in await scene.bus.consumer_state("mqtt")
+    assert scene.listed(PIPELINE) not in await scene.bus.consumer_state("mqtt")
 
 
 async def test_nothing_is_cleared_before_the_workspace_has_answered(
@@ -251,21 +251,21 @@ async def test_nothing_is_cleared_before_the_workspace_has_answered(
     scene.live_state.pipeline_health.clear()
     # A leftover of no workspace shows that the others have been compared.
     gone = "dataprep/v1/gone/state"
-    listed = Step(consumer="mqtt", state={f"retained:{gone}": b"1"})
+    listed = Step(consumer="mqtt", state={scene.listed(gone): b"1"})
     await scene.bus.advance(listed, timeout_seconds=5)
     async with Subscriber(broker.port) as subscriber:
         await scene.start()
         await subscriber.until(lambda: bool(subscriber.on(gone)))
     await scene.stop()
     assert PIPELINE in await retained_messages(broker, topic=PIPELINE)
-    assert f"retained:{PIPELINE}" in await scene.bus.consumer_state("mqtt")
+    assert scene.listed(PIPELINE) in await scene.bus.consumer_state("mqtt")
 
 
 async def test_only_our_own_topics_are_cleared(scene: MqttScene, broker: Mosquitto) -> None:
     """Leftovers of a removed workspace are cleared; topics of other publishers stay."""
     gone, foreign = "dataprep/v1/gone/flow_run/3/state", "dataprep/v1/gone/flow_run/4/state"
     await scene.bus.subscribe("mqtt", start=Start.NEWEST)
-    listed = Step(consumer="mqtt", state={f"retained:{gone}": b"1"})
+    listed = Step(consumer="mqtt", state={scene.listed(gone): b"1"})
     await scene.bus.advance(listed, timeout_seconds=5)
     publish = ("mosquitto_pub", "-p", str(broker.port), "-r", "-m", "{}", "-t")
     for topic in (gone, foreign):
@@ -279,6 +279,30 @@ async def test_only_our_own_topics_are_cleared(scene: MqttScene, broker: Mosquit
     assert foreign in left
 
 
+async def test_a_former_broker_is_cleared_when_it_is_used_again(
+    scene: MqttScene, broker: Mosquitto, tmp_path: Path
+) -> None:
+    """What is published to another broker meanwhile says nothing about the topics of this one."""
+    (tmp_path / "other").mkdir()
+    async with Mosquitto(tmp_path / "other") as other:
+        here = scene.settings
+        await scene.start()
+        await retained_messages(broker, topic=PIPELINE)
+        await scene.stop()
+        scene.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
+        scene.live_state.update_workspace("w", known_at=NOON)
+        scene.settings = settings_for(other.url)
+        await scene.start()
+        assert PIPELINE not in await retained_messages(other, topic="dataprep/v1/w/state")
+        await scene.stop()
+    scene.settings = here
+    async with Subscriber(broker.port) as subscriber:
+        await scene.start()
+        await subscriber.until(
+            lambda: any(not message.payload for message in subscriber.on(PIPELINE))
+        )
+
+
 async def test_topics_are_listed_before_they_are_published(
     scene: MqttScene, broker: Mosquitto
 ) -> None:
@@ -286,4 +310,4 @@ async def test_topics_are_listed_before_they_are_published(
     await scene.start()
     retained = await retained_messages(broker, topic=PIPELINE)
     listed = await scene.bus.consumer_state("mqtt")
-    assert {f"retained:{topic}" for topic in retained} <= set(listed)
+    assert {scene.listed(topic) for topic in retained} <= set(listed)

@@ -85,6 +85,18 @@ def test_names_sort_by_time_and_overwrite_nothing(tmp_path: Path) -> None:
     assert contents(tmp_path)["e"] == b"5\n"
 
 
+def test_rotated_files_are_counted_beyond_four_digits(tmp_path: Path) -> None:
+    """The next number follows the highest, and the newest files are kept."""
+    clock = ManualClock(EVENING)
+    for number in (9_998, 9_999, 10_000):
+        (tmp_path / f"e.20261124T000000Z-{number}").write_bytes(b"%d" % number)
+    file = opened(tmp_path, clock, rotate_bytes=2, keep=2)
+    file.append([b"1"])
+    file.append([b"2"])
+    file.close()
+    assert set(contents(tmp_path)) == {"e", "e.20261124T000000Z-10000", "e.20261124T000000Z-10001"}
+
+
 def test_as_many_lines_as_fit_are_written_at_once(tmp_path: Path) -> None:
     """A line that alone is too large has a file of its own."""
     clock = ManualClock(EVENING)

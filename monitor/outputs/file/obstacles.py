@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+_LONGEST_ENDING = ".20261122T235959Z-000000"  # of a rotated file
+
 _SENTENCES = {
     errno.ENOENT: "there is no such folder; create it, with the right to write for the daemon",
     errno.ENOTDIR: "a part of the path is no folder; name another path",
@@ -19,6 +21,7 @@ _SENTENCES = {
     errno.ENOSPC: "the disk is full; free space",
     errno.EDQUOT: "the quota of the daemon's user is used up; raise it, or free space",
     errno.EFBIG: "the file may not grow; raise the limit, or lower rotate_bytes",
+    errno.ENAMETOOLONG: "the name is too long, with that of a rotated file; name a shorter one",
     errno.ESTALE: "was removed while it was written; let the log shipper move it instead",
     errno.EINVAL: "is no regular file; name one",
 }
@@ -45,6 +48,9 @@ def obstacle_to(path: Path) -> str | None:
 def _try(path: Path) -> None:
     if not path.parent.is_dir():
         raise OSError(errno.ENOTDIR if path.parent.exists() else errno.ENOENT, "")
+    name_bytes = len(os.fsencode(path.name)) + len(_LONGEST_ENDING)
+    if name_bytes > os.pathconf(path.parent, "PC_NAME_MAX"):
+        raise OSError(errno.ENAMETOOLONG, "")
     if path.is_symlink():
         raise OSError(errno.ELOOP, "")
     if path.is_dir():

@@ -174,8 +174,13 @@ class RotatingFile:
 
     def _rotated(self) -> list[str]:
         """Return the names of rotated files, oldest first."""
-        names = (place.name for place in self._path.parent.iterdir())
-        return sorted(name for name in names if self._rotated_name.fullmatch(name))
+        rotated = [
+            (name[1], int(name[2]), name[0])
+            for place in self._path.parent.iterdir()
+            if (name := self._rotated_name.fullmatch(place.name)) is not None
+        ]
+        # By number: as texts, 10000 would stand before 9999.
+        return [name for _, _, name in sorted(rotated)]
 
 
 def _write(file: int, block: bytes, *, size: int) -> None:

@@ -1,7 +1,8 @@
 """Keeps the retained topics equal to the live state, whatever the broker remembers.
 
-The store lists every retained topic of ours *before* it is first published, so that one that was
-published and is no longer needed can be found and deleted after any crash. Nothing else is deleted.
+The store lists every retained topic of ours *before* it is first published, for each broker, so
+that one that was published and is no longer needed can be found and deleted there after any crash,
+and when a broker is used again. Nothing else is deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 log = structlog.get_logger()
 
 
-_KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
 _AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
 _LISTED_AT_ONCE = 100  # in one commit
@@ -81,6 +81,8 @@ class RetainedStates:
         self._alerting = alerting
         self._foreign_writes = foreign_writes
         self._watch_failures = 0  # in a row
+        # Begins the keys of the list in the consumer's state.
+        self._key = f"retained:{settings.broker} "
         self._listed: set[str] = set()
         self._published: dict[
             str, tuple[int, float]
@@ -103,7 +105,7 @@ class RetainedStates:
             BusUnavailableError: the list cannot be read or written.
         """
         state = await self._bus.consumer_state(self._consumer)
-        self._listed = {key.removeprefix(_KEY) for key in state if key.startswith(_KEY)}
+        self._listed = {key.removeprefix(self._key) for key in state if key.startswith(self._key)}
         await self._list(self._bridge_topics)
 
     def touch(self, event: Event) -> None:
@@ -338,7 +340,7 @@ class RetainedStates:
         remaining = iter(topics)
         while some := list(islice(remaining, _AT_ONCE)):
             gone = await _taken(some, [link.send(_message(topic, b"")) for topic in some])
-            await self._store(dict.fromkeys((_KEY + topic for topic in gone), None))
+            await self._store(dict.fromkeys((self._key + topic for topic in gone), None))
             self._listed.difference_update(gone)
             for topic in gone:
                 self._published.pop(topic, None)
@@ -347,7 +349,7 @@ class RetainedStates:
     async def _list(self, topics: Iterable[str]) -> None:
         new = [topic for topic in topics if topic not in self._listed]
         if new:
-            await self._store({_KEY + topic: _LISTED for topic in new})
+            await self._store({self._key + topic: _LISTED for topic in new})
             self._listed.update(new)
 
     async def _store(self, state: dict[str, bytes | None]) -> None:

@@ -30,6 +30,8 @@ TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not par
 LONGEST_VALUE = 1_024  # as it stands in a text: longer ones are cut
 MOST_INSERTIONS = 100  # in one text
 _IN_ENVIRONMENT = re.compile(r"\$env\.([\w-]+)")
+Destination = TypeVar("Destination", WriteSetting, Publication, SqlScript)
+NO_OUTPUT = 0  # in place of an id, where a run gives a recipe without output its destination
 
 
 def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
@@ -100,11 +102,6 @@ def text_of(value: Any, job_group: JobGroup) -> str:
         if value.keys() & {"timestamp", "dateRange"}:
             return f"{job_group.reference_date or job_group.created_at:%Y-%m-%d}"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-Destination = TypeVar("Destination", WriteSetting, Publication, SqlScript)
-
-NO_OUTPUT = 0  # in place of an id, where a run gives a recipe without output its destination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

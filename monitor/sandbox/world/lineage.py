@@ -14,6 +14,8 @@ from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
 from monitor.sandbox.world.records.parts import DatasetNode, FlowEdge, ReferenceNode
 from monitor.sandbox.world.shelves import World
 
+FlowNode: TypeAlias = Recipe | DatasetNode | ReferenceNode
+
 
 def dataset_ids_of(world: World, *recipes: Recipe) -> tuple[int, ...]:
     """Return the imported datasets whose data recipes work on, their own first, each once."""
@@ -69,9 +71,6 @@ def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
 def _datasets(world: World, dataset_ids: Iterable[int]) -> list[ImportedDataset]:
     found = (world.imported_datasets.get(dataset_id_) for dataset_id_ in dict.fromkeys(dataset_ids))
     return [dataset_id_ for dataset_id_ in found if dataset_id_ is not None]
-
-
-FlowNode: TypeAlias = Recipe | DatasetNode | ReferenceNode
 
 
 def node_of(world: World, node_id: int, *, with_deleted: bool = False) -> FlowNode | None:

@@ -20,6 +20,12 @@ from monitor.sandbox.api.response.kinds import Kind, OnDelete, Reference, View
 from monitor.sandbox.api.response.rendering import name_of, reference, stamp
 from monitor.sandbox.world.records.objects import Flow, Plan, Record
 
+Doomed = dict[tuple[type[Record], int], Record]
+# Searched all at once: a shelf that were read anew for each would take hours in a large flow.
+Ids = Mapping[type[Record], AbstractSet[int]]
+T = TypeVar("T", bound=Record)
+_RECORD_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))
+
 
 def delete(call: Call, record: Record) -> None:
     """Delete a record with all that goes with it, and cut the links of what stays.
@@ -39,11 +45,6 @@ def delete(call: Call, record: Record) -> None:
         item.updater_id = call.person.id
     if any(isinstance(item, Flow | Plan) for item in doomed.values()):
         _disable_schedules(call)
-
-
-Doomed = dict[tuple[type[Record], int], Record]
-# Searched all at once: a shelf that were read anew for each would take hours in a large flow.
-Ids = Mapping[type[Record], AbstractSet[int]]
 
 
 def _doomed(view: View, record: Record) -> Doomed:
@@ -108,10 +109,6 @@ def _disable_schedules(call: Call) -> None:
                 schedule, enabled=False, disable_reason=f"the {kinds} that it starts was deleted"
             )
     call.engine.schedules_changed()
-
-
-T = TypeVar("T", bound=Record)
-_RECORD_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))
 
 
 def _as_they_are(call: Call, record: Record | None, values: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from monitor.sandbox.api.response.kinds import (
 )
 from monitor.sandbox.world.records.objects import Flow, Person, Plan, Record
 
+_NAMES = ("personId", "person", "subjectId", "id", "email")
+Subject: TypeAlias = tuple[Person, str]
+
 
 def home_of(view: View, record: Record) -> Flow | Plan | None:
     """Return the flow or plan that a record is part of, deleted ones too."""
@@ -87,11 +90,6 @@ def require_right(call: Call, record: Record) -> None:
         kind = call.view.table.kind_of(type(record))
         name = type(record).__name__.lower() if kind is None else kind.name
         raise forbidden(f"You may not change {name} {record.id}")
-
-
-_NAMES = ("personId", "person", "subjectId", "id", "email")
-
-Subject: TypeAlias = tuple[Person, str]
 
 
 def subjects(call: Call) -> list[Subject]:

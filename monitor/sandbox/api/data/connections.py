@@ -23,6 +23,12 @@ from monitor.sandbox.world.records.parts import ConnectorOverrides
 from monitor.sandbox.world.shelves import WORKSPACE_ID, World
 
 PARTS = ("runtimeMetadata", "publishMetadata")
+# What a list of connections can be narrowed to.
+SHARED_ROLES = ("owner", "collaborator", "readOnly")
+OPERATIONS = ("import", "publish")
+# The fields of credentials that may be shown: the user, never the secret.
+OPEN_CREDENTIALS = ("username", "user", "email", "iamRoleArn", "iamDbUser")
+LARGEST_PORT = 65_535
 
 
 @functools.cache
@@ -114,13 +120,6 @@ def delete_overrides(call: Call) -> Reply:
     return NO_CONTENT
 
 
-# What a list of connections can be narrowed to.
-SHARED_ROLES = ("owner", "collaborator", "readOnly")
-OPERATIONS = ("import", "publish")
-# The fields of credentials that may be shown: the user, never the secret.
-OPEN_CREDENTIALS = ("username", "user", "email", "iamRoleArn", "iamDbUser")
-
-
 def without_secrets(credentials: Mapping[str, Any]) -> dict[str, Json]:
     """Return what an answer may show of credentials."""
     return {name: credentials[name] for name in OPEN_CREDENTIALS if name in credentials}
@@ -158,9 +157,6 @@ CONNECTION: Kind[Connection] = Kind(
     # The bucket of a remote file system is one of its ``params``; see the handler.
     unkept=frozenset({"hasCredentials", "oauth2StateId", "bucket"}),
 )
-
-
-LARGEST_PORT = 65_535
 
 
 def _prepare(call: Call, record: Connection | None, values: dict[str, Any]) -> dict[str, Any]:

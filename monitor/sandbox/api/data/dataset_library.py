@@ -19,6 +19,7 @@ from monitor.sandbox.world.records.objects import ImportedDataset, Recipe
 
 Dataset = ImportedDataset | Recipe
 LIBRARY_TYPES = ("imported", "reference", "recipe")
+Test = Callable[[Dataset], bool]
 
 
 def type_in_library(view: View, dataset: Dataset) -> str:
@@ -50,9 +51,6 @@ LIBRARY_ROWS = Resource(
     columns={**NAMED, "type": type_in_library},
     associations=named(*OWN),
 )
-
-
-Test = Callable[[Dataset], bool]
 
 
 def list_datasets(call: Call) -> Reply:

@@ -27,6 +27,12 @@ from monitor.sandbox.world.records.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.world.records.parts import ReferenceNode, UserDefinedFunction
 from monitor.sandbox.world.shelves import World
 
+INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
+_PROBLEMS = {
+    False: "or wrangledDataset is required",
+    True: "cannot stand beside importedDataset",
+}
+
 
 def is_referenced(world: World, recipe: Recipe) -> bool:
     """True where another flow refers to a recipe."""
@@ -96,9 +102,6 @@ def recipe(view: View, recipe: Recipe | ImportedDataset) -> dict[str, Json]:
 RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=named(*OWN))
 
 
-INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
-
-
 def _link(kind: Kind[Any], attribute: str) -> Reference:
     return next(reference for reference in kind.references if reference.attribute == attribute)
 
@@ -127,12 +130,6 @@ def _input(call: Call, body: Body) -> ImportedDataset | Recipe:
     if record is None:
         raise LookupError("a link was validated and leads nowhere")
     return record
-
-
-_PROBLEMS = {
-    False: "or wrangledDataset is required",
-    True: "cannot stand beside importedDataset",
-}
 
 
 def _prepare(call: Call, record: Recipe | None, values: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from monitor.sandbox.world.lineage import inputs_of
 from monitor.sandbox.world.records.objects import Flow
 from monitor.sandbox.world.records.parts import Folder
 
+ROWS = "flowslibraryrows"
+
 
 def library_row(view: View, record: Flow | Folder) -> dict[str, Json]:
     """Return a flow or a folder, and which of them it is; a folder lacks what only flows have."""
@@ -58,9 +60,6 @@ LIBRARY_ROWS = Resource(
         *OWN,
     ),
 )
-
-
-ROWS = "flowslibraryrows"
 
 
 def _library(call: Call) -> Iterator[Flow | Folder]:

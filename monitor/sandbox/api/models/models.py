@@ -37,6 +37,32 @@ _OF_MAP = re.compile(r"dict\(str, (.+)\)")
 _BEFORE_A_BRACKET = re.compile(r"\|(?![^\[]*\])(?![^(]*\))")
 # As the public models write what is a list or a text.
 _ALIASES = {"list": "list[any]", "str (a bare JSON string)": "str"}
+JSON_TYPE = "application/json"
+ZIP_TYPE = "application/zip"
+PDF_TYPE = "application/pdf"
+FORM_TYPE = "multipart/form-data"
+FILE_TYPES = (ZIP_TYPE, "application/octet-stream", FORM_TYPE)
+# Answers of these models are the few fields that show what changed.
+MINIMAL = frozenset({"UpdatedObjectSchema", "WrangledDatasetUpdateResponse"})
+# A repeated x-execution-id is answered 304.
+RUNS = frozenset({"runJobGroup", "runFlow", "runPlan"})
+_MAKING = ("create", "copy", "import", "run", "add", "share", "commit")
+_MAKES_NOTHING = frozenset({"importPackageDryRun"})
+_ALSO_MAKES = frozenset({"updateConnectorOverrides"})  # by its name: "Create overrides ..."
+_FILES = {
+    "getFlowPackage": ZIP_TYPE,
+    "getPlanPackage": ZIP_TYPE,
+    "getMacroPackage": ZIP_TYPE,
+    "getEnvironmentParametersPackage": ZIP_TYPE,
+    "getJobGroupPdfResults": PDF_TYPE,
+}
+_TAKES_FILES_ONLY = frozenset(
+    {
+        *("importPackage", "importPackageDryRun", "importMacroPackage", "importPlanPackage"),
+        *("importAndAddDataset", "createRelease"),
+    }
+)
+_TAKES_FILES_TOO = frozenset({"importEnvironmentParametersPackage"})
 
 
 class Field(Struct, frozen=True, kw_only=True):
@@ -165,36 +191,6 @@ def response_of(operation: Operation) -> str | None:
     if operation.response is None and operation.operation_id in _bodies():
         return _bodies()[operation.operation_id].response
     return operation.response
-
-
-JSON_TYPE = "application/json"
-ZIP_TYPE = "application/zip"
-PDF_TYPE = "application/pdf"
-FORM_TYPE = "multipart/form-data"
-FILE_TYPES = (ZIP_TYPE, "application/octet-stream", FORM_TYPE)
-
-# Answers of these models are the few fields that show what changed.
-MINIMAL = frozenset({"UpdatedObjectSchema", "WrangledDatasetUpdateResponse"})
-# A repeated x-execution-id is answered 304.
-RUNS = frozenset({"runJobGroup", "runFlow", "runPlan"})
-
-_MAKING = ("create", "copy", "import", "run", "add", "share", "commit")
-_MAKES_NOTHING = frozenset({"importPackageDryRun"})
-_ALSO_MAKES = frozenset({"updateConnectorOverrides"})  # by its name: "Create overrides ..."
-_FILES = {
-    "getFlowPackage": ZIP_TYPE,
-    "getPlanPackage": ZIP_TYPE,
-    "getMacroPackage": ZIP_TYPE,
-    "getEnvironmentParametersPackage": ZIP_TYPE,
-    "getJobGroupPdfResults": PDF_TYPE,
-}
-_TAKES_FILES_ONLY = frozenset(
-    {
-        *("importPackage", "importPackageDryRun", "importMacroPackage", "importPlanPackage"),
-        *("importAndAddDataset", "createRelease"),
-    }
-)
-_TAKES_FILES_TOO = frozenset({"importEnvironmentParametersPackage"})
 
 
 def status_of(operation: Operation) -> int:

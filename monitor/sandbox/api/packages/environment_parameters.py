@@ -52,6 +52,7 @@ PACKAGE_KINDS: tuple[Kind[Any], ...] = (ENVIRONMENT_PARAMETER, MACRO)
 
 
 MACROS = MACRO.plural
+PARAMETERS = ENVIRONMENT_PARAMETER.plural
 
 
 class _MacroRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +83,6 @@ def import_macro_package(call: Call) -> Reply:
     except msgspec.ValidationError as exc:
         raise bad_package(f"has a macro that cannot be read: {exc}") from exc
     return answer(call, MACRO, create_record(call, MACRO, msgspec.structs.asdict(row)))
-
-
-PARAMETERS = ENVIRONMENT_PARAMETER.plural
 
 
 class _Row(Struct, frozen=True, kw_only=True, rename="camel"):

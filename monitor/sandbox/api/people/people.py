@@ -37,6 +37,18 @@ from monitor.sandbox.world.records.parts import (
 from monitor.sandbox.world.records.runs import FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world.shelves import WORKSPACE_ID, World
 
+OPERATIONS = ("read", "update", "delete", "create", "share", "execute", "export")
+WHAT_PEOPLE_MAKE = ("flow", "plan", "datasource", "connection", "folder", "schedule", "package")
+WHAT_ADMINISTRATORS_KEEP = ("userdefinedfunction", "globaljobhistory")
+TYPE = re.compile(r"[\w.-]{1,64}")
+# People are nobody's, history keeps who it was, and access stays with its person.
+STAYS: frozenset[type[Record]] = frozenset(
+    {
+        *(Person, Token, AwsConfig, AwsRole, DataflowOptions, WorkspaceSetting),
+        *(PlanSnapshot, ScheduleHistory, FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun),
+    }
+)
+
 
 def person(view: View, person: Person) -> dict[str, Json]:
     del view
@@ -54,11 +66,6 @@ def people_of(view: View, thing: Flow | Plan) -> list[Person]:
     ids = [thing.creator_id, *sorted(thing.shared_with - {thing.creator_id})]
     found = [view.world.people.get(id_) for id_ in ids]
     return [id_ for id_ in found if id_ is not None]
-
-
-OPERATIONS = ("read", "update", "delete", "create", "share", "execute", "export")
-WHAT_PEOPLE_MAKE = ("flow", "plan", "datasource", "connection", "folder", "schedule", "package")
-WHAT_ADMINISTRATORS_KEEP = ("userdefinedfunction", "globaljobhistory")
 
 
 def privileges_of(person: Person) -> list[Json]:
@@ -161,9 +168,6 @@ def _ids(call: Call) -> frozenset[int]:
     return frozenset(int(part) for part in parts)
 
 
-TYPE = re.compile(r"[\w.-]{1,64}")
-
-
 def set_own_options(call: Call) -> Reply:
     """Keep options of one type for the caller, in place of earlier ones."""
     return _keep(call, call.person, call.path_values[0])
@@ -198,15 +202,6 @@ def _keep(call: Call, person: Person, options_type: str) -> Reply:
         options=options,
     )
     return NO_CONTENT
-
-
-# People are nobody's, history keeps who it was, and access stays with its person.
-STAYS: frozenset[type[Record]] = frozenset(
-    {
-        *(Person, Token, AwsConfig, AwsRole, DataflowOptions, WorkspaceSetting),
-        *(PlanSnapshot, ScheduleHistory, FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun),
-    }
-)
 
 
 def transfer_assets(call: Call) -> Reply:

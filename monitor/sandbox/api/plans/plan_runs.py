@@ -25,6 +25,8 @@ from monitor.sandbox.world.records.parts import PlanOverride, SqlScript
 from monitor.sandbox.world.records.runs import PlanSnapshotRun
 from monitor.sandbox.world.shelves import World
 
+Parameters = list[Mapping[str, Any]]
+
 
 def _plan_runs(call: Call) -> Iterable[PlanSnapshotRun]:
     query = call.list_query()
@@ -74,9 +76,6 @@ def get_schedule_of_run(call: Call) -> Reply:
     if history is None:
         raise not_found("schedule for plan snapshot run", run.id)
     return Reply(body=schedule(call.view, history))
-
-
-Parameters = list[Mapping[str, Any]]
 
 
 def plan_run_parameters(call: Call) -> Reply:

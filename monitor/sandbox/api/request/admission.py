@@ -34,6 +34,10 @@ from monitor.sandbox.world.records.objects import Person
 from monitor.sandbox.world.shelves import World
 
 QUOTA_WINDOW_SECONDS = 60.0
+BODY_LIMIT_BYTES = 1024 * 1024
+UPLOAD_LIMIT_BYTES = 16 * 1024 * 1024
+_FILE_NAME = re.compile(rb'filename="?([^";\r\n]*)')
+METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 def authenticate(world: World, header: str, edition: Edition) -> Person:
@@ -141,12 +145,6 @@ class Quotas:
             f"per {full.scope}.)",
             headers={**self._headers(windows), "x-retry-after": str(wait_seconds)},
         )
-
-
-BODY_LIMIT_BYTES = 1024 * 1024
-UPLOAD_LIMIT_BYTES = 16 * 1024 * 1024
-_FILE_NAME = re.compile(rb'filename="?([^";\r\n]*)')
-METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Content(Struct, frozen=True, kw_only=True):

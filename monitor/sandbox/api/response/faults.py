@@ -28,6 +28,24 @@ _PAGE = """<!DOCTYPE html>
 <html><head><title>{title}</title></head>
 <body><center><h1>{title}</h1></center><hr><center>gateway</center></body></html>
 """
+T = TypeVar("T", bound=Record)
+# An id below those that job groups have; by it nothing is found.
+POISON_ID = 39_999
+_POISON: dict[str, Json] = {
+    "types": {
+        "id": POISON_ID,
+        "status": 7,
+        "ranfor": ["recipe"],
+        "createdAt": {"seconds": 1},
+        "updatedAt": "yesterday",
+        "wrangledDataset": "none",
+        "flowRun": [],
+        "creator": 1,
+    },
+    "id": {"id": {"value": POISON_ID}, "status": "Complete", "ranfor": "recipe"},
+    "text": "an internal error occurred while this row was read",
+}
+_POISONED = frozenset({"listJobLibrary", "countJobLibrary"})
 
 
 class Chances:
@@ -170,27 +188,6 @@ def _error(
 
 def _page(status: int, title: str) -> web.Response:
     return web.Response(status=status, text=_PAGE.format(title=title), content_type="text/html")
-
-
-T = TypeVar("T", bound=Record)
-
-# An id below those that job groups have; by it nothing is found.
-POISON_ID = 39_999
-_POISON: dict[str, Json] = {
-    "types": {
-        "id": POISON_ID,
-        "status": 7,
-        "ranfor": ["recipe"],
-        "createdAt": {"seconds": 1},
-        "updatedAt": "yesterday",
-        "wrangledDataset": "none",
-        "flowRun": [],
-        "creator": 1,
-    },
-    "id": {"id": {"value": POISON_ID}, "status": "Complete", "ranfor": "recipe"},
-    "text": "an internal error occurred while this row was read",
-}
-_POISONED = frozenset({"listJobLibrary", "countJobLibrary"})
 
 
 class FaultyLists:

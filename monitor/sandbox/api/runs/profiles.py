@@ -42,6 +42,21 @@ _COMPRESSION: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda content: gzip.compress(content, mtime=0),
     "bzip2": bz2.compress,
 }
+VALID, INVALID, EMPTY = "VALID", "INVALID", "EMPTY"
+# Name, type, and the least and largest number or the words that its values are among.
+_NUMBERS = {
+    "order_id": ("Integer", 1, 90_000),
+    "amount": ("Decimal", 0, 2_500),
+    "quantity": ("Integer", 1, 48),
+    "discount": ("Decimal", 0, 40),
+}
+_WORDS = {
+    "customer": ("String", ("Amira", "Bo", "Chen", "Dora", "Emil")),
+    "region": ("String", ("east", "north", "south", "west")),
+    "is_paid": ("Bool", ("false", "true")),
+    "ordered_at": ("Datetime", ("2026-08", "2026-09", "2026-10", "2026-11")),
+}
+_FEWEST_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,23 +184,6 @@ def written(table: Table, setting: WriteSetting) -> bytes:
         lines_of.writerows(table.rows)
         text = page.getvalue()
     return _COMPRESSION[setting.compression](text.encode())
-
-
-VALID, INVALID, EMPTY = "VALID", "INVALID", "EMPTY"
-# Name, type, and the least and largest number or the words that its values are among.
-_NUMBERS = {
-    "order_id": ("Integer", 1, 90_000),
-    "amount": ("Decimal", 0, 2_500),
-    "quantity": ("Integer", 1, 48),
-    "discount": ("Decimal", 0, 40),
-}
-_WORDS = {
-    "customer": ("String", ("Amira", "Bo", "Chen", "Dora", "Emil")),
-    "region": ("String", ("east", "north", "south", "west")),
-    "is_paid": ("Bool", ("false", "true")),
-    "ordered_at": ("Datetime", ("2026-08", "2026-09", "2026-10", "2026-11")),
-}
-_FEWEST_COLUMNS = 3
 
 
 def rows_of(world: World, job_group: JobGroup) -> int:

@@ -25,6 +25,8 @@ MODEL = "RunJobOverrides"
 LONGEST_ENGINE = 50
 # Published examples write the first, everything else in the API is written like the second.
 SPELLINGS = ("writesettings", "writeSettings")
+# What the job library's filter matches; the operation has no filterFields.
+LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
 
 
 def recipe_overrides(call: Call, body: Body) -> RunOverrides:
@@ -105,10 +107,6 @@ def _write_settings(call: Call, overrides: Body) -> tuple[Mapping[str, Any], ...
                 for place, item in enumerate(overrides.array(name))
             )
     return None
-
-
-# What the job library's filter matches; the operation has no filterFields.
-LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
 
 
 def run_job_group(call: Call) -> Reply:

@@ -22,6 +22,10 @@ from monitor.sandbox.world.records.objects import (
 )
 from monitor.sandbox.world.shelves import WORKSPACE_ID, Shelf
 
+LONGEST_NAME = 255
+# What the list's ``taskTypeFilter`` calls the kinds of things that can be started.
+TASK_TYPES = {"runFlow": "flow", "runPlan": "plan", "flow": "flow", "plan": "plan"}
+
 
 def schedule(view: View, schedule: Schedule | ScheduleHistory) -> dict[str, Json]:
     """Return a schedule; what it starts is expanded, as reads do."""
@@ -85,11 +89,6 @@ SCHEDULE: Kind[Schedule] = Kind(
     resource=SCHEDULE_RESOURCES["schedules"],
     filter_fields=("flow",),
 )
-
-
-LONGEST_NAME = 255
-# What the list's ``taskTypeFilter`` calls the kinds of things that can be started.
-TASK_TYPES = {"runFlow": "flow", "runPlan": "plan", "flow": "flow", "plan": "plan"}
 
 
 def _narrow(call: Call, schedules: Iterable[Schedule]) -> Iterable[Schedule]:

@@ -40,6 +40,38 @@ _WORDS: dict[str, dict[str, Json]] = {
     "object": {"type": "object"},
     "any": {},
 }
+_WHOLE_NUMBERS = frozenset(
+    {"folderId", "flowId", "flowNodeId", "currentFlowId", "datasourceFlowId", "userIdFilter"}
+    | {"personId", "connectionId", "assetId", "workspaceId"}
+)
+_CHOICES = {
+    "datasetsFilter": ("all", *LIBRARY_TYPES),
+    "filterType": FILTER_TYPES,
+    "flowsFilter": SCOPES,
+    "operations": OPERATIONS,
+    "ownershipFilter": SCOPES,
+    "ranfor": RAN_FOR,
+    "ranfrom": RAN_FROM,
+    "sharedRole": SHARED_ROLES,
+    "runBy": ("all", "currentUser"),
+    "status": STATUSES,
+}
+_TRUTHS = frozenset(
+    {"runAsync", "noLimit", "excludeFolders", "hideSecrets", "fromUI"}
+    | {"schematized", "hidden", "baseStorage", "sanitizeColumnNames"}
+)
+_DATES = frozenset({"from", "to"})
+_REQUIRED = frozenset({"datasetsFilter"})
+# What an answer has besides the id of what is made or listed under the same path.
+_ELSEWHERE = {
+    "listJobLibrary": ("/v4/jobGroups", "$response.body#/data/0/id"),
+    "runFlow": ("/v4/flowRuns", "$response.body#/flowRunId"),
+    "runPlan": ("/v4/planSnapshotRuns", "$response.body#/planSnapshotRunId"),
+    "createAccessToken": ("/v4/apiAccessTokens", "$response.body#/tokenInfo/tokenId"),
+    "listApiAccessTokens": ("/v4/apiAccessTokens", "$response.body#/data/0/tokenId"),
+    "copyFlow": ("/v4/flows", "$response.body#/id"),
+    "getJobsForJobGroup": ("/v4/jobs", "$response.body#/data/0/id"),
+}
 
 
 @functools.cache
@@ -119,30 +151,6 @@ def _error() -> dict[str, Json]:
     }
 
 
-_WHOLE_NUMBERS = frozenset(
-    {"folderId", "flowId", "flowNodeId", "currentFlowId", "datasourceFlowId", "userIdFilter"}
-    | {"personId", "connectionId", "assetId", "workspaceId"}
-)
-_CHOICES = {
-    "datasetsFilter": ("all", *LIBRARY_TYPES),
-    "filterType": FILTER_TYPES,
-    "flowsFilter": SCOPES,
-    "operations": OPERATIONS,
-    "ownershipFilter": SCOPES,
-    "ranfor": RAN_FOR,
-    "ranfrom": RAN_FROM,
-    "sharedRole": SHARED_ROLES,
-    "runBy": ("all", "currentUser"),
-    "status": STATUSES,
-}
-_TRUTHS = frozenset(
-    {"runAsync", "noLimit", "excludeFolders", "hideSecrets", "fromUI"}
-    | {"schematized", "hidden", "baseStorage", "sanitizeColumnNames"}
-)
-_DATES = frozenset({"from", "to"})
-_REQUIRED = frozenset({"datasetsFilter"})
-
-
 def parameters_of(operation: Operation) -> list[Json]:
     """Return an operation's parameters: of its path, of its query, and the header of runs."""
     found = [_of_path(name) for name in operation.parameters]
@@ -187,18 +195,6 @@ def _of_query(operation: Operation, name: str) -> Json:
     if name in _REQUIRED:
         parameter["required"] = True
     return parameter
-
-
-# What an answer has besides the id of what is made or listed under the same path.
-_ELSEWHERE = {
-    "listJobLibrary": ("/v4/jobGroups", "$response.body#/data/0/id"),
-    "runFlow": ("/v4/flowRuns", "$response.body#/flowRunId"),
-    "runPlan": ("/v4/planSnapshotRuns", "$response.body#/planSnapshotRunId"),
-    "createAccessToken": ("/v4/apiAccessTokens", "$response.body#/tokenInfo/tokenId"),
-    "listApiAccessTokens": ("/v4/apiAccessTokens", "$response.body#/data/0/tokenId"),
-    "copyFlow": ("/v4/flows", "$response.body#/id"),
-    "getJobsForJobGroup": ("/v4/jobs", "$response.body#/data/0/id"),
-}
 
 
 def links_of(operation: Operation, edition: Edition) -> dict[str, Json]:

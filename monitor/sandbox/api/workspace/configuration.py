@@ -21,6 +21,7 @@ _TYPES: Mapping[str, tuple[type[Value], str]] = {
     "integer": (int, "an integer"),
     "string": (str, "a string"),
 }
+MASK = "********"
 
 
 class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,9 +95,6 @@ def whole_number(world: World, key: str) -> int:
         KeyError: there is no such setting.
     """
     return int(setting(world, key))
-
-
-MASK = "********"
 
 
 def get_configuration(call: Call) -> Reply:

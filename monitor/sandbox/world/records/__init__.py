@@ -1,1 +1,1 @@
-"""The records of the world, one file per family; `objects` and `runs` hold the first of them."""
+"""The records of the world: the main things, what stands beside them, and what runs."""

@@ -45,6 +45,8 @@ _WORDS = ("by day", "by week", "by customer", "by shop", "cleaned", "for the rep
 _TWO_RECIPES = 0.4  # of the flows have a second recipe
 _FAILURE_RATIOS = (0.02, 0.05, 0.1)
 _SCHEDULED_EACH = 20  # one flow in so many starts by a schedule, once a day
+KEY = "region"
+EVERYWHERE, IN_THE_PLAN = "all", "south"
 
 
 def add_flow(
@@ -237,10 +239,6 @@ def seed_packages(world: World, *, by: int) -> None:
     for row in seeds().macros:
         lists = {name: tuple(row[name]) for name in ("steps", "parameters")}
         world.create(Macro, by=by, created_at=created_at, **{**row, **lists})
-
-
-KEY = "region"
-EVERYWHERE, IN_THE_PLAN = "all", "south"
 
 
 def seed_regions(world: World, flow: Flow, plan: Plan | None) -> None:

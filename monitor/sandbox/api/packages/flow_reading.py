@@ -165,6 +165,7 @@ class _Reading:
             *("importeddatasets", "connections", "userdefinedfunctions"),
         )
         self.tables: dict[str, Rows] = {name: [] for name in names}
+        self.dataset_ids: set[int] = set()
         self._count = 0
 
     def put(self, table: str, row: Document) -> None:
@@ -329,8 +330,9 @@ class _FlowReading:
     def _read_source(self, row: Document) -> None:
         """Read a dataset, whose name is that of the recipe which parses it. Flows may share it."""
         source = self._sources[row["parsingScriptId"]]
-        if any(known["id"] == row["id"] for known in self._reading.tables["importeddatasets"]):
+        if source.id in self._reading.dataset_ids:
             return
+        self._reading.dataset_ids.add(source.id)
         relational = source.relationalsource or RelationalSource()
         script = self._scripts.get(source.parsing_script_id, {})
         values: Document = {"name": script.get("name", ""), "run_parameters": flat(row)}

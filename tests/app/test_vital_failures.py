@@ -92,6 +92,7 @@ async def test_a_demo_reports_the_death_of_its_daemon_and_ends(tmp_path: Path) -
     finally:
         if demo.returncode is None:
             demo.kill()
+            await demo.communicate()
 
     assert demo.returncode == 1
     assert received.decode().splitlines()[-1].startswith("error: ")

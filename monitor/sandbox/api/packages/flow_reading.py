@@ -20,6 +20,7 @@ from monitor.sandbox.api.errors import shortened
 from monitor.sandbox.api.packages.archive import (
     FORMAT,
     MANIFEST,
+    MOST_KEPT_BYTES,
     MOST_ROWS,
     VERSION,
     Manifest,
@@ -144,6 +145,8 @@ def _keep_beside(
     reading: _Reading, roots: Collection[int], data: Document, files: Mapping[str, bytes]
 ) -> None:
     """Keep with the first flow what belongs to none: other tables, and files."""
+    if sum(map(len, files.values())) > MOST_KEPT_BYTES:
+        raise bad_package(f"has more than {MOST_KEPT_BYTES:,} bytes of files beside its document")
     known = {"flows", "connections", "userdefinedfunctions"}
     others = {name: rows for name, rows in data.items() if name not in known and rows}
     texts = {name: base64.b64encode(content).decode() for name, content in files.items()}

@@ -7,7 +7,7 @@ can be refused, `swap` ends the former ones and starts the new ones from the sam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 import msgspec
 import structlog
@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
-from monitor.config import Problem
+from monitor.config import Problem, files_of
 from monitor.config.problems import shown
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
@@ -116,13 +116,23 @@ class Outputs:
 
     # --- other settings ---
 
-    def plan(self, settings: Mapping[str, Struct], *, info: DaemonInfo) -> OutputChange:
-        """Return what these settings change, with the new outputs built."""
+    def plan(
+        self,
+        settings: Mapping[str, Struct],
+        *,
+        info: DaemonInfo,
+        renewed: Collection[str] = frozenset(),
+    ) -> OutputChange:
+        """Return what these settings change, with the new outputs built.
+
+        ``renewed`` are files that now hold something else; an output reads its own only once.
+        """
         parts = msgspec.structs.replace(self._parts, info=info)
         kept = {
             name: section
             for name, section in self._sections.items()
             if settings.get(name) == section.settings
+            and not any(path in renewed for path in files_of(section.settings))
         }
         built = {
             record.section: _built(record.load(), settings[record.section], parts)

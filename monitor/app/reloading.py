@@ -10,7 +10,8 @@ output stores its position as it ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 
 import structlog
 from msgspec import Struct
@@ -21,7 +22,7 @@ from monitor.app.outputs import OutputChange
 from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus
-from monitor.config import Configuration, changes_needing_restart, config_hash
+from monitor.config import Configuration, changes_needing_restart, config_hash, files_of
 from monitor.model.errors import BusError
 
 log = structlog.get_logger()
@@ -59,6 +60,7 @@ class Reloading:
         self._workspaces = workspaces
         self._consumers_of = consumers_of
         self._tasks = tasks
+        self._files = _stamps(configuration)  # of the certificates that it names, as last read
         self._turn = asyncio.Lock()
         self._has_leftovers = False  # consumers that the store did not drop yet
 
@@ -70,9 +72,12 @@ class Reloading:
             BusError: the store refused; nothing has changed, and the same reload may be repeated.
         """
         async with self._turn:
-            plan = self._plan(configuration)
+            files = await asyncio.to_thread(_stamps, configuration)
+            renewed = {path for path, stamp in files.items() if self._files.get(path) != stamp}
+            plan = self._plan(configuration, renewed)
             await self._prepare(plan)
             await self._swap(plan, configuration)
+            self._files = files
             if plan.outputs.replaced:
                 await self._drop_leftovers()
             waiting = changes_needing_restart(self._started_with, configuration)
@@ -81,7 +86,7 @@ class Reloading:
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
-    def _plan(self, configuration: Configuration) -> _Plan:
+    def _plan(self, configuration: Configuration, renewed: Collection[str]) -> _Plan:
         before = {workspace.name: workspace for workspace in self._configuration.workspaces}
         after = {workspace.name: workspace for workspace in configuration.workspaces}
         followed = self._workspaces.by_name
@@ -90,7 +95,10 @@ class Reloading:
         changed = [
             workspace
             for name, workspace in after.items()
-            if name not in followed or before.get(name) != workspace or is_renamed
+            if name not in followed
+            or before.get(name) != workspace
+            or is_renamed
+            or any(path in renewed for path in files_of(workspace))
         ]
         changed_names = {workspace.name for workspace in changed}
         return _Plan(
@@ -105,7 +113,7 @@ class Reloading:
             ),
             removed=tuple(sorted(followed.keys() - after.keys())),
             outputs=self._parts.outputs.plan(
-                configuration.outputs, info=daemon_info(configuration)
+                configuration.outputs, info=daemon_info(configuration), renewed=renewed
             ),
         )
 
@@ -172,3 +180,16 @@ class Reloading:
             self._tasks.start("metrics", metrics.consumer.run)
         await self._parts.outputs.introduce(daemon_info(configuration))
         await self._parts.engine.reconfigure(configuration.alerting)
+
+
+def _stamps(configuration: Configuration) -> dict[str, tuple[int, int, int] | None]:
+    """Return for each file that is named what changes with its content; None where it is gone."""
+    stamps: dict[str, tuple[int, int, int] | None] = {}
+    for path in files_of(configuration):
+        try:
+            status = Path(path).stat()
+        except OSError:
+            stamps[path] = None
+        else:
+            stamps[path] = (status.st_ino, status.st_mtime_ns, status.st_size)
+    return stamps

@@ -5,6 +5,7 @@ from monitor.config.configuration import (
     WorkspaceConfiguration,
     changes_needing_restart,
     config_hash,
+    files_of,
 )
 from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
 from monitor.config.log_settings import LogForm, LogLevel, LogSettings
@@ -25,6 +26,7 @@ __all__ = [
     "WorkspaceConfiguration",
     "changes_needing_restart",
     "config_hash",
+    "files_of",
     "parse_configuration",
     "validate",
 ]

@@ -97,15 +97,30 @@ def _is_read_at_start(field: FieldInfo) -> bool:
     return isinstance(setting_of(field), StartSetting)
 
 
+def files_of(value: Any) -> Iterator[str]:
+    """Yield the paths of files that settings name, such as certificates: what they hold counts."""
+    if isinstance(value, Struct):
+        for field in msgspec.structs.fields(value):
+            setting, inner = setting_of(field), getattr(value, field.name)
+            if setting is not None and setting.is_file and inner is not None:
+                yield inner
+    for inner in _inside(value):
+        yield from files_of(inner)
+
+
 def _secrets_of(value: Any) -> Iterator[Secret]:
     if isinstance(value, Secret):
         yield value
-    elif isinstance(value, Struct):
-        for name in value.__struct_fields__:
-            yield from _secrets_of(getattr(value, name))
+    for inner in _inside(value):
+        yield from _secrets_of(inner)
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    """Yield what settings, a list or a table consist of."""
+    if isinstance(value, Struct):
+        yield from (getattr(value, name) for name in value.__struct_fields__)
     elif isinstance(value, tuple | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _secrets_of(item)
+        yield from value.values() if isinstance(value, dict) else value
 
 
 def config_hash(configuration: Configuration) -> str:

@@ -7,7 +7,9 @@ import base64
 import contextlib
 import json
 import sqlite3
+import ssl
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber
 from tests.app.refusing_store import RefusingStore
+from tests.certificates import Certificates
 from tests.outputs.receiving import DEAF, PostReceiver
 from tests.outputs.stories import change, run_event
 from tests.servers import Mosquitto
@@ -52,6 +55,11 @@ class Running(Struct, frozen=True):
         events = [run_event(str(number)) for number in numbers]
         await self.store.commit(change(*events), timeout_seconds=5)
         return [event.id for event in events]
+
+    def notifications(self, output: str, outcome: str) -> float:
+        labels = {"output": output, "outcome": outcome}
+        name = "dataprep_monitor_notifications_total"
+        return self.registry.get_sample_value(name, labels) or 0.0
 
     def consumers(self) -> set[str]:
         """Return the consumers of the store that are outputs."""
@@ -202,6 +210,30 @@ async def test_another_file_goes_on_where_the_former_one_ends(tmp_path: Path) ->
         )
         assert replayed["reason"] is None
     assert written_to(later)[-210:] == [*before, *after]
+
+
+async def test_a_renewed_certificate_is_taken_by_a_reload(tmp_path: Path) -> None:
+    """The settings still name the same file, which now trusts who signed the receiver's."""
+    signed = {name: certificates(tmp_path / name) for name in ("former", "renewed")}
+    trusted = tmp_path / "authorities.pem"
+    trusted.write_bytes(signed["former"].authority.read_bytes())
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    own = signed["renewed"].server
+    tls.load_cert_chain(own, signed["renewed"].key_of(own))
+    async with PostReceiver(tls=tls) as receiver:
+        settings = configured(tmp_path, webhook=webhook(receiver, ca_file=str(trusted)))
+        async with running(settings, tmp_path) as run:
+            ids = await run.emit(1)
+            failed = partial(run.notifications, "webhook", "failed")
+            await eventually(lambda: failed() > 0, why="a stranger is trusted")
+            trusted.write_bytes(signed["renewed"].authority.read_bytes())
+            assert await run.daemon.reload(settings) == []
+            await eventually(lambda: ids_of(receiver) == ids, why="not delivered")
+
+
+def certificates(folder: Path) -> Certificates:
+    folder.mkdir()
+    return Certificates(folder)
 
 
 async def test_settings_that_cannot_work_refuse_the_reload_as_a_whole(tmp_path: Path) -> None:

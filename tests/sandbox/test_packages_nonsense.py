@@ -123,7 +123,9 @@ def test_parameters_of_another_form_are_refused_by_their_place(
     document = newer()
     source = document["data"]["flows"][0]["datasources"][0]
     source["runParameters"] = [{"id": 1, "runParameterEdit": edit}]
-    assert "datasources[0].runParameters[0].runParameterEdit" in refusal_of(living, archived(document))
+    assert "datasources[0].runParameters[0].runParameterEdit" in refusal_of(
+        living, archived(document)
+    )
 
 
 def test_files_beside_the_document_are_kept_up_to_a_size(living: Living) -> None:

@@ -191,10 +191,12 @@ def hint_of(key: Key, value: Any) -> str | None:
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"
     if key.choices and value not in key.choices:
-        hint = did_you_mean(value, key.choices) if isinstance(value, str) else ""
-        return f"must be one of {', '.join(key.choices)}{hint}"
+        near = did_you_mean(value, key.choices) if isinstance(value, str) else ""
+        return f"must be one of {', '.join(key.choices)}{near}"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _out_of_range(key, value)
+        hint = _out_of_range(key, value)
+        if hint is not None:
+            return hint
     return None if key.check is None else key.check(value)
 
 

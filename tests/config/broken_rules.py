@@ -174,6 +174,8 @@ BROKEN_RULES: tuple[Row, ...] = (
         '["http://am:80", "http://am/"]: one Alertmanager is named twice',
     ),
     ("alertmanager.username", "", '"": ' + EMPTY),
+    ("file.rotate_bytes", 65_535, "65535: must be 0, or at least 65536 bytes"),
+    ("file.rotate_seconds", 59, "59: must be 0, or at least 60 seconds"),
     ("alertmanager.ca_file", "", '"": ' + EMPTY),
     ("alertmanager.ca_file", "/missing", '"/missing": ' + NO_FILE),
     ("webhook.url", "hooks", '"hooks": must begin with http:// or https://'),

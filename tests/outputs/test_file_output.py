@@ -82,13 +82,13 @@ async def test_a_line_that_a_crash_cut_off_is_healed(tmp_path: Path, left: int) 
 
 async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None:
     """What does not begin as our lines do is not ours to remove."""
-    (tmp_path / NAME).write_bytes(b"not an event")
+    (tmp_path / NAME).write_bytes(b'{"not": "an event"')
     async with scene_of(tmp_path) as scene:
         await scene.start()
         await scene.emit(*some(1))
         await scene.until_delivered()
     foreign, line = (tmp_path / NAME).read_bytes().splitlines()
-    assert (foreign, json.loads(line)["id"]) == (b"not an event", some(1)[0].id)
+    assert (foreign, json.loads(line)["id"]) == (b'{"not": "an event"', some(1)[0].id)
 
 
 async def test_rotation_under_load_loses_and_repeats_nothing(tmp_path: Path) -> None:
@@ -152,6 +152,11 @@ def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def make_a_store(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"SQLite format 3\0")
+
+
 def make_parent_a_file(path: Path) -> None:
     path.parent.write_bytes(b"")
 
@@ -167,6 +172,7 @@ def make_nothing(path: Path) -> None:
         (make_folder, "is a folder"),
         (make_link, "is a symbolic link"),
         (make_pipe, "is no regular file"),
+        (make_a_store, "holds something else than lines of JSON"),
         (make_parent_a_file, "a part of the path is no folder"),
     ],
 )

@@ -31,18 +31,18 @@ def test_a_file_holds_lines_of_a_single_period(tmp_path: Path, *, is_restarted: 
     """Periods begin at midnight UTC, also for a daemon that was down at that time."""
     clock = ManualClock(EVENING)
     file = opened(tmp_path, clock)
-    assert file.append([b"1"]) == 1
+    assert file.append([b"{1}"]) == 1
     clock.set_wall(EVENING + TEN_SECONDS - timedelta(milliseconds=1))
-    file.append([b"2"])
+    file.append([b"{2}"])
     if is_restarted:
         file.close()
         stamp = clock.now().timestamp()
         os.utime(tmp_path / "e", (stamp, stamp))
         file = opened(tmp_path, clock)
     clock.set_wall(EVENING + TEN_SECONDS)
-    file.append([b"3", b"4"])
+    file.append([b"{3}", b"{4}"])
     file.close()
-    assert contents(tmp_path) == {"e": b"3\n4\n", "e.20261123T000000Z-0000": b"1\n2\n"}
+    assert contents(tmp_path) == {"e": b"{3}\n{4}\n", "e.20261123T000000Z-0000": b"{1}\n{2}\n"}
 
 
 def test_a_quiet_file_is_rotated_too(tmp_path: Path) -> None:
@@ -120,14 +120,14 @@ def test_a_failed_rotation_is_tried_again(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     file = opened(folder, clock, rotate_bytes=2)
-    file.append([b"1"])
+    file.append([b"{1}"])
     folder.rename(tmp_path / "away")
     with pytest.raises(OutputUnavailableError, match="there is no such folder"):
-        file.append([b"2"])
+        file.append([b"{2}"])
     (tmp_path / "away").rename(folder)
-    assert file.append([b"2"]) == 1
+    assert file.append([b"{2}"]) == 1
     file.close()
-    assert contents(folder) == {"e": b"2\n", "e.20261122T235950Z-0000": b"1\n"}
+    assert contents(folder) == {"e": b"{2}\n", "e.20261122T235950Z-0000": b"{1}\n"}
 
 
 def test_a_quiet_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:

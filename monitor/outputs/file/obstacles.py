@@ -24,6 +24,7 @@ _SENTENCES = {
     errno.ENAMETOOLONG: "the name is too long, with that of a rotated file; name a shorter one",
     errno.ESTALE: "was removed while it was written; let the log shipper move it instead",
     errno.EINVAL: "is no regular file; name one",
+    errno.EEXIST: "holds something else than lines of JSON; name another path",
 }
 
 
@@ -59,12 +60,24 @@ def _try(path: Path) -> None:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EINVAL, "")
         _demand(path, os.R_OK | os.W_OK)
+        with path.open("rb") as file:
+            demand_lines(file.read(1))
     # Rotation renames, so the folder must be written too.
     _demand(path.parent, os.W_OK | os.X_OK)
     space = os.statvfs(path.parent)
     # Some network file systems report no size at all.
     if space.f_blocks and not space.f_bavail:
         raise OSError(errno.ENOSPC, "")
+
+
+def demand_lines(beginning: bytes) -> None:
+    """Refuse a file that begins otherwise: a configuration, a store, a secret.
+
+    Raises:
+        OSError: with EEXIST.
+    """
+    if beginning not in (b"", b"{"):
+        raise OSError(errno.EEXIST, "")
 
 
 def _demand(path: Path, rights: int) -> None:

@@ -20,7 +20,7 @@ import structlog
 
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT
-from monitor.outputs.file.obstacles import sentence_of
+from monitor.outputs.file.obstacles import demand_lines, sentence_of
 from monitor.outputs.file.settings import FileSettings
 
 log = structlog.get_logger()
@@ -114,6 +114,7 @@ class RotatingFile:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        demand_lines(os.pread(file, 1, 0))
         self._heal(file, status.st_size)
         _make_durable(self._path.parent)
         self._written_at = datetime.fromtimestamp(status.st_mtime, UTC)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from monitor.model.settings import Setting
+from monitor.model.settings import Check, Setting
 from monitor.outputs.event_selection import event_types
 from monitor.outputs.settings import DeliverySettings
 
@@ -16,6 +16,13 @@ def _absolute(path: str) -> str | None:
     if not path.isprintable() or path.endswith("/") or not PurePosixPath(path).is_absolute():
         return 'must be an absolute path, such as "/var/log/monitor/events.jsonl"'
     return None
+
+
+def _rotates_at(least: int, unit: str) -> Check:
+    """Return the check of a limit that is off, or leaves a shipper time to read a file."""
+    return lambda value: (
+        None if value == 0 or value >= least else f"must be 0, or at least {least} {unit}"
+    )
 
 
 class FileSettings(DeliverySettings, frozen=True, kw_only=True):
@@ -43,14 +50,19 @@ class FileSettings(DeliverySettings, frozen=True, kw_only=True):
     rotate_bytes: Annotated[
         int,
         Meta(ge=0, le=1_000_000_000_000),
-        Setting("Size that the file does not exceed: it is rotated before. 0 is no limit."),
+        Setting(
+            "Size that the file does not exceed: it is rotated before. At least 65536; "
+            "0 is no limit.",
+            check=_rotates_at(65_536, "bytes"),
+        ),
     ] = 100_000_000
     rotate_seconds: Annotated[
         float,
         Meta(ge=0, le=366 * 86_400),
         Setting(
             "Interval at which the file is rotated, counted from midnight UTC: 86400 is daily, "
-            "3600 on the hour. 0 is never."
+            "3600 on the hour. At least 60; 0 is never.",
+            check=_rotates_at(60, "seconds"),
         ),
     ] = 86_400.0
     keep: Annotated[

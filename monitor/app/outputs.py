@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
+from monitor.config import Problem
+from monitor.config.problems import shown
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
@@ -142,13 +144,9 @@ class Outputs:
             ConfigurationError: a new output cannot work on this machine.
             BusError: the store refused a consumer.
         """
-        problems: list[str] = []
-        for record in RECORDS:
-            if (section := change.built.get(record.section)) is not None:
-                obstacles = await asyncio.to_thread(record.load().obstacles, section.settings)
-                problems += [f"{record.section}.{obstacle}" for obstacle in obstacles]
-        if problems:
-            raise ConfigurationError(problems)
+        settings = {name: section.settings for name, section in change.built.items()}
+        if obstacles := await asyncio.to_thread(find_obstacles, settings):
+            raise ConfigurationError([str(obstacle) for obstacle in obstacles])
         for section in change.built.values():
             await self.subscribe(section.outputs)
 
@@ -182,6 +180,16 @@ class Outputs:
                 group.create_task(finishing, name=f"finish {output.name}")
         await tasks.cancel([output.name for output in section.outputs])
         self._parts.registry.unregister(section.registry)
+
+
+def find_obstacles(settings: Mapping[str, Struct]) -> list[Problem]:
+    """Return what on this machine keeps outputs from working. Reads files; connects to nothing."""
+    return [
+        Problem(key=f"{record.section}.{key}", value=shown(getattr(output, key)), hint=hint)
+        for record in RECORDS
+        if (output := settings.get(record.section)) is not None
+        for key, _, hint in (text.partition(": ") for text in record.load().obstacles(output))
+    ]
 
 
 def _built(output: type[EventOutput], settings: Struct, parts: OutputParts) -> _Section:

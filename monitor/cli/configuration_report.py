@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from monitor.app.outputs import find_obstacles
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.cli.tables import print_json
-from monitor.config import Configuration, Problem, ValidationResult, config_hash
-from monitor.config.problems import shown
+from monitor.config import Configuration, ValidationResult, config_hash
 from monitor.outputs.records import RECORDS
 
 
@@ -49,13 +49,7 @@ def _with_obstacles(result: ValidationResult) -> ValidationResult:
     """Add what on this machine keeps outputs from working, as far as files show it."""
     if result.configuration is None:
         return result
-    problems: list[Problem] = []
-    for record in RECORDS:
-        if (settings := result.configuration.outputs.get(record.section)) is not None:
-            for obstacle in record.load().obstacles(settings):
-                key, _, hint = obstacle.partition(": ")
-                value = shown(getattr(settings, key))
-                problems.append(Problem(key=f"{record.section}.{key}", value=value, hint=hint))
+    problems = find_obstacles(result.configuration.outputs)
     if not problems:
         return result
     return ValidationResult(configuration=None, problems=tuple(problems), warnings=result.warnings)

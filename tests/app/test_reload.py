@@ -220,6 +220,26 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     assert refused == list(range(14))
 
 
+async def test_another_name_of_the_daemon_reaches_what_is_named_by_it(tmp_path: Path) -> None:
+    """Webhook tasks carry the name, so each workspace is followed anew under the new one."""
+    settings = stage.configuration(
+        tmp_path, stage.unreachable("here"), broker_url="mqtt://127.0.0.1:9"
+    )
+    mqtt = msgspec.structs.replace(settings.outputs["mqtt"], instance="other")
+    observed: list[bool] = []
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        former = pollers()["here"]
+        await daemon.reload(settings)
+        observed.append(pollers()["here"] is former)
+        await daemon.reload(msgspec.structs.replace(settings, outputs={"mqtt": mqtt}))
+        observed.append(pollers()["here"] is former)
+
+    await during(settings, act)
+
+    assert observed == [True, False]
+
+
 async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:
     """SIGHUP while the store refuses: the former workspace stays, the new one comes by itself."""
     settings = stage.configuration(tmp_path, stage.unreachable("here"))

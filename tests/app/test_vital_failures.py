@@ -85,12 +85,14 @@ async def test_a_demo_reports_the_death_of_its_daemon_and_ends(tmp_path: Path) -
         async with asyncio.timeout(60):
             while not (await demo.stdout.readline()).startswith(b"page"):
                 assert demo.returncode is None
-            assert b"run.queued" in await demo.stdout.readline()
+            while b"run.queued" not in await demo.stdout.readline():
+                assert demo.returncode is None
             spoil(tmp_path)
             _, received = await demo.communicate()
     finally:
         if demo.returncode is None:
             demo.kill()
+            await demo.communicate()
 
     assert demo.returncode == 1
     assert received.decode().splitlines()[-1].startswith("error: ")

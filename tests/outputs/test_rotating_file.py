@@ -128,3 +128,13 @@ def test_a_failed_rotation_is_tried_again(tmp_path: Path) -> None:
     assert file.append([b"2"]) == 1
     file.close()
     assert contents(folder) == {"e": b"2\n", "e.20261122T235950Z-0000": b"1\n"}
+
+
+def test_a_quiet_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:
+    """A log shipper that waits for the next file need not wait for the next event."""
+    file = opened(tmp_path, ManualClock(EVENING))
+    file.append([b"1"])
+    (tmp_path / "e").rename(tmp_path / "taken")
+    file.examine()
+    file.close()
+    assert contents(tmp_path) == {"e": b"", "taken": b"1\n"}

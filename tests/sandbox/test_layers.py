@@ -45,3 +45,13 @@ def test_what_is_alike_knows_no_family(path: Path) -> None:
     """What all resources do alike names none of them."""
     families = {module.__name__.split(".")[-2] for module in SERVING}
     assert not families & {name.split(".")[0] for name in imports_of(path)}
+
+
+def test_only_the_front_knows_all_families() -> None:
+    """The tables of all resources and handlers are handed on; nothing else imports them."""
+    users = {
+        path.name
+        for path in API.rglob("*.py")
+        if {"resources", "routes"} & {name.split(".")[0] for name in imports_of(path)}
+    }
+    assert users == {"server.py"}

@@ -104,7 +104,7 @@ def test_any_json_in_a_document_is_validated(living: Living, data: st.DataObject
     """One value anywhere in a document of either format may be anything at all."""
     document: Any = data.draw(st.sampled_from([newer, older]))()
     place = document["data"]
-    for _ in range(data.draw(st.integers(0, 5))):
+    for _ in range(data.draw(st.integers(0, 9))):
         keys = sorted(place) if isinstance(place, dict) else range(len(place))
         inner = [key for key in keys if isinstance(place[key], dict | list) and place[key]]
         if inner:
@@ -113,3 +113,22 @@ def test_any_json_in_a_document_is_validated(living: Living, data: st.DataObject
     place[data.draw(st.sampled_from(keys))] = data.draw(JSON)
 
     assert is_proper(refusal_of(living, archived(document)))
+
+
+@pytest.mark.parametrize("edit", [True, 2**63, "text", []])
+def test_parameters_of_another_form_are_refused_by_their_place(
+    living: Living, edit: object
+) -> None:
+    """What every parameter has inside is no object: the answer says where."""
+    document = newer()
+    source = document["data"]["flows"][0]["datasources"][0]
+    source["runParameters"] = [{"id": 1, "runParameterEdit": edit}]
+    assert "datasources[0].runParameters[0].runParameterEdit" in refusal_of(living, archived(document))
+
+
+def test_files_beside_the_document_are_kept_up_to_a_size(living: Living) -> None:
+    """A small archive may hold much; what has no place here must not fill the memory."""
+    files = {"notes.txt": b" " * 600_000}
+    assert refusal_of(living, archived(newer(), files=files)) == ""
+    files["more.txt"] = files["notes.txt"]
+    assert "1,048,576 bytes" in refusal_of(living, archived(newer(), files=files))

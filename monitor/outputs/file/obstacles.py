@@ -61,7 +61,9 @@ def _try(path: Path) -> None:
         _demand(path, os.R_OK | os.W_OK)
     # Rotation renames, so the folder must be written too.
     _demand(path.parent, os.W_OK | os.X_OK)
-    if os.statvfs(path.parent).f_bavail == 0:
+    space = os.statvfs(path.parent)
+    # Some network file systems report no size at all.
+    if space.f_blocks and not space.f_bavail:
         raise OSError(errno.ENOSPC, "")
 
 

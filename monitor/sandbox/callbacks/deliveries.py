@@ -21,6 +21,7 @@ import aiohttp
 import structlog
 
 from monitor.sandbox.callbacks.faults import Statement, statements
+from monitor.sandbox.running.tasks import Unfinished
 from monitor.sandbox.settings import DeliverySettings
 from monitor.sandbox.world.records.objects import HttpTask, WebhookFlowTask
 from monitor.sandbox.world.records.runs import JobGroup, NativeStatus, PlanSnapshotRun
@@ -90,10 +91,9 @@ class Deliveries:
         self._slots = asyncio.Semaphore(settings.at_once)
         self._group: asyncio.TaskGroup | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._waiting = 0
         self._held_back: asyncio.Event | None = None  # set when the one held back may be sent
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
+        self._unfinished = Unfinished()
+        self.idle = self._unfinished.idle
 
     async def run(self) -> None:
         """Send until cancelled; what is then under way is given up. Before it all is dropped."""
@@ -108,15 +108,6 @@ class Deliveries:
                     await self._world.clock.sleep(_HEARTBEAT_SECONDS)
             finally:
                 self._session = self._group = None
-
-    async def idle(self, *, timeout_seconds: float) -> bool:
-        """Return True as soon as nothing is waiting, False after the time-out (real seconds)."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._is_idle.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def on_job_group_ended(self, job_group: JobGroup) -> None:
         """Send the requests of the flow's tasks about this end."""
@@ -170,16 +161,15 @@ class Deliveries:
         if statement.is_lost:
             delivery.state = DeliveryState.LOST
             return
-        if self._group is None or self._waiting >= self._settings.waiting:
+        if self._group is None or self._unfinished.count >= self._settings.waiting:
             delivery.state = DeliveryState.DROPPED
             log.warning("a callback was dropped", task=task_id, job_group=run_id)
             return
-        self._waiting += 1
-        self._is_idle.clear()
+        self._unfinished.begin()
         name = f"delivery-{task_id}-{run_id}"
         self._group.create_task(
             self._deliver_in_turn(delivery, request, statement), name=name
-        ).add_done_callback(self._finished)
+        ).add_done_callback(self._unfinished.end)
 
     async def _deliver_in_turn(
         self, delivery: Delivery, request: HttpTask, statement: Statement
@@ -205,11 +195,6 @@ class Deliveries:
         held_back.set()
         if self._held_back is held_back:
             self._held_back = None
-
-    def _finished(self, _: asyncio.Task[None]) -> None:
-        self._waiting -= 1
-        if self._waiting == 0:
-            self._is_idle.set()
 
     async def _deliver(self, delivery: Delivery, request: HttpTask) -> None:
         for attempt in range(request.max_retries + 1):

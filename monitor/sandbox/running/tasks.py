@@ -48,6 +48,33 @@ class PastClock:
         await Pause(max(0.0, seconds))
 
 
+class Unfinished:
+    """Counts what is under way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    def begin(self) -> None:
+        self.count += 1
+        self._is_idle.clear()
+
+    def end(self, _: asyncio.Task[None] | None = None) -> None:
+        self.count -= 1
+        if self.count == 0:
+            self._is_idle.set()
+
+    async def idle(self, *, timeout_seconds: float) -> bool:
+        """Return True as soon as nothing is under way, False after the time-out (real seconds)."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._is_idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
 class Tasks:
     """Runs work in one task group. What begins before `run` waits for it, or for the past."""
 
@@ -55,18 +82,16 @@ class Tasks:
         self._world = world
         self._waiting: list[tuple[str, Work]] = []
         self._group: asyncio.TaskGroup | None = None
-        self._unfinished = 0
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
+        self._unfinished = Unfinished()
+        self.idle = self._unfinished.idle
 
     def begin(self, name: str, work: Work) -> None:
         """Let ``work`` run beside everything else; a failure in it ends the whole group."""
-        self._unfinished += 1
-        self._is_idle.clear()
+        self._unfinished.begin()
         if self._group is None:
             self._waiting.append((name, work))
         else:
-            self._group.create_task(work(), name=name).add_done_callback(self._finished)
+            self._group.create_task(work(), name=name).add_done_callback(self._unfinished.end)
 
     def live_through(self, clock: PastClock, *, until: datetime) -> None:
         """Do at once what happens up to ``until``; what is not finished then goes on in `run`.
@@ -87,7 +112,7 @@ class Tasks:
             try:
                 pause: Pause = coroutine.send(None)
             except StopIteration:
-                self._finished()
+                self._unfinished.end()
             else:
                 again_at = at + timedelta(seconds=pause.seconds)
                 heapq.heappush(due, (again_at, next(numbers), name, coroutine))
@@ -103,30 +128,16 @@ class Tasks:
             self._group = group
             try:
                 for name, work in self._waiting:
-                    group.create_task(work(), name=name).add_done_callback(self._finished)
+                    group.create_task(work(), name=name).add_done_callback(self._unfinished.end)
                 self._waiting.clear()
                 while True:
                     await self._world.clock.sleep(_HEARTBEAT_SECONDS)
             finally:
                 self._group = None
 
-    async def idle(self, *, timeout_seconds: float) -> bool:
-        """Return True as soon as nothing is under way, False after the time-out (real seconds)."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._is_idle.wait()
-        except TimeoutError:
-            return False
-        return True
-
     async def _continue(self, rest: Coroutine[Any, None, None], at: datetime) -> None:
         await self._world.clock.sleep((at - self._world.clock.now()).total_seconds())
         await _rest_of(rest)
-
-    def _finished(self, _: asyncio.Task[None] | None = None) -> None:
-        self._unfinished -= 1
-        if self._unfinished == 0:
-            self._is_idle.set()
 
 
 @types.coroutine

@@ -38,30 +38,6 @@ T = TypeVar("T", bound=Record)
 
 WORKSPACE_ID = 1
 
-# Every kind counts from its own number, so that an id taken for one of another kind is noticed.
-_FIRST_IDS: dict[type[Record], int] = {
-    Person: 11,
-    Token: 1,
-    Connection: 21,
-    ImportedDataset: 301,
-    Flow: 101,
-    Recipe: 1_201,
-    OutputObject: 2_301,
-    WriteSetting: 3_401,
-    Publication: 4_501,
-    Plan: 51,
-    PlanNode: 5_601,
-    PlanEdge: 6_701,
-    Schedule: 71,
-    ScheduleHistory: 801,
-    WebhookFlowTask: 901,
-    PlanSnapshotRun: 7_001,
-    PlanTaskRun: 17_001,
-    FlowRun: 20_001,
-    JobGroup: 40_001,
-    Job: 600_001,
-}
-
 
 class Ids:
     """Counts up. Kinds that share one never have the same id."""
@@ -153,12 +129,7 @@ class World:
         self.clock = clock
         self.seed = seed
         self.options = options or WorldOptions()
-        self._shelves: dict[type[Record], Shelf[Any]] = {
-            kind: Shelf(Ids(first)) for kind, first in _FIRST_IDS.items()
-        }
-        plan_ids = Ids(_FIRST_IDS[Plan])
-        self._shelves[Plan] = Shelf(plan_ids)
-        self._shelves[PlanSnapshot] = Shelf(plan_ids)
+        self._shelves: dict[type[Record], Shelf[Any]] = {}
         self.people = self.shelf(Person)
         self.tokens = self.shelf(Token)
         self.connections = self.shelf(Connection)

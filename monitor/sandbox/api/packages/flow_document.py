@@ -34,8 +34,12 @@ class VendorRecipe(VendorPart, frozen=True, kw_only=True):
     name: str = ""
 
 
+class VendorParameter(Struct, frozen=True, kw_only=True, rename="camel"):
+    run_parameter_edit: Document | None = None
+
+
 class Parameterized(VendorPart, frozen=True, kw_only=True, rename="camel"):
-    run_parameters: list[Document] = []
+    run_parameters: list[VendorParameter] = []
 
 
 class RelationalSource(Struct, frozen=True, kw_only=True, rename="camel"):

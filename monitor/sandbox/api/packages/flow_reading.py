@@ -20,6 +20,7 @@ from monitor.sandbox.api.errors import shortened
 from monitor.sandbox.api.packages.archive import (
     FORMAT,
     MANIFEST,
+    MOST_KEPT_BYTES,
     MOST_ROWS,
     VERSION,
     Manifest,
@@ -144,6 +145,8 @@ def _keep_beside(
     reading: _Reading, roots: Collection[int], data: Document, files: Mapping[str, bytes]
 ) -> None:
     """Keep with the first flow what belongs to none: other tables, and files."""
+    if sum(map(len, files.values())) > MOST_KEPT_BYTES:
+        raise bad_package(f"has more than {MOST_KEPT_BYTES:,} bytes of files beside its document")
     known = {"flows", "connections", "userdefinedfunctions"}
     others = {name: rows for name, rows in data.items() if name not in known and rows}
     texts = {name: base64.b64encode(content).decode() for name, content in files.items()}
@@ -165,6 +168,7 @@ class _Reading:
             *("importeddatasets", "connections", "userdefinedfunctions"),
         )
         self.tables: dict[str, Rows] = {name: [] for name in names}
+        self.dataset_ids: set[int] = set()
         self._count = 0
 
     def put(self, table: str, row: Document) -> None:
@@ -329,8 +333,9 @@ class _FlowReading:
     def _read_source(self, row: Document) -> None:
         """Read a dataset, whose name is that of the recipe which parses it. Flows may share it."""
         source = self._sources[row["parsingScriptId"]]
-        if any(known["id"] == row["id"] for known in self._reading.tables["importeddatasets"]):
+        if source.id in self._reading.dataset_ids:
             return
+        self._reading.dataset_ids.add(source.id)
         relational = source.relationalsource or RelationalSource()
         script = self._scripts.get(source.parsing_script_id, {})
         values: Document = {"name": script.get("name", ""), "run_parameters": flat(row)}

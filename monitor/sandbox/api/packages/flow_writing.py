@@ -22,6 +22,7 @@ from monitor.sandbox.api.packages.flow_document import Document
 from monitor.sandbox.api.packages.flow_reading import UNSAID
 
 _PRODUCT = "sandbox"
+_HOLDERS = ("flow_id", "output_object_id", "recipe_id")
 # The parts of an output, by their names in the document.
 _PARTS = {
     "publications": "publications",
@@ -81,20 +82,21 @@ class _Writing:
     """Puts the rows of a package's tables together."""
 
     def __init__(self, tables: defaultdict[str, Rows]) -> None:
-        self._tables = tables
         ids = (row["id"] for rows in tables.values() for row in rows)
         self._new_ids = itertools.count(max(ids, default=0) + 1)
         self._sources = {row["id"]: row for row in tables["importeddatasets"]}
+        # What hangs on a flow, an output, or for outputs on a recipe, by the id of that.
         self._parts: defaultdict[tuple[str, int], Rows] = defaultdict(list)
-        for table in _PARTS.values():
-            for row in tables[table]:
-                self._parts[table, row["output_object_id"]].append(row)
+        for table, rows in list(tables.items()):
+            for row in rows:
+                holder = next((row[key] for key in _HOLDERS if key in row), None)
+                if holder is not None:
+                    self._parts[table, holder].append(row)
 
     def flow(self, row: Document) -> Document:
         """Return a flow with all that is in it."""
         recipes = self._of(row, "wrangleddatasets")
         nodes = _Nodes(row["id"], self._of(row, "datasetnodes"), self._of(row, "referencenodes"))
-        own = {recipe["id"] for recipe in recipes}
         edges = self._edges(row, recipes, nodes)
         shown: Document = {
             "references": [],
@@ -117,8 +119,8 @@ class _Writing:
             ],
             "outputobjects": [
                 self._output(output)
-                for output in self._tables["outputobjects"]
-                if output["recipe_id"] in own
+                for recipe in recipes
+                for output in self._parts["outputobjects", recipe["id"]]
             ],
             "webhookflowtasks": [
                 {
@@ -133,7 +135,7 @@ class _Writing:
         return shown
 
     def _of(self, flow: Document, table: str) -> Rows:
-        return [row for row in self._tables[table] if row["flow_id"] == flow["id"]]
+        return self._parts[table, flow["id"]]
 
     def _edges(self, flow: Document, recipes: Rows, nodes: _Nodes) -> Rows:
         """Return the edges to each recipe: from its primary input, then from the others."""

@@ -7,7 +7,7 @@ import re
 
 from monitor.sandbox.api.packages.archive import bad_package
 
-LARGEST_PAGE_BYTES = 8 * 1024 * 1024
+LARGEST_PAGE_BYTES = 2 * 1024 * 1024  # it is read token by token
 _TOKEN = re.compile(
     r"""(?P<blank>\s+|//[^\n]*|/\*.*?\*/)
     |(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')

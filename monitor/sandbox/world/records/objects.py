@@ -20,8 +20,8 @@ class Record:
 
     ``extras`` is what a package said of it that has no place here; it is exported again.
 
-    A kind that `world` does not number counts from its ``first_id``, or takes its ids out of the
-    counter of ``counts_with``.
+    Every kind counts from its own ``first_id``, so that an id taken for one of another kind is
+    noticed, or takes its ids out of the counter of ``counts_with``.
     """
 
     first_id: ClassVar[int] = 0
@@ -40,6 +40,7 @@ class Record:
 class Person(Record):
     """Somebody with an account. An administrator sees what everybody owns."""
 
+    first_id: ClassVar[int] = 11
     email: str
     name: str
     is_admin: bool = False
@@ -54,6 +55,7 @@ class Person(Record):
 class Token(Record):
     """An access token of its creator. ``token_id`` is public, ``value`` is what is sent."""
 
+    first_id: ClassVar[int] = 1
     token_id: str
     value: str = field(repr=False)
     description: str | None = None
@@ -65,6 +67,7 @@ class Token(Record):
 class Connection(Record):
     """A way to data outside the workspace."""
 
+    first_id: ClassVar[int] = 21
     name: str
     uuid: str
     vendor: str
@@ -90,6 +93,7 @@ class Connection(Record):
 class ImportedDataset(Record):
     """Data that flows read: a file with ``uri``, or a table or query of a connection."""
 
+    first_id: ClassVar[int] = 301
     name: str
     uri: str | None = None
     connection_id: int | None = None
@@ -112,6 +116,7 @@ class ImportedDataset(Record):
 class Flow(Record):
     """A pipeline of recipes."""
 
+    first_id: ClassVar[int] = 101
     name: str
     description: str | None = None
     folder_id: int | None = None
@@ -132,6 +137,7 @@ class Recipe(Record):
     ``primary_is_upstream``, the first of ``upstream_ids``.
     """
 
+    first_id: ClassVar[int] = 1_201
     flow_id: int
     name: str
     dataset_ids: tuple[int, ...] = ()
@@ -145,6 +151,7 @@ class Recipe(Record):
 class OutputObject(Record):
     """What a recipe produces when it runs: scheduled and ad hoc outputs are separate ones."""
 
+    first_id: ClassVar[int] = 2_301
     recipe_id: int  # the flow node
     execution: str = "photon"
     profiler: bool = False
@@ -158,6 +165,7 @@ class OutputObject(Record):
 class WriteSetting(Record):
     """A file that an output writes. Parameters have their position in the path."""
 
+    first_id: ClassVar[int] = 3_401
     output_object_id: int
     path: str
     action: str = "create"
@@ -177,6 +185,7 @@ class WriteSetting(Record):
 class Publication(Record):
     """A table that an output loads."""
 
+    first_id: ClassVar[int] = 4_501
     output_object_id: int
     connection_id: int | None = None
     path: tuple[str, ...]
@@ -207,6 +216,7 @@ class PlanNode(Record):
     Tasks of other types do nothing and end well.
     """
 
+    first_id: ClassVar[int] = 5_601
     plan_id: int
     handle: str
     name: str
@@ -223,6 +233,7 @@ class PlanNode(Record):
 class PlanEdge(Record):
     """``out_plan_node_id`` follows ``in_plan_node_id`` if its end fits ``status_rule``."""
 
+    first_id: ClassVar[int] = 6_701
     plan_id: int
     in_plan_node_id: int
     out_plan_node_id: int
@@ -233,6 +244,7 @@ class PlanEdge(Record):
 class Plan(Record):
     """A pipeline of flows. Who reads only is among those it is shared with."""
 
+    first_id: ClassVar[int] = 51
     name: str
     description: str | None = None
     notifications_enabled: bool = True
@@ -248,6 +260,7 @@ class PlanSnapshot(Record):
     Nodes and edges are the plan's own records as they were; later edits make new records.
     """
 
+    counts_with: ClassVar[type[Record]] = Plan
     original_plan_id: int
     name: str
     nodes: tuple[PlanNode, ...]
@@ -270,6 +283,7 @@ class Schedule(Record):
     ``triggers`` says all.
     """
 
+    first_id: ClassVar[int] = 71
     name: str
     triggers: tuple[ScheduleTrigger, ...]
     tasks: tuple[ScheduleTask, ...]
@@ -283,6 +297,7 @@ class Schedule(Record):
 class ScheduleHistory(Record):
     """A schedule's definition as it was when it started a run."""
 
+    first_id: ClassVar[int] = 801
     schedule_id: int
     name: str
     triggers: tuple[ScheduleTrigger, ...]
@@ -295,6 +310,7 @@ class ScheduleHistory(Record):
 class WebhookFlowTask(Record):
     """A request that is sent when a job group of the flow ends."""
 
+    first_id: ClassVar[int] = 901
     flow_id: int
     name: str
     url: str

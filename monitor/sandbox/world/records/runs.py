@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from monitor.sandbox.world.records.objects import Publication, Record, WriteSetting
 from monitor.sandbox.world.records.parts import SqlScript
@@ -58,6 +58,7 @@ SAMPLING_LIKE = frozenset({RanFor.SAMPLING, RanFor.PENDING_DATASOURCE, RanFor.RE
 class PlanSnapshotRun(Record):
     """One execution of a plan. `World.plan_id_shown` returns the id that it shows as its plan."""
 
+    first_id: ClassVar[int] = 7_001
     plan_id: int  # the original plan
     snapshot_id: int
     status: NativeStatus = NativeStatus.CREATED
@@ -75,6 +76,7 @@ class PlanSnapshotRun(Record):
 class PlanTaskRun(Record):
     """One node's part in one plan run, made when the node begins."""
 
+    first_id: ClassVar[int] = 17_001
     plan_run_id: int
     plan_node_id: int
     status: NativeStatus = NativeStatus.CREATED
@@ -87,6 +89,7 @@ class PlanTaskRun(Record):
 class FlowRun(Record):
     """One execution of a flow. Its job groups appear one after the other."""
 
+    first_id: ClassVar[int] = 20_001
     flow_id: int
     status: NativeStatus = NativeStatus.CREATED
     ran_from: RanFrom = RanFrom.UI
@@ -112,6 +115,7 @@ NOWHERE = Destinations()
 class JobGroup(Record):
     """One execution of one recipe, with all that was decided when it began."""
 
+    first_id: ClassVar[int] = 40_001
     flow_id: int
     recipe_id: int
     status: NativeStatus = NativeStatus.CREATED
@@ -138,6 +142,7 @@ class JobGroup(Record):
 class Job(Record):
     """One step of a job group, done by one engine."""
 
+    first_id: ClassVar[int] = 600_001
     job_group_id: int
     job_type: str
     status: NativeStatus = NativeStatus.CREATED

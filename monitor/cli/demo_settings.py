@@ -68,7 +68,7 @@ def configuration(
             WorkspaceConfiguration(
                 # With the default request budget, as in most workspaces.
                 workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
-                poll=PollSettings(active_seconds=4, idle_seconds=4, schedules_seconds=20),
+                poll=PollSettings(active_seconds=5, idle_seconds=5, schedules_seconds=20),
                 inventory=InventorySettings(connections=True),
                 callbacks=CallbackSettings(
                     public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",

@@ -56,7 +56,7 @@ MISSED_GRACE_SECONDS = 30.0  # of the demo's rule, so that nobody must wait for 
 _MISSED_AFTER = timedelta(seconds=30)  # at least: the daemon must know the schedule before
 _FAILING_AGAIN = timedelta(minutes=5)
 # What starts in turn, and how long after the one before. Each kind of run comes early.
-_GAP_SECONDS, _FIRST_GAP_SECONDS, _AT_ONCE = 12.0, 0.5, 3
+_GAP_SECONDS, _FIRST_GAP_SECONDS, _AT_ONCE = 15.0, 0.5, 3
 _TURNS = (
     ("plan", "Sensors"),
     ("flow", "Web clicks"),

@@ -54,9 +54,9 @@ def sandbox(
 
     It listens on this machine only. Prints its URL and an access token; --tokens prints those of
     all its people, who see different things. Everything lives in memory and ends with the command.
-    With --history runs of that time have ended already, at the times of their schedules, and each
-    recipe takes as long as it usually does. Its faults happen by chance, and the seed decides the
-    chance; --faults lists them.
+    With --history it has a past: runs at the times of their schedules, in which each recipe takes
+    as long as it usually does; a run that is not over goes on. Its faults happen by chance, and the
+    seed decides the chance; --faults lists them.
     """
     if show_faults:
         lazy.sandbox_faults.print_table(as_json=as_json)

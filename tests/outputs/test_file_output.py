@@ -80,6 +80,21 @@ async def test_a_line_that_a_crash_cut_off_is_healed(tmp_path: Path, left: int) 
     assert ids_in(file) == [event.id for event in some(1, 2, 3)]
 
 
+async def test_a_whole_event_without_its_line_end_is_kept(tmp_path: Path) -> None:
+    """An editor or a copy may lose the last byte of the file; the event was acknowledged."""
+    async with scene_of(tmp_path) as scene:
+        await scene.start()
+        await scene.emit(*some(1, 2))
+        await scene.until_delivered()
+        await scene.stop()
+        file = tmp_path / NAME
+        file.write_bytes(file.read_bytes().rstrip(b"\n"))
+        await scene.start()
+        await scene.emit(*some(3))
+        await scene.until_delivered()
+    assert ids_in(file) == [event.id for event in some(1, 2, 3)]
+
+
 async def test_a_text_of_somebody_else_is_ended_and_kept(tmp_path: Path) -> None:
     """What does not begin as our lines do is not ours to remove."""
     (tmp_path / NAME).write_bytes(b'{"not": "an event"')

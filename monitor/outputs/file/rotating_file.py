@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from monitor.model.errors import OutputUnavailableError
@@ -120,15 +121,16 @@ class RotatingFile:
         self._written_at = datetime.fromtimestamp(status.st_mtime, UTC)
 
     def _heal(self, file: int, size: int) -> None:
-        """Remove what a crash left of a last line; end a line of somebody else."""
+        """Remove what a crash left of a last line; end one that is whole, or somebody else's."""
         tail_bytes = min(size, PAYLOAD_BYTES_LIMIT + 1)
         tail = os.pread(file, tail_bytes, size - tail_bytes)
         if not tail or tail.endswith(b"\n"):
             return
         rest = tail[tail.rfind(b"\n") + 1 :]
         is_ours = rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)
-        log.warning("last line is incomplete", path=str(self._path), removed=is_ours)
-        if is_ours:
+        is_cut = is_ours and not _is_json(rest)
+        log.warning("last line is incomplete", path=str(self._path), removed=is_cut)
+        if is_cut:
             # Its event was not acknowledged and comes again.
             os.ftruncate(file, size - len(rest))
         else:
@@ -197,6 +199,15 @@ def _write(file: int, block: bytes, *, size: int) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(file, size)
         raise
+
+
+def _is_json(text: bytes) -> bool:
+    """True for a line that lacks its end only; it may have been acknowledged."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _is_at(path: Path, file: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from monitor.sandbox.settings import SandboxSettings, TrafficSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
 from tests.app.stage import configuration, daemon, started, workspace_configuration
-from tests.clocks import FastClock
+from tests.paced_clock import PacedClock
 from tests.servers import free_port
 
 # As many runs as keep the requests for their ends above the budget.
@@ -30,7 +31,7 @@ async def test_a_busy_workspace_starves_nothing(tmp_path: Path) -> None:
 
     Within five minutes, and all the while the lists of changes are read in time.
     """
-    clock = FastClock(speed=40)
+    clock = PacedClock(tmp_path / "pace", speed=40, start=datetime.now(UTC))
     workspace = Sandbox(SandboxSettings(traffic=_TRAFFIC), clock)
     requests: dict[str, list[float]] = defaultdict(list)
     workspace.on_request(lambda name, _: requests[name].append(clock.monotonic()))
@@ -47,6 +48,7 @@ async def test_a_busy_workspace_starves_nothing(tmp_path: Path) -> None:
                 lambda: clock.monotonic() - began >= _SECONDS, why="time does not go on"
             )
         flows = len(list(workspace.world.flows.live()))
+    await clock.stop()
     spent = sum(map(len, requests.values()))
 
     assert budget.requests_per_minute == 120

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
 from monitor.model.observations import Observation
-from monitor.model.runs import JobCount, RunState, Source, Status
+from monitor.model.runs import JobCount, Source, Status
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
+from tests.polling.job_record_readers import detailed, readers
 from tests.polling.tiny_workspace import (
     FORBIDDEN,
     OVERLOADED,
@@ -25,27 +24,6 @@ from tests.polling.tiny_workspace import (
 @pytest.fixture
 def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=1.0)
-
-
-@asynccontextmanager
-async def readers(scene: Scene) -> AsyncIterator[None]:
-    """Let the readers of job records run."""
-    running = asyncio.create_task(scene.polls.details.run(), name="details")
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
-
-
-async def detailed(scene: Scene, run_id: int) -> RunState:
-    """Return the run once its job records are in."""
-    async with asyncio.timeout(5):
-        while True:
-            state = await scene.state(run_id)
-            if state is not None and state.detailed:
-                return state
-            await asyncio.sleep(0)
 
 
 async def test_an_end_carries_its_job_records(

@@ -15,7 +15,7 @@ from monitor.workspace.priority import Priority
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
-from tests.polling.test_polling_details import readers
+from tests.polling.job_record_readers import readers
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
 
 _BY_ID = "jobGroups/[0-9]+/jobs"

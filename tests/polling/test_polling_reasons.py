@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import pytest
@@ -14,6 +12,7 @@ from monitor.model.runs import EndBasis, FailedPart, RunKind, RunState
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
+from tests.polling.job_record_readers import detailed, readers
 from tests.polling.plan_rows import begin_plan_run, put_snapshot
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp
 
@@ -24,17 +23,6 @@ RECIPE = {"id": 45, "recipe": {"id": 45, "name": "Clean"}, "flow": {"id": 11, "n
 @pytest.fixture
 def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=1.0)
-
-
-@asynccontextmanager
-async def readers(scene: Scene) -> AsyncIterator[None]:
-    """Let the readers of job records run."""
-    running = asyncio.create_task(scene.polls.details.run(), name="details")
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 def put_failed_job(workspace: TinyWorkspace, group: int, error: str) -> datetime:
@@ -93,7 +81,10 @@ async def test_a_failed_flow_run_carries_its_first_failed_part(
         end_group(workspace, number, status)
     workspace.put_flow_run(71, "Failed")
     async with readers(scene):
-        await poll_flow_runs(scene)
+        await scene.polls.changes.poll()
+        # A success never waits for its records, which have the exact time of its end.
+        await detailed(scene, 3)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     end = await end_of(scene, 71, FLOW_RUN)
     assert end.error == "no such column"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -14,6 +12,7 @@ from monitor.model.runs import RunState, Source, Status
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
+from tests.polling.job_record_readers import readers
 from tests.polling.tiny_workspace import TinyWorkspace, stamp
 
 RECORDS = "jobGroups/1/jobs"
@@ -22,17 +21,6 @@ RECORDS = "jobGroups/1/jobs"
 @pytest.fixture
 def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=1.0)
-
-
-@asynccontextmanager
-async def readers(scene: Scene) -> AsyncIterator[None]:
-    """Let the readers of job records run."""
-    running = asyncio.create_task(scene.polls.details.run(), name="details")
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 async def claim(scene: Scene, word: str) -> None:

@@ -13,8 +13,8 @@ from monitor.polling.settings import PollSettings
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
+from tests.polling.job_record_readers import detailed, readers
 from tests.polling.plan_rows import begin_plan_run, put_snapshot
-from tests.polling.test_polling_details import detailed, readers
 from tests.polling.tiny_workspace import FORBIDDEN, TinyWorkspace
 
 _FEW_PER_MINUTE = 40.0  # requests: 10 at once, of which some are kept for what matters more

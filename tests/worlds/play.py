@@ -34,6 +34,7 @@ from monitor.workspace.settings import WorkspaceSettings
 from tests.app.alertmanager_receiver import Notified
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
+from tests.paced_clock import PacedClock
 from tests.servers import Mosquitto, free_port
 from tests.worlds.allowances import (
     DELETED_SECONDS,
@@ -49,7 +50,6 @@ from tests.worlds.expected_runs import expected_runs
 from tests.worlds.final_faces import FinalFaces, read_final_faces
 from tests.worlds.glimpses import Glimpse, glimpse_times, read_glimpse
 from tests.worlds.impairments import Span
-from tests.worlds.paced_clock import PacedClock
 from tests.worlds.received import Arrival, WorldSubscriber
 from tests.worlds.script import NEVER, Callback, World
 from tests.worlds.server import WorldServer

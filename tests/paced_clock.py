@@ -1,8 +1,8 @@
-"""The clock of the worlds: fast, and never faster than the machine can follow.
+"""A clock that is fast, and never faster than the machine can follow.
 
 Its seconds pass only while a few small durable writes get through in between. Where threads or the
 disk are slow, because other tests run beside, time slows down too: what a daemon needs several
-commits for takes about as many seconds of a world as on an idle machine.
+commits for takes about as many of its seconds as on an idle machine.
 """
 
 from __future__ import annotations

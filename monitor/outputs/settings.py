@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -11,6 +11,15 @@ from monitor.model.outside import is_host, is_plain
 from monitor.model.settings import Setting
 
 _WEB_PORTS = {"http": 80, "https": 443}
+
+AuthoritiesFile: TypeAlias = Annotated[
+    str | None,
+    Setting(
+        "PEM file with certificate authorities to trust instead of the system's.",
+        "/etc/ssl/certs/company-ca.pem",
+        is_file=True,
+    ),
+]
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True):
@@ -39,14 +48,7 @@ class ReceiverSettings(DeliverySettings, frozen=True, kw_only=True):
     timeout_seconds: Annotated[
         float, Meta(ge=0.1, le=300), Setting("Timeout for one request with its response.")
     ] = 10.0
-    ca_file: Annotated[
-        str | None,
-        Setting(
-            "PEM file with certificate authorities to trust instead of the system's.",
-            "/etc/ssl/certs/company-ca.pem",
-            is_file=True,
-        ),
-    ] = None
+    ca_file: AuthoritiesFile = None
     verify_tls: Annotated[bool, Setting("Verify the receiver's certificate.")] = True
 
 

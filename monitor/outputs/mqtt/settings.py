@@ -12,7 +12,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line, readable
-from monitor.outputs.settings import DeliverySettings
+from monitor.outputs.settings import AuthoritiesFile, DeliverySettings
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -101,14 +101,7 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
         str | None, Setting("User name at the broker.", "dataprep-monitor", one_line)
     ] = None
     password: Annotated[Secret | None, Setting("Password of that user.", "mqtt-password")] = None
-    ca_file: Annotated[
-        str | None,
-        Setting(
-            "PEM file with certificate authorities to trust instead of the system's.",
-            "/etc/ssl/certs/company-ca.pem",
-            is_file=True,
-        ),
-    ] = None
+    ca_file: AuthoritiesFile = None
     certificate_file: Annotated[
         str | None,
         Setting(

@@ -25,7 +25,7 @@ from monitor.outputs.metrics.assembly import Metrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.tracking.observer import Observer
-from monitor.web.api import Requests
+from monitor.web.requests import Requests
 from monitor.web.server import Server
 
 

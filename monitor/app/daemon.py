@@ -154,6 +154,7 @@ class Daemon:
         await self._prepare_workspaces(bus)
         await self._start_consumers(bus)
         server_port = await self._parts.server.start()
+        self._tasks.start_all(self._parts.server.tasks())
         for workspace in self._followed.values():
             self._workspaces.start(workspace)
         callbacks_port = await self._start_listener()

@@ -16,7 +16,7 @@ from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.alerts_api import AlertingRequests
+from monitor.web.requests import AlertingRequests
 
 
 class AdminRequests:

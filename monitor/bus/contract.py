@@ -15,6 +15,7 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.errors import BusSchemaError
 from monitor.model.events import Event
 from monitor.model.runs import RunKey, RunKind, RunState, Status
@@ -268,6 +269,19 @@ class EventBus(Protocol):
         limit: int,
     ) -> list[RunState]:
         """Return at most ``limit`` stored runs, newest creation first."""
+
+    async def pipeline_runs(
+        self,
+        pipelines: Collection[PipelineOfKind],
+        *,
+        limit: int,
+        since: datetime | None = None,
+        before: datetime | None = None,
+    ) -> dict[PipelineOfKind, list[RunState]]:
+        """Return of each pipeline at most ``limit`` stored runs, newest creation first.
+
+        Only those created at or after ``since`` and before ``before``, where these are given.
+        """
 
     async def children(self, key: RunKey) -> list[RunState]:
         """Return the stored runs whose parent is ``key``: of a flow run or a plan run."""

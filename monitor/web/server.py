@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 from aiohttp import web
@@ -13,24 +13,30 @@ from monitor.bus.contract import EventBus
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
-from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.alerts_api import AlertingRequests, AlertsApi
-from monitor.web.api import Api, Requests
-from monitor.web.authentication import authenticate
-from monitor.web.explain_api import ExplainApi
-from monitor.web.explained_names import ExplainedNames
+from monitor.web.api.alerts_api import AlertsApi
+from monitor.web.api.api import Api
+from monitor.web.api.explain_api import ExplainApi
+from monitor.web.api.explained_names import ExplainedNames
+from monitor.web.api.json_views import add_json_routes
 from monitor.web.health import Check, readiness
-from monitor.web.hosts import refuse_foreign
-from monitor.web.long_answers import in_pieces
-from monitor.web.overview import Overview
-from monitor.web.page_view import PageView
-from monitor.web.problems import errors_as_problems
-from monitor.web.request_parsing import BODY_SECONDS
+from monitor.web.http.authentication import authenticate
+from monitor.web.http.hosts import refuse_foreign
+from monitor.web.http.long_answers import in_pieces
+from monitor.web.http.problems import errors_as_problems
+from monitor.web.http.request_parsing import BODY_SECONDS
+from monitor.web.http.stream import EventStreams
+from monitor.web.http.writes import log_writes
+from monitor.web.page.live import LivePages
+from monitor.web.page.page_view import PageView
+from monitor.web.page.shell import PageShell
+from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
-from monitor.web.stream import EventStreams
-from monitor.web.writes import log_writes
+from monitor.web.views.all_views import AllViews
+from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.overview import Overview
+from monitor.web.views.sources import ViewSources
 
 _BODY_BYTES = 64 * 1024
 
@@ -51,7 +57,7 @@ class Server:
         render_metrics: Render,
         checks: Callable[[], Mapping[str, Check]],
         requests: Requests,
-        alerting: AlertingRequests | None = None,
+        alerting: AlertingRequests,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
@@ -78,16 +84,24 @@ class Server:
             view=view,
             clock=clock,
             stale_after_seconds=settings.stale_after_seconds,
-            alerting=alerting.snapshot if alerting is not None else AlertingSnapshot,
+            alerting=alerting.snapshot,
         )
         api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
         self._apis: list[Api | AlertsApi | ExplainApi] = [api]
-        explain = None
-        if alerting is not None:
-            names = ExplainedNames(alerting, view=view, bus=bus)
-            explain = ExplainApi(alerting, names=names)
-            self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
-        self._page = PageView(overview, explain)
+        names = ExplainedNames(alerting, view=view, bus=bus)
+        explain = ExplainApi(alerting, names=names)
+        self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
+        self._old_page = PageView(overview, explain)
+        self._follower = LogFollower(bus)
+        self._live = LivePages(clock=clock)
+        self._follower.add(self._live.on_events)
+        sources = ViewSources(
+            bus=bus, live=view, clock=clock, settings=settings, checks=checks, alerting=alerting
+        )
+        self._views = AllViews(sources, self._follower)
+        self._page = PageShell(
+            self._views.pages, status=self._views.status, live=self._live, clock=clock
+        )
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -103,7 +117,9 @@ class Server:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
+        self._old_page.add_routes(app.router)
         self._page.add_routes(app.router)
+        add_json_routes(app.router, self._views.all())
         for api in self._apis:
             api.add_routes(app.router)
         return await self._listener.start(
@@ -124,9 +140,14 @@ class Server:
             errors_as_problems,
         ]
 
+    def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
+        """Return what runs beside the listener, by name."""
+        return {"log follower": self._follower.run, "live pages": self._live.run}
+
     async def stop(self) -> None:
         """End the live streams, finish open requests, and stop listening."""
         self._streams.close()
+        self._live.close()
         await self._listener.stop()
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -31,7 +31,7 @@ from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
-from monitor.web.overview import Overview
+from monitor.web.views.overview import Overview
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 

@@ -18,7 +18,7 @@ from monitor.alerting.explain.explanation import (
 )
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
-from monitor.web.alerts_api import AlertingRequests
+from monitor.web.requests import AlertingRequests
 
 KNOWN_RUN = RunKey("acme", RunKind.JOB_GROUP, "17")
 

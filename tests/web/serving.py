@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +15,8 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
-from monitor.web.api import Requests
 from monitor.web.health import HealthFinding
+from monitor.web.requests import Requests
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
@@ -75,6 +76,10 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
             requested=requested,
         )
         made.url = f"http://127.0.0.1:{await server.start()}"
-        yield made
-        await server.stop()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(), name=name) for name, run in server.tasks().items()]
+            yield made
+            await server.stop()
+            for task in tasks:
+                task.cancel()
     await bus.close()

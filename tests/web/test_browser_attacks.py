@@ -146,7 +146,7 @@ async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
     port = site.url.rpartition(":")[2]
     requests = (
         "for (let name = 0; name < 90; name++)"
-        f"fetch(`http://a${{name}}.localhost:{port}/page.js`, {{mode: 'no-cors'}})"
+        f"fetch(`http://a${{name}}.localhost:{port}/static/page.js`, {{mode: 'no-cors'}})"
         ".catch(() => 0)"
     )
     async with (

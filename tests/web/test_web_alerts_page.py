@@ -188,4 +188,4 @@ async def test_the_page_names_the_owner_of_watched_schedules(site: Site) -> None
     assert "of ann@example.com only" in (await site.get("/")).text
     listed = (await site.get("/api/v1/schedules")).document["data"]
     assert [(row["workspace"], row["of"]) for row in listed] == [("acme", "ann@example.com")]
-    assert Severity.CRITICAL in (await site.get("/page.css")).text
+    assert Severity.CRITICAL in (await site.get("/static/page.css")).text

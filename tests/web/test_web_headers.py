@@ -21,7 +21,7 @@ def assert_headers(answer: Answer) -> None:
     ("path", "status"),
     [
         ("/", 200),
-        ("/page.js", 200),
+        ("/static/page.js", 200),
         ("/metrics", 200),
         ("/healthz", 200),
         ("/api/v1/runs", 200),

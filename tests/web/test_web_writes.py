@@ -9,8 +9,8 @@ import pytest
 import structlog
 
 from monitor.model.secrets import Secret
+from monitor.web.http.writes import WriteRates
 from monitor.web.settings import ServerSettings
-from monitor.web.writes import WriteRates
 from tests.clocks import ManualClock
 from tests.web.site import Site
 

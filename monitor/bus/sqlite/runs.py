@@ -5,24 +5,27 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from sqlite3 import Connection
 
 import msgspec
 
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.errors import BusSchemaError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
-RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, bytes]
+RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, str | None, bytes]
 
 _STORE = BulkInsert(
-    "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run, body)",
-    width=9,
+    "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run,"
+    " pipeline_id, body)",
+    width=10,
     tail=" ON CONFLICT (workspace, kind, id) DO UPDATE SET"
     " status = excluded.status, created_at = excluded.created_at,"
     " ended_at = excluded.ended_at, flow_run = excluded.flow_run,"
-    " plan_run = excluded.plan_run, body = excluded.body",
+    " plan_run = excluded.plan_run, pipeline_id = excluded.pipeline_id, body = excluded.body",
 )
 _BY_KEY = JsonQuery(
     "SELECT body FROM run WHERE workspace = ? AND kind = ?"
@@ -45,11 +48,17 @@ _NEWEST = JsonQuery(
     " ORDER BY created_at DESC, number DESC LIMIT ?",
     item="'[' || created_at || ',' || number || ']'",
 )
+_OF_PIPELINE = JsonQuery(
+    "SELECT number FROM run WHERE workspace = ? AND kind = ? AND pipeline_id = ?"
+    " AND created_at >= ? AND created_at < ? ORDER BY created_at DESC, number DESC LIMIT ?",
+    item="number",
+)
 # Each in its place in the list of numbers.
 _BY_NUMBER = JsonQuery(
     "SELECT body FROM json_each(?) AS wanted CROSS JOIN run ON number = wanted.value"
     " ORDER BY wanted.key"
 )
+_EARLIEST, _LATEST = -(2**63), 2**63 - 1
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
@@ -108,6 +117,27 @@ def recent(
     return _by_number(db, numbers)
 
 
+def of_pipelines(
+    db: Connection,
+    pipelines: Collection[PipelineOfKind],
+    *,
+    since: datetime | None,
+    before: datetime | None,
+    limit: int,
+) -> dict[PipelineOfKind, list[RunState]]:
+    bounds = (
+        codec.microseconds(since) if since is not None else _EARLIEST,
+        codec.microseconds(before) if before is not None else _LATEST,
+    )
+    numbers = {
+        pipeline: _decode_numbers(_OF_PIPELINE.fetch(db, (*pipeline, *bounds, limit)))
+        for pipeline in pipelines
+    }
+    wanted = [number for found in numbers.values() for number in found]
+    states = iter(_by_number(db, wanted))
+    return {pipeline: [next(states) for _ in found] for pipeline, found in numbers.items()}
+
+
 def _by_number(db: Connection, numbers: Sequence[int]) -> list[RunState]:
     found: list[RunState] = []
     for start in range(0, len(numbers), DECODED_AT_ONCE):
@@ -130,6 +160,7 @@ def _row(run: RunState) -> RunRow:
         ended_at,
         run.parents.flow_run,
         run.parents.plan_run,
+        run.pipeline.id if run.pipeline is not None else None,
         codec.encode(run),
     )
 

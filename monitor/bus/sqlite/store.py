@@ -48,6 +48,7 @@ from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
@@ -201,6 +202,17 @@ class SqliteBus:
         return await self._reader.run(
             partial(runs.recent, workspace=workspace, kind=kind, status=status, limit=limit)
         )
+
+    async def pipeline_runs(
+        self,
+        pipelines: Collection[PipelineOfKind],
+        *,
+        limit: int,
+        since: datetime | None = None,
+        before: datetime | None = None,
+    ) -> dict[PipelineOfKind, list[RunState]]:
+        find = partial(runs.of_pipelines, since=since, before=before, limit=limit)
+        return await self._reader.run(partial(find, pipelines=tuple(pipelines)))
 
     async def children(self, key: RunKey) -> list[RunState]:
         return await self._reader.run(partial(runs.children, key=key))

@@ -1,0 +1,109 @@
+"""Parses requests and writes JSON: bodies, words of a query, names that are not known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from monitor.model.slices import in_slices
+from monitor.model.suggestions import did_you_mean
+from monitor.web.http.problems import ProblemDetails
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+BODY = web.RequestKey("body", object)  # the parsed body of a write, for its line in the log
+BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
+_ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
+SHOWN = 40  # characters of what a request names
+_KNOWN_SHOWN = 10  # names that fit into a line
+
+
+def answer_json(value: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        status=status, body=msgspec.json.encode(value), content_type="application/json"
+    )
+
+
+async def answer_rows(rows: Iterable[object], **more: object) -> web.Response:
+    """Answer with ``data``, which may be long: rows are made and encoded in slices."""
+    body = bytearray(b'{"data":[')
+    async for row in in_slices(rows):
+        body += msgspec.json.encode(row)
+        body += b","
+    if body.endswith(b","):
+        body.pop()
+    body += b"]"
+    for name, value in more.items():
+        body += b',"%s":%s' % (name.encode(), msgspec.json.encode(value))
+    body += b"}"
+    return web.Response(body=body, content_type="application/json")
+
+
+def one_line(text: str) -> str:
+    """Return the text without line breaks and control characters."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+async def read_body(request: web.Request, shape: type[T]) -> T:
+    """Return the body.
+
+    Raises:
+        ProblemDetails: it is not JSON of that shape, or is not there in time.
+    """
+    # A page of another origin may let a browser post plain text here, but not JSON.
+    if request.content_type != "application/json":
+        raise ProblemDetails(415, "body: its Content-Type must be application/json")
+    try:
+        async with asyncio.timeout(request.app[BODY_SECONDS]):
+            text = await request.read()
+    except TimeoutError as exc:
+        raise ProblemDetails(408, "body: it did not arrive in time") from exc
+    try:
+        body = msgspec.json.decode(text, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        # The error repeats the name of an unknown field, which may be anything.
+        raise ProblemDetails(400, f"body: {one_line(str(exc)[:_ERROR_SHOWN])}") from exc
+    request[BODY] = body
+    return body
+
+
+def choice(request: web.Request, name: str, words: type[E]) -> E | None:
+    """Return one word of a query, None where it is absent."""
+    text = request.query.get(name)
+    return None if text is None else parse_word(name, text, words)
+
+
+def parse_word(name: str, text: str, words: type[E]) -> E:
+    """Return the word.
+
+    Raises:
+        ProblemDetails: it is none of the words.
+    """
+    try:
+        return words(text)
+    except ValueError as exc:
+        problem = f"{name}: {text[:SHOWN]!r} is none of {', '.join(words)}"
+        raise ProblemDetails(400, problem) from exc
+
+
+def unknown(name: str, known: Collection[str]) -> str:
+    """Return the sentence that a name is not known, with the nearest one that is."""
+    hint = did_you_mean(name[:SHOWN], known)
+    if not hint and 0 < len(known) <= _KNOWN_SHOWN:
+        hint = f"; known: {', '.join(known)}"
+    return f"{name[:SHOWN]!r} is not known{hint}"
+
+
+def refuse_unknown(workspace: str | None, known: Collection[str], *, status: int = 400) -> None:
+    """Raise a problem where a request names a workspace that is not known.
+
+    For requests that found nothing: of a former workspace there may still be runs and alerts.
+    """
+    if workspace is not None and workspace not in known:
+        raise ProblemDetails(status, f"workspace: {unknown(workspace, known)}")

@@ -1,0 +1,92 @@
+"""Reports to open pages that something has changed; each then requests itself again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from monitor.listening.http_listener import source_of
+from monitor.model.clock import Clock
+from monitor.model.events import Event
+from monitor.web.http.problems import ProblemDetails
+
+_SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
+_LONGEST_SECONDS = 10.0  # progress and reachability change without an event
+_SEND_SECONDS = 10.0
+_PAGES_AT_ONCE = 256
+_PAGES_OF_A_SOURCE = 128
+
+
+class LivePages:
+    """Counts changes, and reports them to the open pages; at most one every two seconds."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._has_news = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._open: dict[asyncio.Task[None], str] = {}  # each with its source
+        self.version = 0
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Report a change soon."""
+        if events:
+            self._has_news.set()
+
+    async def run(self) -> None:
+        """Report changes for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_SECONDS):
+                    await self._has_news.wait()
+            self._has_news.clear()
+            self.touch()
+            await self._clock.sleep(_SHORTEST_SECONDS)
+
+    def touch(self) -> None:
+        """Let every open page request itself again, now."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Report changes as server-sent events until the reader goes away."""
+        if len(self._open) >= _PAGES_AT_ONCE:
+            raise ProblemDetails(503, f"{_PAGES_AT_ONCE} pages are open already; close one")
+        source = source_of(request)
+        if list(self._open.values()).count(source) >= _PAGES_OF_A_SOURCE:
+            raise ProblemDetails(
+                503, f"{source} has {_PAGES_OF_A_SOURCE} pages open already; close one"
+            )
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        task = asyncio.create_task(self._report(response), name="live page")
+        self._open[task] = source
+        try:
+            await task
+        except (ConnectionError, TimeoutError):
+            task.cancel()
+        except asyncio.CancelledError:
+            # Either the reader went away or the server stops; both end this stream.
+            task.cancel()
+            if (current := asyncio.current_task()) is not None and current.cancelling():
+                raise
+        finally:
+            del self._open[task]
+        return response
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop."""
+        for task in self._open:
+            task.cancel()
+
+    async def _report(self, response: web.StreamResponse) -> None:
+        while True:
+            changed = self._changed
+            async with asyncio.timeout(_SEND_SECONDS):
+                await response.write(f"event: changed\ndata: {self.version}\n\n".encode())
+            await changed.wait()

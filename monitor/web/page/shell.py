@@ -1,0 +1,190 @@
+"""Serves pages: reads their boxes, renders them, keeps the rendering, and sends it.
+
+A box that fails shows its error in its own place; the rest of the page stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from msgspec import Struct
+
+from monitor import __version__
+from monitor.model.clock import Clock
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.queries import parse_queries, url_of
+from monitor.web.page.live import LivePages
+from monitor.web.page.rendered import RenderedPage, RenderedPages
+from monitor.web.page.static_files import StaticFiles
+from monitor.web.page.words import FILTERS
+from monitor.web.views.status import StateSummary, StatusQuery
+from monitor.web.views.view import WebPage, View
+
+log = structlog.get_logger()
+
+# The page loads nothing from other origins, and runs no inline script or style.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_TEXTS_IN_A_SLICE = 300  # of those that a template is made of, some dozens a row
+_LONGEST_URL = 2_000
+
+
+class PageShell:
+    """Renders pages. Every text in them is escaped: names and errors come from outside."""
+
+    def __init__(
+        self,
+        pages: Sequence[WebPage],
+        *,
+        status: View,
+        live: LivePages,
+        clock: Clock,
+    ) -> None:
+        self._pages = pages
+        self._status = status
+        self._live = live
+        self._files = files = StaticFiles()
+        self._clock = clock
+        self._rendered = RenderedPages(clock=clock)
+        self.templates = Environment(
+            loader=PackageLoader("monitor.web.page"),
+            autoescape=select_autoescape(),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
+        )
+        self.templates.filters.update(FILTERS)
+        self.templates.globals.update(
+            url_of=url_of,
+            static=files.url,
+            version=__version__,
+            menu=[page for page in pages if page.in_menu],
+        )
+        for name in self.templates.list_templates(
+            filter_func=lambda name: not name.startswith("old/")
+        ):
+            self.templates.get_template(name)  # compiled now, which takes longer than a step may
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        for page in self._pages:
+            router.add_get(page.path, partial(self._serve, page))
+        self._files.add_routes(router)
+        router.add_get("/live", self._live.serve)
+
+    async def _serve(self, page: WebPage, request: web.Request) -> web.Response:
+        is_part = "HX-Request" in request.headers
+        key = f"{'part' if is_part else 'page'} {request.path_qs}"
+        render = partial(self._render, page, request, is_part=is_part)
+        if len(key) > _LONGEST_URL:
+            raise ProblemDetails(414, f"the address is longer than {_LONGEST_URL} characters")
+        return answer_page(request, await self._rendered.get(key, self._live.version, render))
+
+    async def _render(
+        self, page: WebPage, request: web.Request, *, is_part: bool
+    ) -> tuple[int, bytes]:
+        try:
+            queries = parse_queries(
+                [box.query for box in page.boxes], request.match_info, request.query.items()
+            )
+            boxes = [
+                await self._box(box, query, page)
+                for box, query in zip(page.boxes, queries, strict=True)
+            ]
+        except ProblemDetails as problem:
+            return problem.status, await self.problem(problem, url=request.path_qs)
+        names = {name: text for query in queries for name, text in _texts(query).items()}
+        body = await self.text(
+            "part.html" if is_part else "page.html",
+            page=page,
+            title=page.title.format_map(names),
+            boxes=boxes,
+            url=request.path_qs,
+            apis=[url_of(box.api, query) for box, query in zip(page.boxes, queries, strict=True)],
+        )
+        return 200, body
+
+    async def problem(self, problem: ProblemDetails, *, url: str) -> bytes:
+        """Return the page that says why something cannot be shown, with a way back."""
+        return await self.text(
+            "problem.html",
+            page=WebPage(path="", title="", boxes=(), is_live=False),
+            title="This cannot be shown",
+            problem=problem,
+            url=url,
+            apis=(),
+        )
+
+    async def text(self, template: str, **shown: Any) -> bytes:
+        """Return a whole page, with the state of everything in its head."""
+        status = await self._read_status()
+        now = self._clock.now()
+        texts = self.templates.get_template(template).generate(now=now, status=status, **shown)
+        return (await _joined(texts)).encode()
+
+    async def _read_status(self) -> StateSummary | None:
+        try:
+            answer = await self._status.read(StatusQuery())
+        except Exception:
+            log.exception("box failed", box=self._status.name)
+            return None
+        assert isinstance(answer, StateSummary)  # noqa: S101 - for the type checker
+        return answer
+
+    async def _box(self, box: View, query: Struct, page: WebPage) -> Markup:
+        """Return a box as HTML; its error, where it fails."""
+        template = self.templates.get_template(f"boxes/{box.name}.html")
+        try:
+            answer = await box.read(query)
+            texts = template.generate(
+                view=answer, query=query, page=page, box=box, now=self._clock.now()
+            )
+            return Markup(await _joined(texts))  # noqa: S704 - the template has escaped it
+        except ProblemDetails:
+            raise
+        except Exception as exc:
+            # Whatever is wrong in one box, people must still see the others.
+            log.exception("box failed", box=box.name)
+            failed = self.templates.get_template("failed_box.html")
+            return Markup(failed.render(box=box, error=type(exc).__name__))  # noqa: S704
+
+
+def answer_page(request: web.Request, page: RenderedPage) -> web.Response:
+    """Return the answer that sends a rendered page, compressed where the client takes that."""
+    headers = {
+        "Content-Security-Policy": POLICY,
+        "Cache-Control": "no-cache, private",
+        "ETag": page.tag,
+        "Vary": "HX-Request, Accept-Encoding",
+    }
+    if page.tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    body = page.body
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        headers["Content-Encoding"], body = "gzip", page.compressed
+    return web.Response(
+        status=page.status, body=body, content_type="text/html", charset="utf-8", headers=headers
+    )
+
+
+async def _joined(texts: Any) -> str:
+    """Return the text that a template makes, and let other tasks run between its pieces."""
+    pieces: list[str] = []
+    while some := list(islice(texts, _TEXTS_IN_A_SLICE)):
+        pieces.append("".join(some))
+        await asyncio.sleep(0)  # hundreds of rows must not hold up a callback
+    return "".join(pieces)
+
+
+def _texts(query: Struct) -> dict[str, str]:
+    return {name: str(value) for name, value in msgspec.structs.asdict(query).items()}

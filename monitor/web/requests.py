@@ -1,0 +1,39 @@
+"""The requests that the server passes on to the rest of the daemon; `app` fills them in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.alerting.alerts.silences import Labels
+from monitor.alerting.explain.explanation import Explanation
+from monitor.model.alerts import Alert, AlertingSnapshot, Silence
+from monitor.model.runs import PipelineKind, RunKey, RunKind
+
+
+class Requests(Struct, frozen=True, kw_only=True):
+    """What the server requests of the workspaces.
+
+    Each raises `MonitorError` with one sentence if it cannot be served.
+    """
+
+    track: Callable[[str | None, RunKind, str], Awaitable[str]]
+    webhooks: Callable[[str | None, str, str | None], Awaitable[list[dict[str, Any]]]]
+
+
+class AlertingRequests(Struct, frozen=True, kw_only=True):
+    """What the server requests of alerting and the outputs."""
+
+    snapshot: Callable[[], AlertingSnapshot]
+    ended: Callable[[str], Sequence[Alert]]  # the ended alerts of a fingerprint
+    labels: Callable[[], Labels]  # that alerts may have, for matchers
+    add_silence: Callable[[Silence], Awaitable[None]]
+    expire_silence: Callable[[str], Awaitable[bool]]
+    explain_alert: Callable[[str], Awaitable[Explanation | None]]
+    explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
+    explain_pipeline: Callable[[str, PipelineKind, str], Awaitable[Explanation | None]]
+    outputs: Callable[[], Sequence[str]]
+    replay: Callable[[str, datetime], Awaitable[Struct]]  # output, since; what it took

@@ -1,0 +1,25 @@
+"""What views read from. Nothing here is changed by a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from monitor.bus.contract import EventBus
+from monitor.model.clock import Clock
+from monitor.tracking.live_state import LiveStateView
+from monitor.web.health import Check
+from monitor.web.requests import AlertingRequests
+from monitor.web.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSources:
+    """Live state, store, alerting and health, as the daemon hands them in."""
+
+    bus: EventBus
+    live: LiveStateView
+    clock: Clock
+    settings: ServerSettings
+    checks: Callable[[], Mapping[str, Check]]
+    alerting: AlertingRequests

@@ -1,0 +1,42 @@
+"""What there is to look at: each view is a box of a page and a route of the JSON API, in one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One read, shown as a box of a page and as JSON.
+
+    ``read`` gets the parsed query and returns the view model. The fields of ``query`` are the
+    parameters of the URL, those named in the path among them; each has a default but for those of
+    the path. The box's template is ``boxes/{name}.html``.
+
+    Raises, from ``read``:
+        ProblemDetails: what the query names does not exist, or fits nothing.
+    """
+
+    name: str  # lower case, with underscores; also the id of the box
+    summary: str  # one sentence: what it shows
+    api: str  # its route, such as "/api/v1/runs/{workspace}/{kind}/{id}"
+    query: type[Struct]
+    answer: type[Struct]
+    read: Callable[[Any], Awaitable[Struct]]  # of ``query``, which a type cannot say here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebPage:
+    """A page: boxes under one URL, which share its query."""
+
+    path: str  # such as "/runs/{workspace}/{kind}/{id}"
+    title: str  # such as "Run {id}"; the parts in braces are fields of the query
+    boxes: tuple[View, ...]
+    in_menu: str | None = None  # the word of the menu that leads here
+    scripts: tuple[str, ...] = ()  # files of ``static`` that this page needs beside the usual ones
+    styles: tuple[str, ...] = ()
+    is_live: bool = True  # refreshed whenever something has changed

@@ -14,6 +14,8 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from monitor.model.durations import duration_words
+
 NOTHING = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _STATUS_WORDS = {"flow_run": "flow run", "job_group": "job group", "plan_run": "plan run"}
@@ -67,19 +69,7 @@ def rough_duration(seconds: float) -> str:
 
 def duration(seconds: float | None) -> str:
     """Return a duration in two units: ``2 min 5 s``, ``3 h 12 min``, ``2 d 4 h``."""
-    if seconds is None:
-        return NOTHING
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s" if seconds >= 1 or seconds == 0 else "under 1 s"
-    for size, unit, below, small in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if seconds >= size:
-            rest = int(seconds % size // below)
-            return f"{seconds // size:.0f} {unit}" + (f" {rest} {small}" if rest else "")
-    raise AssertionError("unreachable: less than a minute was handled")
+    return NOTHING if seconds is None else duration_words(seconds)
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 from monitor.alerting.rules.baselines import Baseline, Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.durations import duration_words
+from monitor.model.words import duration
 
 
 def threshold_words(rule: RuleSettings, learned: Learned | None) -> str:
     """Return from when on the rule fires; ``learned``: what is usual for the pipeline."""
     words = _WORDS[rule.rule](rule, learned)
     if rule.for_seconds > 0:
-        words += f", once that has lasted {duration_words(rule.for_seconds)}"
+        words += f", once that has lasted {duration(rule.for_seconds)}"
     if rule.match.trigger:
         triggers = " or ".join(glob.replace("!", "not ", 1) for glob in rule.match.trigger)
         words += f"; only runs whose trigger is {triggers}"
@@ -38,11 +38,11 @@ def _longer_than(
     words: str, noun: str, rule: RuleSettings, learned: float | None, count: int
 ) -> str:
     if rule.threshold:
-        return f"{words} {duration_words(rule.threshold)}"
+        return f"{words} {duration(rule.threshold)}"
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     if learned is None:
         return f"{words} usual; not learned yet, from {count} of {rule.minimum} {plural} so far"
-    return f"{words} {duration_words(learned)} (learned from {count} {plural})"
+    return f"{words} {duration(learned)} (learned from {count} {plural})"
 
 
 def _count(baseline: Baseline | None) -> int:
@@ -63,10 +63,10 @@ def _with(text: str) -> Callable[[RuleSettings, Learned | None], str]:
 
     def words(rule: RuleSettings, _: Learned | None) -> str:
         return text.format(
-            threshold=duration_words(rule.threshold),
+            threshold=duration(rule.threshold),
             percent=f"{100 * rule.threshold:.3g} %",
             number=f"{rule.threshold:g}",
-            window=duration_words(rule.window_seconds),
+            window=duration(rule.window_seconds),
             minimum=rule.minimum,
         )
 

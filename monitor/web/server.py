@@ -17,11 +17,13 @@ from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.alerts_api import AlertsApi
 from monitor.web.api.api import Api
-from monitor.web.api.explain_api import ExplainApi
-from monitor.web.api.explained_names import ExplainedNames
 from monitor.web.api.json_views import add_json_routes
+from monitor.web.forms.acknowledge_form import AcknowledgeForm
+from monitor.web.forms.form_page import FormPages
+from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
+from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
@@ -87,11 +89,9 @@ class Server:
             alerting=alerting.snapshot,
         )
         api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
-        self._apis: list[Api | AlertsApi | ExplainApi] = [api]
-        names = ExplainedNames(alerting, view=view, bus=bus)
-        explain = ExplainApi(alerting, names=names)
-        self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
-        self._old_page = PageView(overview, explain)
+        self._apis: list[Api | AlertsApi] = [api]
+        self._apis.append(AlertsApi(alerting, clock=clock))
+        self._old_page = PageView(overview)
         self._follower = LogFollower(bus)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
@@ -101,6 +101,12 @@ class Server:
         self._views = AllViews(sources, self._follower)
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
+        )
+        self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
+        self._all_forms = (
+            SilenceForm(alerting, clock=clock),
+            ExpireForm(alerting, clock=clock),
+            AcknowledgeForm(alerting),
         )
 
     async def start(self) -> int:
@@ -119,6 +125,7 @@ class Server:
         app.router.add_get("/readyz", self._readyz)
         self._old_page.add_routes(app.router)
         self._page.add_routes(app.router)
+        self._forms.add_routes(app.router, self._all_forms)
         add_json_routes(app.router, self._views.all())
         for api in self._apis:
             api.add_routes(app.router)

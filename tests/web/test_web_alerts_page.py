@@ -114,7 +114,7 @@ async def test_what_cannot_be_explained_is_a_page_too(
     assert text in answer.text
     assert EVIL not in answer.text
     assert '<a href="/">' in answer.text
-    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
 async def test_the_page_shows_that_no_alert_fires(site: Site) -> None:

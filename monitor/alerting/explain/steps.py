@@ -21,6 +21,7 @@ from monitor.alerting.explain.explanation import (
 )
 from monitor.alerting.explain.findings import RuleFinding, is_before_events
 from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.alerting.rules.templates import fact_words
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, RunEvent
@@ -178,7 +179,11 @@ def alert_steps(
     by = [f"{count} event{'s'[: count > 1]} as evidence"] if count else []
     if not count and is_before_events(alert):
         by = [f"{alert.run} ended before the monitor followed it and made no event"]
-    by += [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
+    by += [
+        f"{name.removesuffix('_seconds').replace('_', ' ')} {fact_words(name, value)}"
+        for name, value in alert.facts.items()
+        if value is not None and name != "url"
+    ]
     evidence = f"{alert.rule}: {', '.join(by)}" if by else alert.rule
     outcome, detail = _alert_status(found, rule, silences)
     met = ExplanationStep(

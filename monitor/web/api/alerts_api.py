@@ -7,26 +7,21 @@ from datetime import timedelta
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.alerting.alerts.silences import new_silence, parse_instant
-from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Silence
+from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
+from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import (
+    SHOWN,
     answer_json,
-    answer_rows,
-    choice,
     one_line,
     read_body,
-    refuse_unknown,
     unknown,
 )
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.overview import Overview, worst_first
-from monitor.web.views.view_models import AlertView, SilenceView, alert_view, silence_view
+from monitor.web.views.alert_models import silence_view
 
-_IN_A_SLICE = 500  # alerts that are only compared
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 
 
@@ -39,6 +34,15 @@ class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     starts_at: str | None = None
     ends_at: str | None = None
     for_seconds: float | None = None
+
+
+class AcknowledgementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/acknowledgements``: an open alert, who knows of it, and why."""
+
+    fingerprint: str
+    starts_at: str
+    author: str
+    comment: str = ""
 
 
 class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,60 +60,16 @@ class AlertsApi:
         requests: AlertingRequests,
         *,
         clock: Clock,
-        overview: Overview,
     ) -> None:
         self._requests = requests
         self._clock = clock
-        self._overview = overview
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
-        router.add_get(f"{prefix}/alerts", self._alerts)
-        router.add_get(f"{prefix}/alerts/{{fingerprint}}", self._alert)
-        router.add_get(f"{prefix}/silences", self._silences)
         router.add_post(f"{prefix}/silences", self._silence)
+        router.add_post(f"{prefix}/acknowledgements", self._acknowledge)
         router.add_delete(f"{prefix}/silences/{{id}}", self._expire)
         router.add_post(f"{prefix}/replay", self._replay)
-
-    async def _alerts(self, request: web.Request) -> web.Response:
-        snapshot = self._requests.snapshot()
-        state = choice(request, "state", AlertState)
-        rule, workspace = request.query.get("rule"), request.query.get("workspace")
-        names = [name for name, _ in snapshot.rules]
-        if rule is not None and rule not in {*names, *(alert.name for alert in snapshot.alerts)}:
-            raise ProblemDetails(400, f"rule: {unknown(rule, names)}")
-        shown = [
-            alert
-            async for alert in in_slices(await worst_first(snapshot.alerts), size=_IN_A_SLICE)
-            if state in (None, alert.state)
-            and rule in (None, alert.name)
-            and workspace in (None, alert.workspace)
-        ]
-        if not shown:
-            refuse_unknown(workspace, [*self._overview.workspace_names(), BRIDGE])
-        return await answer_rows(self._view(alert) for alert in shown)
-
-    async def _alert(self, request: web.Request) -> web.Response:
-        fingerprint = request.match_info["fingerprint"]
-        alerts = self._requests.snapshot().alerts
-        now = next((alert for alert in alerts if alert.fingerprint == fingerprint), None)
-        ended = [alert_view(alert) for alert in self._requests.ended(fingerprint)]
-        if now is None and not ended:
-            raise no_alert(fingerprint, self._requests.snapshot())
-        alert: AlertView | None = None if now is None else self._view(now)
-        return answer_json({"alert": alert, "ended": ended})
-
-    def _view(self, alert: Alert) -> AlertView:
-        return alert_view(alert, unjudged=self._overview.why_unjudged(alert))
-
-    async def _silences(self, _: web.Request) -> web.Response:
-        return answer_json({"data": self.silences()})
-
-    def silences(self) -> list[SilenceView]:
-        """Return the silences; those that expired in the last day come last."""
-        now = self._clock.now()
-        shown = [silence_view(silence, now=now) for silence in self._requests.snapshot().silences]
-        return sorted(shown, key=lambda silence: (silence.state == "expired", silence.ends_at))
 
     async def _silence(self, request: web.Request) -> web.Response:
         body = await read_body(request, SilenceRequest)
@@ -141,6 +101,27 @@ class AlertsApi:
             labels=self._requests.labels(),
         )
 
+    async def _acknowledge(self, request: web.Request) -> web.Response:
+        body = await read_body(request, AcknowledgementRequest)
+        try:
+            starts_at = parse_instant(body.starts_at)
+        except ConfigurationError as exc:
+            raise ProblemDetails(400, one_line(f"starts_at: {exc}")) from exc
+        for key, problem in (
+            ("author", words_problem(body.author)),
+            ("comment", words_problem(body.comment, is_needed=False)),
+        ):
+            if problem:
+                raise ProblemDetails(400, f"{key}: {problem}")
+        is_open = await self._requests.acknowledge(
+            body.fingerprint, starts_at, body.author.strip(), body.comment.strip()
+        )
+        if not is_open:
+            raise ProblemDetails(
+                404, f"alert: no open alert {body.fingerprint[:SHOWN]!r} began then"
+            )
+        return answer_json({"detail": "acknowledged: no more reminders of this alert"}, status=201)
+
     async def _expire(self, request: web.Request) -> web.Response:
         silence_id = request.match_info["id"]
         silences = {silence.id: silence for silence in self._requests.snapshot().silences}
@@ -163,9 +144,3 @@ class AlertsApi:
         except ConfigurationError as exc:
             raise ProblemDetails(400, one_line(f"since: {exc}")) from exc
         return answer_json(await self._requests.replay(body.output, since))
-
-
-def no_alert(fingerprint: str, snapshot: AlertingSnapshot) -> ProblemDetails:
-    """Return the problem that no alert has that fingerprint."""
-    known = [alert.fingerprint for alert in snapshot.alerts]
-    return ProblemDetails(404, f"alert: {unknown(fingerprint, known)}")

@@ -11,11 +11,9 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from monitor.alerting.explain.explanation import REASONS
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.slices import in_slices
-from monitor.web.api.explain_api import ExplainApi
-from monitor.web.http.problems import Handler, ProblemDetails
+from monitor.web.http.problems import Handler
 from monitor.web.views.overview import Overview, worst_first
 from monitor.web.views.view_models import RunView
 
@@ -35,9 +33,8 @@ _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancesto
 class PageView:
     """Renders the page. Every text in it is escaped: names and errors come from outside."""
 
-    def __init__(self, overview: Overview, explain: ExplainApi | None) -> None:
+    def __init__(self, overview: Overview) -> None:
         self._overview = overview
-        self._explain_api = explain
         self._templates = Environment(
             loader=PackageLoader("monitor.web.page"),
             autoescape=True,
@@ -60,7 +57,6 @@ class PageView:
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/", self._page)
         router.add_get("/state", self._state)
-        router.add_get("/explain", self._explain)
         router.add_get("/old.css", self._asset("old.css", "text/css"))
         router.add_get("/old.js", self._asset("old.js", "text/javascript"))
 
@@ -69,15 +65,6 @@ class PageView:
 
     async def _state(self, _: web.Request) -> web.Response:
         return await self._render("old/state.html")
-
-    async def _explain(self, request: web.Request) -> web.Response:
-        if self._explain_api is None:
-            raise web.HTTPNotFound
-        try:
-            explanation = await self._explain_api.explanation(request)
-        except ProblemDetails as problem:
-            return await self._answer("old/problem.html", status=problem.status, problem=problem)
-        return await self._answer("old/explain.html", explanation=explanation, reasons=REASONS)
 
     async def _render(self, template: str) -> web.Response:
         runs = await self._overview.runs(limit=_READ)

@@ -23,6 +23,7 @@ from monitor.model.clock import Clock
 from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
+from monitor.web.page.linked_text import linked
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
@@ -65,7 +66,7 @@ class PageShell:
             lstrip_blocks=True,
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
         )
-        self.templates.filters.update(FILTERS)
+        self.templates.filters.update(FILTERS, linked=linked)
         self.templates.globals.update(
             url_of=url_of,
             static=files.url,

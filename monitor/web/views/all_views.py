@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.alert_pages import alert_pages
 from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.silences import silence_preview_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
 from monitor.web.views.view import View, WebPage
@@ -17,9 +19,10 @@ class AllViews:
         self.status: View = status_view(sources)
         self.pages: tuple[WebPage, ...] = (
             WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
+            *alert_pages(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = ()
+        self.others: tuple[View, ...] = (silence_preview_view(sources),)
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""

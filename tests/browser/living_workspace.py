@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +22,7 @@ from monitor.polling.settings import PollSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
-from monitor.sandbox.world.records.objects import Recipe
+from monitor.sandbox.world.records.objects import Flow, Plan, Recipe
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.daemon_http import Face
@@ -129,9 +130,10 @@ def hostile_workspace() -> Sandbox:
     """Return a workspace whose flows, recipes and plans have names that are made to harm."""
     sandbox = workspace_of(flows=len(HOSTILE_NAMES), past=None)
     world = sandbox.world
-    for kind in (world.flows.live(), world.recipes.live(), world.plans.live()):
-        for number, record in enumerate(kind):
-            record.name = HOSTILE_NAMES[number % len(HOSTILE_NAMES)]
+    for records in (world.flows.live(), world.recipes.live(), world.plans.live()):
+        for record, name in zip(records, itertools.cycle(HOSTILE_NAMES), strict=False):
+            assert isinstance(record, (Flow, Recipe, Plan))
+            record.name = name
     return sandbox
 
 
@@ -173,5 +175,9 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
 
 async def _has_alerts(face: Face, workspace: str, number: int) -> bool:
     alerts = (await face.json("/api/v1/alerts"))["data"]
-    failures = [alert for alert in alerts if alert["rule"] == "run_failed"]
-    return sum(alert["workspace"] == workspace for alert in failures) >= number
+    failures = [
+        alert
+        for alert in alerts
+        if (alert["workspace"], alert["rule"]) == (workspace, "run_failed")
+    ]
+    return len(failures) >= number

@@ -62,7 +62,7 @@ async def _demo() -> AsyncIterator[Face]:
 
 async def _has_alerts(face: Face) -> bool:
     alerts = (await face.json("/api/v1/alerts"))["data"]
-    return sum(alert["state"] == "firing" for alert in alerts) >= _ALERTS
+    return len([alert for alert in alerts if alert["state"] == "firing"]) >= _ALERTS
 
 
 async def _take(browser: Browser, url: str, file: Path, size: tuple[int, int], scheme: str) -> None:

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
         api_call,
         backtest,
         configuration_report,
+        daemon_address,
         daemon_process,
         demo_session,
         doctor_report,
+        event_lines,
         event_stream,
+        run_wait,
         sandbox_faults,
         sandbox_process,
+        settings_files,
         store_examination,
+        terminal,
     )
 
 __all__ = [
@@ -31,13 +36,18 @@ __all__ = [
     "api_call",
     "backtest",
     "configuration_report",
+    "daemon_address",
     "daemon_process",
     "demo_session",
     "doctor_report",
+    "event_lines",
     "event_stream",
+    "run_wait",
     "sandbox_faults",
     "sandbox_process",
+    "settings_files",
     "store_examination",
+    "terminal",
 ]
 
 if not TYPE_CHECKING:

@@ -186,3 +186,22 @@ def _trust(address: DaemonAddress) -> ssl.SSLContext:
         raise ConfigurationError(
             f"--ca-file: {str(address.ca_file)!r} holds no certificates in PEM form"
         ) from exc
+
+
+def rows_of(answer: Any) -> list[dict[str, Any]]:
+    """Return the rows of an answer.
+
+    Raises:
+        MonitorError: it has none, so no dataprep-monitor has sent it.
+    """
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise stranger()
+    return rows
+
+
+def stranger() -> MonitorError:
+    """Return the error that an answer has another shape than a dataprep-monitor's."""
+    return MonitorError(
+        "the answer is not that of a dataprep-monitor: is the address or URL right?"
+    )

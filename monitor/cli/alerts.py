@@ -14,11 +14,10 @@ from monitor.cli.options import (
     DaemonOptions,
     Limit,
     OnlyWorkspace,
-    Output,
     OutputOptions,
     shown_rows,
 )
-from monitor.cli.row_layout import Column, Form
+from monitor.cli.row_layout import Column, Form, OutputForm
 from monitor.cli.tables import print_cut, print_rows
 from monitor.model.alerts import AlertState
 
@@ -104,13 +103,13 @@ def alerts(
         print_cut(most, of=len(rows))
 
 
-def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: Output) -> None:
+def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: OutputForm) -> None:
     if daemon.is_url and running is not None:
         raise typer.BadParameter("--daemon: --url names a daemon too; leave one out")
     address = (
-        lazy.daemon_address.address_of_url(daemon)
+        daemon_client.url_address(daemon)
         if daemon.is_url
-        else lazy.daemon_address.configured_address(
+        else daemon_client.configured_address(
             running or _configuration_of_the_daemon() or daemon.config
         )
     )

@@ -25,7 +25,7 @@ from monitor.bus.contract import Recorded
 from monitor.cli import times
 from monitor.cli.admin import AdminClient
 from monitor.cli.daemon_address import DaemonAddress
-from monitor.cli.options import Output
+from monitor.cli.row_layout import OutputForm
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_csv, print_json, print_table
 from monitor.config import SecretSource, parse_configuration
@@ -55,7 +55,7 @@ class _Unread:
         return path
 
 
-def backtest(config: Path, *, daemon: DaemonAddress, since: str, form: Output) -> None:
+def backtest(config: Path, *, daemon: DaemonAddress, since: str, form: OutputForm) -> None:
     """Run the rules of ``config`` on the events of ``daemon`` and print which would have fired.
 
     As CSV the differences, one a row; wide, all of them below the counts.
@@ -63,13 +63,13 @@ def backtest(config: Path, *, daemon: DaemonAddress, since: str, form: Output) -
     logs.configure(level="error")  # the private engine logs about the past
     settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
     rows = asyncio.run(_compare(settings, daemon, times.since(since)))
-    if form is Output.JSON:
+    if form is OutputForm.JSON:
         print_json(rows)
         return
-    if form is Output.CSV:
+    if form is OutputForm.CSV:
         print_csv(_csv_rows(rows), _CSV_FIELDS)
         return
-    most = _SHOWN if form is Output.TABLE else None
+    most = _SHOWN if form is OutputForm.TABLE else None
     print_table(
         ("rule", "would fire", "did fire", "only new", "only old", "undecided"),
         [_row(row) for row in rows],

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from monitor.cli import lazy
-from monitor.cli.options import DaemonOptions
 from monitor.model.errors import ConfigurationError
 from monitor.model.outside import split_web_url
 from monitor.model.secrets import Secret
+from monitor.web.settings import ServerSettings
 
 _MOST_BYTES = 65_536
-_OF_URL = ("token_file", "username", "password_file", "ca_file")
 
 
 class DaemonAddress(Struct, frozen=True, kw_only=True):
@@ -26,27 +24,8 @@ class DaemonAddress(Struct, frozen=True, kw_only=True):
     named_by: str  # the option that named it, for hints
 
 
-def daemon_address(options: DaemonOptions) -> DaemonAddress:
-    """Return the daemon that the options of a command name.
-
-    Raises:
-        ConfigurationError: with one sentence for each problem of options or configuration.
-    """
-    if options.is_url:
-        if options.is_typed("config"):
-            raise ConfigurationError("--url: -c is given too, and names a daemon; leave one out")
-        return address_of_url(options)
-    typed = [name for name in _OF_URL if options.is_typed(name)]
-    if typed:
-        raise ConfigurationError(
-            [f"--{name.replace('_', '-')}: belongs to --url; add that" for name in typed]
-        )
-    return configured_address(options.config)
-
-
-def configured_address(path: Path) -> DaemonAddress:
-    """Return the daemon that runs with a configuration; raises as `daemon_address` does."""
-    server = lazy.settings_files.load(path).server
+def address_of_server(server: ServerSettings) -> DaemonAddress:
+    """Return where the daemon listens that runs with these settings."""
     authorization = None
     if server.token is not None:
         authorization = _bearer(server.token)
@@ -57,25 +36,35 @@ def configured_address(path: Path) -> DaemonAddress:
     )
 
 
-def address_of_url(options: DaemonOptions) -> DaemonAddress:
+def address_of_url(
+    url: str,
+    *,
+    token_file: Path | None,
+    username: str | None,
+    password_file: Path | None,
+    ca_file: Path | None,
+) -> DaemonAddress:
+    """Return the server at the URL of a command line, with the credentials of its files.
+
+    Raises:
+        ConfigurationError: with one sentence for each problem of the options.
+    """
     problems: list[str] = []
-    url = _url(options.url or "", problems)
-    token = _secret("--token-file", options.token_file, problems)
-    password = _secret("--password-file", options.password_file, problems)
-    if (options.username is None) != (options.password_file is None):
+    base = _url(url, problems)
+    token = _secret("--token-file", token_file, problems)
+    password = _secret("--password-file", password_file, problems)
+    if (username is None) != (password_file is None):
         problems.append("--username: goes with --password-file; give both or none")
     if token is not None and password is not None:
         problems.append("--token-file: --password-file is given too; leave one out")
-    if options.ca_file is not None and not options.ca_file.is_file():
-        problems.append(f"--ca-file: {str(options.ca_file)!r}: there is no such file")
+    if ca_file is not None and not ca_file.is_file():
+        problems.append(f"--ca-file: {str(ca_file)!r}: there is no such file")
     if problems:
         raise ConfigurationError(problems)
     authorization = None if token is None else _bearer(token)
     if password is not None:
-        authorization = _basic(options.username or "", password)
-    return DaemonAddress(
-        url=url, authorization=authorization, ca_file=options.ca_file, named_by="--url"
-    )
+        authorization = _basic(username or "", password)
+    return DaemonAddress(url=base, authorization=authorization, ca_file=ca_file, named_by="--url")
 
 
 def _url(text: str, problems: list[str]) -> str:

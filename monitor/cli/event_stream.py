@@ -9,13 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.cli import lazy
-from monitor.cli.admin import AdminClient
+from monitor.cli import terminal
+from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
-from monitor.cli.daemon_client import rows_of
 from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
-from monitor.cli.options import Output
-from monitor.cli.tables import note, print_csv
+from monitor.cli.row_layout import OutputForm
+from monitor.cli.tables import print_csv, print_remark
 from monitor.model.clock import SystemClock
 
 _PAGE = 1_000
@@ -31,7 +30,7 @@ class EventRequest(Struct, frozen=True, kw_only=True):
     since: str | None
     follow: bool
     limit: int | None
-    form: Output
+    form: OutputForm
 
 
 async def print_events(address: DaemonAddress, request: EventRequest) -> None:
@@ -60,7 +59,7 @@ async def _print_recorded(
             if not request.fits.fits(recorded["event"]):
                 continue
             if request.limit and printed == request.limit:
-                note(f"showing the first {printed:,}; leave --limit out for all")
+                print_remark(f"showing the first {printed:,}; leave --limit out for all")
                 return int(position)
             write(recorded["event"])
             printed += 1
@@ -97,39 +96,37 @@ async def _print_newest(
     for event in fitting[-most:]:
         write(event)
     if len(fitting) > most:
-        note(f"showing the newest {most:,}; --limit 0 for all, or --since 7d")
+        print_remark(f"showing the newest {most:,}; --limit 0 for all, or --since 7d")
     elif pages == _MOST_PAGES:
-        note(f"searched the newest {pages * _PAGE:,} events; --since 30d for older ones")
+        print_remark(f"searched the newest {pages * _PAGE:,} events; --since 30d for older ones")
     elif not fitting:
-        note("no event fits" if not request.fits.is_any else "no event is recorded yet")
+        print_remark("no event fits" if not request.fits.is_any else "no event is recorded yet")
     return position
 
 
 def _writer(request: EventRequest) -> Callable[[Event], None]:
     """Return what prints one event at once."""
     # Beside new events an old one would age on the screen, so both stand with their instants.
-    has_instant = request.form is Output.WIDE or request.follow
+    has_instant = request.form is OutputForm.WIDE or request.follow
     is_coloured = sys.stdout.isatty()
     has_head = True
 
     def write(event: Event) -> None:
         nonlocal has_head
-        if request.form is Output.JSON:
+        if request.form is OutputForm.JSON:
             sys.stdout.write(json.dumps(event) + "\n")
-        elif request.form is Output.CSV:
+        elif request.form is OutputForm.CSV:
             print_csv([event_row(event)], FIELDS, has_head=has_head)
             has_head = False
         else:
             line = event_line(
                 event,
                 has_instant=has_instant,
-                is_wide=request.form is Output.WIDE,
+                is_wide=request.form is OutputForm.WIDE,
                 now=SystemClock().now(),
             )
             transition = event["type"].rpartition(".")[2]
-            sys.stdout.write(
-                (lazy.terminal.coloured(transition, line) if is_coloured else line) + "\n"
-            )
+            sys.stdout.write((terminal.coloured(transition, line) if is_coloured else line) + "\n")
         sys.stdout.flush()
 
     return write

@@ -48,7 +48,7 @@ def events(
         limit=limit,
         form=output.form,
     )
-    address = lazy.daemon_address.daemon_address(daemon)
+    address = daemon_client.address_of(daemon)
     try:
         daemon_client.run_request(lazy.event_stream.print_events(address, request))
     except KeyboardInterrupt:

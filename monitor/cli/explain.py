@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client, times
-from monitor.cli.options import DaemonOptions, Output, OutputOptions, WorkspaceName
-from monitor.cli.row_layout import Column, Form
-from monitor.cli.tables import note, print_json, print_rows
+from monitor.cli import completers, daemon_client, lazy, times
+from monitor.cli.options import DaemonOptions, OutputOptions, WorkspaceName
+from monitor.cli.row_layout import Column, Form, OutputForm
+from monitor.cli.tables import print_json, print_remark, print_rows
 from monitor.model.outside import LONGEST_ERROR, harmless
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.suggestions import did_you_mean
@@ -53,18 +53,18 @@ def explain(
     form, query = output.form, {"name": _name(words), "workspace": workspace}
     answer = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/explain", query))
     if not isinstance(answer, dict) or "steps" not in answer:
-        raise daemon_client.stranger()
-    if form is Output.JSON:
+        raise lazy.admin.stranger()
+    if form is OutputForm.JSON:
         print_json(answer)
         return
-    if form is not Output.CSV:
+    if form is not OutputForm.CSV:
         sys.stdout.write(f"{harmless(answer['answer'], longest=LONGEST_ERROR)}\n\n")
     steps = answer["steps"]
     telling = [step for step in steps if step["outcome"] not in _QUIET]
-    is_short = form is Output.TABLE and 0 < len(telling) < len(steps)
+    is_short = form is OutputForm.TABLE and 0 < len(telling) < len(steps)
     print_rows(telling if is_short else steps, _COLUMNS, form, empty="nothing is known of it")
     if is_short:
-        note(
+        print_remark(
             f"{counted(len(steps) - len(telling), 'other step')}: rules that do not apply, or "
             "whose condition is not met; --output wide shows them"
         )

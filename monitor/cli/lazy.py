@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         sandbox_process,
         settings_files,
         store_examination,
-        terminal,
     )
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "sandbox_process",
     "settings_files",
     "store_examination",
-    "terminal",
 ]
 
 if not TYPE_CHECKING:

@@ -10,8 +10,8 @@ from monitor.catalogue.operations import Edition, Operation
 from monitor.catalogue.operations import operations as all_operations
 from monitor.catalogue.uses import use_of
 from monitor.cli import completers
-from monitor.cli.options import Output, OutputOptions
-from monitor.cli.row_layout import Column, Form
+from monitor.cli.options import OutputOptions
+from monitor.cli.row_layout import Column, Form, OutputForm
 from monitor.cli.tables import print_rows
 
 _COLUMNS = (
@@ -60,7 +60,7 @@ def operations(
     rows = [_document(operation) for operation in matching]
     used = [{**row, "used_for": use_of(row["operation_id"])} for row in rows]
     form = output.form
-    raw = rows if form is Output.JSON else used
+    raw = rows if form is OutputForm.JSON else used
     print_rows(used, _COLUMNS, form, raw=raw, fields=_FIELDS, empty="no operation fits")
 
 

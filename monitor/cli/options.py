@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from monitor.cli import FILE_VARIABLE, completers
 from monitor.cli.option_groups import OptionGroup
+from monitor.cli.row_layout import OutputForm
 
 CONFIG_FILE = Path("/etc/dataprep-monitor/monitor.toml")
 
@@ -37,36 +37,29 @@ OnlyWorkspace = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-class Output(StrEnum):
-    """How rows are printed."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    CSV = "csv"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions(OptionGroup):
     """How a command prints its rows."""
 
     output: Annotated[
-        Output,
+        OutputForm,
         typer.Option(
             "--output",
             "-o",
             help="table: for people; wide: all columns, instants, nothing cut; json and csv: for "
             "programs.",
         ),
-    ] = Output.TABLE
+    ] = OutputForm.TABLE
     as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False
 
-    @property
-    def form(self) -> Output:
-        """The form that is meant."""
-        if self.as_json and self.output in (Output.WIDE, Output.CSV):
+    def __post_init__(self) -> None:
+        if self.as_json and self.output in (OutputForm.WIDE, OutputForm.CSV):
             raise typer.BadParameter(f"--json and --output {self.output} are two forms; name one")
-        return Output.JSON if self.as_json else self.output
+
+    @property
+    def form(self) -> OutputForm:
+        """The form that is meant."""
+        return OutputForm.JSON if self.as_json else self.output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +136,8 @@ Limit = Annotated[
 SHOWN = 50  # rows in a table where no limit is named
 
 
-def shown_rows(limit: int | None, form: Output) -> int:
+def shown_rows(limit: int | None, form: OutputForm) -> int:
     """Return how many rows of a whole list are printed, 0 for all: programs get all by default."""
     if limit is not None:
         return limit
-    return SHOWN if form in (Output.TABLE, Output.WIDE) else 0
+    return SHOWN if form in (OutputForm.TABLE, OutputForm.WIDE) else 0

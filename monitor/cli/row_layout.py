@@ -20,6 +20,15 @@ _MARK = re.compile(r"^\D*")  # before an instant: approximate, or recorded by us
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
 
+class OutputForm(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    CSV = "csv"
+
+
 class Form(StrEnum):
     """What a column holds, which decides its words."""
 

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from monitor.cli.admin import AdminClient
+from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
-from monitor.cli.daemon_client import rows_of
 from monitor.cli.row_layout import Form, cell
 from monitor.model.clock import SystemClock
 from monitor.model.errors import (

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import daemon_client
-from monitor.cli.options import DaemonOptions, OnlyWorkspace, Output, OutputOptions
-from monitor.cli.row_layout import Column, Form
-from monitor.cli.tables import note, print_rows
+from monitor.cli.options import DaemonOptions, OnlyWorkspace, OutputOptions
+from monitor.cli.row_layout import Column, Form, OutputForm
+from monitor.cli.tables import print_remark, print_rows
 
 _COLUMNS = (
     Column("state", "state", Form.STATE),
@@ -51,12 +51,12 @@ def schedules(
         empty = "no schedule fits; leave out a filter"
     form = output.form
     raw = rows
-    if form is Output.JSON:
+    if form is OutputForm.JSON:
         raw = [{"workspace": of["workspace"], **row} for of in found for row in of["schedules"]]
     print_rows(rows, _COLUMNS, form, raw=raw, fields=_FIELDS, empty=empty)
     for of in found:
         if of.get("unwatched"):
-            note(f"{of['workspace']}: {of['unwatched']}")
+            print_remark(f"{of['workspace']}: {of['unwatched']}")
 
 
 def _row(of: dict[str, Any], schedule: dict[str, Any]) -> dict[str, Any]:

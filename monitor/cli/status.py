@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from monitor.cli import daemon_client, lazy
-from monitor.cli.options import DaemonOptions, Output, OutputOptions
-from monitor.cli.row_layout import Form, cell
+from monitor.cli import daemon_client, lazy, terminal
+from monitor.cli.options import DaemonOptions, OutputOptions
+from monitor.cli.row_layout import Form, OutputForm, cell
 from monitor.cli.tables import print_csv, print_json
 from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError, MonitorError
@@ -36,7 +36,7 @@ def status(
     try:
         state = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/status"))
         if not isinstance(state, dict) or "level" not in state:
-            raise daemon_client.stranger()
+            raise lazy.admin.stranger()
     except ConfigurationError:
         raise
     except MonitorError as exc:
@@ -46,19 +46,19 @@ def status(
     raise typer.Exit(_CODES.get(state["level"], _NOBODY_KNOWS))
 
 
-def _print(state: dict[str, Any], form: Output) -> None:
-    if form is Output.JSON:
+def _print(state: dict[str, Any], form: OutputForm) -> None:
+    if form is OutputForm.JSON:
         print_json(state)
         return
-    if form is Output.CSV:
+    if form is OutputForm.CSV:
         print_csv([state], _FIELDS)
         return
-    now, is_wide = SystemClock().now(), form is Output.WIDE
+    now, is_wide = SystemClock().now(), form is OutputForm.WIDE
     line = cell(state["sentence"], Form.COPIED, is_wide=is_wide, now=now)
     if state.get("confirmed_at") and "confirmed" not in line:
         confirmed = cell(state["confirmed_at"], Form.INSTANT, is_wide=is_wide, now=now)
         line = f"{line}; confirmed {confirmed}"
     if sys.stdout.isatty():
-        lazy.terminal.print_state(str(state["level"]), line)
+        terminal.print_state(str(state["level"]), line)
     else:
         sys.stdout.write(f"{line}\n")

@@ -9,22 +9,23 @@ from typing import Any
 
 import msgspec
 
-from monitor.cli import lazy
-from monitor.cli.options import Output
-from monitor.cli.row_layout import Column, Form, Laid, Row, lay_out
+from monitor.cli import terminal
+from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, lay_out
 from monitor.model.clock import SystemClock
+from monitor.model.outside import harmless
 
 # A spreadsheet takes a text that begins so for a formula, and runs it when the file is opened.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\N{FULLWIDTH EQUALS SIGN}",
+_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\N{FULLWIDTH EQUALS SIGN}",
             "\N{FULLWIDTH PLUS SIGN}", "\N{FULLWIDTH HYPHEN-MINUS}",
             "\N{FULLWIDTH COMMERCIAL AT}")  # fmt: skip
 _GAP = 2
+_WHOLE = 1_000_000  # characters
 
 
 def print_rows(
     rows: Sequence[Row],
     columns: Sequence[Column],
-    form: Output,
+    form: OutputForm,
     *,
     raw: Sequence[Row] | None = None,
     fields: Sequence[str] = (),
@@ -36,14 +37,14 @@ def print_rows(
     default those of the columns. ``empty`` is what people read instead of an empty table.
     """
     given = rows if raw is None else raw
-    if form is Output.JSON:
+    if form is OutputForm.JSON:
         print_json(given)
-    elif form is Output.CSV:
+    elif form is OutputForm.CSV:
         print_csv(given, fields or [column.field for column in columns])
     elif not rows:
-        note(empty)
+        print_remark(empty)
     else:
-        is_wide = form is Output.WIDE
+        is_wide = form is OutputForm.WIDE
         print_laid(lay_out(rows, columns, is_wide=is_wide, now=SystemClock().now()))
 
 
@@ -64,13 +65,9 @@ def print_csv(rows: Iterable[Row], fields: Sequence[str], *, has_head: bool = Tr
 def print_laid(laid: Laid) -> None:
     """Print what was laid out: on a terminal coloured and fitted to its width, elsewhere whole."""
     if sys.stdout.isatty():
-        lazy.terminal.print_table(laid)
+        terminal.print_table(laid)
         return
-    lines = [[column.title for column in laid.columns], *laid.cells]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(laid.columns))]
-    for line in lines:
-        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        sys.stdout.write((" " * _GAP).join(padded).rstrip() + "\n")
+    print_plain([column.title for column in laid.columns], laid.cells)
     if laid.common:
         sys.stdout.write(f"{caption(laid)}\n")
 
@@ -82,6 +79,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print_laid(Laid((*titles, last), [list(row) for row in rows], []))
 
 
+def print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print texts whole, in aligned columns: what is long stays in one piece to be copied."""
+    lines = [columns, *rows]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        sys.stdout.write((" " * _GAP).join(padded).rstrip() + "\n")
+
+
 def caption(laid: Laid) -> str:
     """Return what all rows share, which no column repeats."""
     return "all: " + ", ".join(f"{title} {value}" for title, value in laid.common)
@@ -90,10 +96,10 @@ def caption(laid: Laid) -> str:
 def print_cut(shown: int, *, of: int | None = None) -> None:
     """Say that there are more rows than were printed, and how to get them."""
     these = f"the first {shown:,}" if of is None else f"{shown:,} of {of:,}"
-    note(f"showing {these}; --limit 0 for all")
+    print_remark(f"showing {these}; --limit 0 for all")
 
 
-def note(sentence: str) -> None:
+def print_remark(sentence: str) -> None:
     """Tell people something about the rows, where no program reads them."""
     sys.stderr.write(f"{sentence}\n")
 
@@ -116,5 +122,6 @@ def _csv_cell(value: Any) -> str:
     elif isinstance(value, list | tuple):
         text = "; ".join(_csv_cell(part) for part in value)
     else:
-        text = str(value)
+        text = str(value).replace("\r", "\n")  # which not all readers take for a part of a text
+    text = harmless(text, longest=_WHOLE, has_lines=True)
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -42,7 +42,7 @@ def track(
         answer = daemon_client.run_request(daemon_client.post(daemon, "/api/v1/track", body))
         sys.stdout.write(f"{answer['detail']}\n")
         return
-    address = lazy.daemon_address.daemon_address(daemon)
+    address = daemon_client.address_of(daemon)
     waiting = lazy.run_wait.wait_for_end(address, body, limit_seconds=limit_seconds)
     if not daemon_client.run_request(waiting):
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client
+from monitor.cli import completers, daemon_client, lazy
 from monitor.cli.options import DaemonOptions, OutputOptions, WorkspaceName
 from monitor.cli.row_layout import Column, Form
 from monitor.cli.tables import print_rows
@@ -50,7 +50,7 @@ def webhooks(
     else:
         body = {"action": action, "workspace": workspace, "flow": flow}
         request = daemon_client.post(daemon, "/api/v1/webhooks", body)
-    rows = daemon_client.rows_of(daemon_client.run_request(request))
+    rows = lazy.admin.rows_of(daemon_client.run_request(request))
     is_test = action == "test"
     empty = "the daemon has no webhook task; [workspaces.callbacks] says for which flows"
     print_rows(rows, _TEST_COLUMNS if is_test else _TASK_COLUMNS, form, empty=empty)

@@ -26,7 +26,7 @@ ROWS: list[dict[str, Any]] = [
     {"state": "succeeded", "name": "b", "url": "-", "reason": None},
 ]
 _SCRIPT = """
-from tests.cli.test_cli_tables import COLUMNS, ROWS
+from tests.cli.test_cli_tables import COLUMNS, ROWS, OutputForm
 from monitor.cli.tables import print_rows
 print_rows(ROWS, COLUMNS, OutputForm.TABLE)
 """

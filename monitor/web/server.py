@@ -20,6 +20,7 @@ from monitor.web.api.api import Api
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
 from monitor.web.api.json_views import add_json_routes
+from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.hosts import refuse_foreign
@@ -58,6 +59,7 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         requests: Requests,
         alerting: AlertingRequests,
+        daemon: ReadDaemonStatus,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
@@ -96,7 +98,13 @@ class Server:
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
         sources = ViewSources(
-            bus=bus, live=view, clock=clock, settings=settings, checks=checks, alerting=alerting
+            bus=bus,
+            live=view,
+            clock=clock,
+            settings=settings,
+            checks=checks,
+            alerting=alerting,
+            daemon=daemon,
         )
         self._views = AllViews(sources, self._follower)
         self._page = PageShell(

@@ -11,10 +11,12 @@ from typing import Any
 import aiohttp
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.contract import Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
+from monitor.web.daemon_status import DaemonStatus, OutputStatus
 from monitor.web.health import HealthFinding
 from monitor.web.requests import Requests
 from monitor.web.server import Server
@@ -52,6 +54,13 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return [{"flow": flow}]
 
     alerting = FakeAlerting(now=clock.now)
+    daemon_status = DaemonStatus(
+        started_at=clock.now(),
+        config_hash="2c26b46b68ffc68f",
+        store_schema=3,
+        retention=Retention(),
+        outputs=(OutputStatus(name="mqtt", is_well=True, detail="connected"),),
+    )
     server = Server(
         settings=settings,
         bus=bus,
@@ -62,6 +71,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         checks=lambda: {"store": find},
         requests=Requests(track=track, webhooks=webhooks),
         alerting=alerting.requests(),
+        daemon=lambda: daemon_status,
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
         made = Site(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -16,6 +18,7 @@ from markupsafe import Markup
 
 NOTHING = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_THOUSAND = 1_000
 _STATUS_WORDS = {"flow_run": "flow run", "job_group": "job group", "plan_run": "plan run"}
 # Up to so many of the smaller unit, which says more than one or two of the larger.
 _PATIENCE = 2
@@ -87,12 +90,32 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def clock(at: datetime, zone: str) -> str:
+    """Return the time of day in a time zone: ``06:30``."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%H:%M")
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in the unit that says enough: ``12.3 MB``."""
+    amount = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < _THOUSAND:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= _THOUSAND
+    return f"{amount:.1f} GB"
+
+
 def percent(ratio: float | None) -> str:
     return NOTHING if ratio is None else f"{100 * ratio:.0f} %"
 
 
 def kind_words(kind: str) -> str:
     return _STATUS_WORDS.get(kind, kind.replace("_", " "))
+
+
+def path_part(text: str) -> str:
+    """Return a text as one part of a path, whatever it holds."""
+    return quote(text, safe="")
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -103,6 +126,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration,
     "rough_duration": rough_duration,
     "counted": counted,
+    "clock": clock,
+    "size": size,
     "percent": percent,
+    "path_part": path_part,
     "kind_words": kind_words,
 }

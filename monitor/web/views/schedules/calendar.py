@@ -13,6 +13,8 @@ from msgspec import Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
+from monitor.model.slices import sorted_in_slices
+from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.views.schedules.comparison import (
@@ -33,6 +35,7 @@ from monitor.web.views.schedules.schedule_list import (
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
+_LIST = "schedules by name"
 _ROWS = 25
 _MOST_RUNS = 1_000  # of one pipeline and kind that are read
 _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
@@ -53,7 +56,7 @@ class CalendarQuery(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     pipeline: str | None = None
     zone: str = "UTC"
-    after: str | None = None  # the cursor of the page before
+    cursor: str | None = None
 
 
 class HourOfStarts(Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ class DayOfStarts(Struct, frozen=True, kw_only=True):
     hours: tuple[HourOfStarts, ...] = ()
 
 
-class ScheduleRow(Struct, frozen=True, kw_only=True):
+class CalendarRow(Struct, frozen=True, kw_only=True):
     """One schedule and one pipeline that it starts; None where all that it started is gone."""
 
     workspace: str
@@ -103,8 +106,11 @@ class Calendar(Struct, frozen=True, kw_only=True):
     days: tuple[date, ...]
     today: date
     visible: tuple[VisibleSchedules, ...]
-    data: tuple[ScheduleRow, ...]
+    data: tuple[CalendarRow, ...]
     next: str | None
+
+
+RowKey = tuple[str, str, str, str]  # workspace, schedule's name and id, pipeline
 
 
 class _Row(Struct, frozen=True, kw_only=True):
@@ -115,9 +121,10 @@ class _Row(Struct, frozen=True, kw_only=True):
     pipeline: Pipeline | None
 
     @property
-    def cursor(self) -> str:
-        pipeline = "" if self.pipeline is None else f"{self.pipeline.kind}:{self.pipeline.id}"
-        return f"{self.status.workspace}:{self.schedule.id}:{pipeline}"
+    def key(self) -> RowKey:
+        """What rows are sorted by; no two are alike."""
+        pipeline = "" if self.pipeline is None else f"{self.pipeline.kind}/{self.pipeline.id}"
+        return self.status.workspace, sort_text(self.schedule.name), self.schedule.id, pipeline
 
 
 class _Week(Struct, frozen=True, kw_only=True):
@@ -151,9 +158,8 @@ class CalendarReader:
         zone = _zone(query.zone)
         today = self._sources.clock.now().astimezone(zone).date()
         week = _Week(monday=_monday(query.week, today), zone=zone)
-        rows = await self._rows(query)
-        if query.after is not None:
-            rows = _behind(rows, query.after)
+        behind = read_cursor(_LIST, query.cursor, RowKey)
+        rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
         shown = rows[:_ROWS]
         return Calendar(
             week=_name(week.monday),
@@ -173,7 +179,7 @@ class CalendarReader:
                 for status in workspaces_of(self._sources, query.workspace)
             ),
             data=tuple(await self._compare(shown, week)),
-            next=shown[-1].cursor if len(rows) > len(shown) else None,
+            next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
         )
 
     async def _rows(self, query: CalendarQuery) -> list[_Row]:
@@ -192,9 +198,9 @@ class CalendarReader:
                     _Row(status=status, schedule=schedule, pipeline=pipeline)
                     for pipeline in meant or (None,)
                 ]
-        return rows
+        return await sorted_in_slices(rows, key=lambda row: row.key)
 
-    async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[ScheduleRow]:
+    async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
         runs = await self._sources.bus.pipeline_runs(
             {key for row in rows for key in _keys(row)},
@@ -202,10 +208,10 @@ class CalendarReader:
             since=span.begin,
             before=span.end,
         )
-        known = {row.cursor: self._known(row, runs) for row in rows}
+        known = {row.key: self._known(row, runs) for row in rows}
         # Thousands of times may have to be computed, which takes longer than a step may.
         days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
-        return [self._view(row, *days[row.cursor]) for row in rows]
+        return [self._view(row, *days[row.key]) for row in rows]
 
     def _known(self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]]) -> Known:
         """Return between which times starts of the row's pipeline are known."""
@@ -239,10 +245,10 @@ class CalendarReader:
             grace=max(graces, default=_USUAL_GRACE),
         )
 
-    def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> ScheduleRow:
+    def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> CalendarRow:
         status, pipeline = row.status, row.pipeline
         now = status.time_there(self._sources.clock.now())
-        return ScheduleRow(
+        return CalendarRow(
             workspace=status.workspace,
             schedule=self._schedules.view(status, row.schedule, now=now),
             pipeline=pipeline,
@@ -262,23 +268,23 @@ def _keys(row: _Row) -> list[PipelineOfKind]:
 def _days_of(
     rows: Sequence[_Row],
     runs: Mapping[PipelineOfKind, Sequence[RunState]],
-    known: Mapping[str, Known],
+    known: Mapping[RowKey, Known],
     week: _Week,
     span: Span,
-) -> dict[str, tuple[tuple[DayOfStarts, ...], str | None]]:
-    """Return the days of each row, and why nothing is expected, by the row's cursor."""
-    times = {row.cursor: expected_times(row.schedule, span) for row in rows}
+) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
+    """Return the days of each row, and why nothing is expected, by the row's key."""
+    times = {row.key: expected_times(row.schedule, span) for row in rows}
     pipelines: dict[tuple[str, Pipeline | None], list[_Row]] = {}
     for row in rows:
         pipelines.setdefault((row.status.workspace, row.pipeline), []).append(row)
-    days: dict[str, tuple[tuple[DayOfStarts, ...], str | None]] = {}
+    days: dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]] = {}
     for same in pipelines.values():
         started = [run for key in _keys(same[0]) for run in runs.get(key, ())]
         # Of what is gone nothing is expected.
-        expected = {row.cursor: times[row.cursor][0] if row.pipeline else [] for row in same}
+        expected = {row.key: times[row.key][0] if row.pipeline else [] for row in same}
         starts = compared(expected, started, known)
         for row in same:
-            days[row.cursor] = (_by_day(starts[row.cursor], week), times[row.cursor][1])
+            days[row.key] = (_by_day(starts[row.key], week), times[row.key][1])
     return days
 
 
@@ -305,13 +311,6 @@ def _day(day: date, starts: Sequence[ScheduledStart], zone: ZoneInfo) -> DayOfSt
             HourOfStarts(hour=hour, counts=dict(counted)) for hour, counted in enumerate(hours)
         ),
     )
-
-
-def _behind(rows: Sequence[_Row], cursor: str) -> list[_Row]:
-    number = next((number for number, row in enumerate(rows) if row.cursor == cursor), None)
-    if number is None:
-        raise ProblemDetails(400, f"after: {one_line(cursor[:40])!r} is none of these schedules")
-    return list(rows[number + 1 :])
 
 
 def _monday(week: str | None, today: date) -> date:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -78,14 +79,15 @@ def expected_times(schedule: ScheduleKnown, span: Span) -> tuple[list[datetime],
     return times, None
 
 
-def compared(
-    times: Mapping[str, Sequence[datetime]],
-    runs: Sequence[RunState],
-    known: Mapping[str, Known],
-) -> dict[str, list[ScheduledStart]]:
-    """Return the starts of each schedule of one pipeline, ascending; ``times`` are by its id.
+K = TypeVar("K")
 
-    What no schedule expected is under the id of the first.
+
+def compared(
+    times: Mapping[K, Sequence[datetime]], runs: Sequence[RunState], known: Mapping[K, Known]
+) -> dict[K, list[ScheduledStart]]:
+    """Return the starts of each schedule of one pipeline, ascending, by the key of ``times``.
+
+    What no schedule expected is under the first.
     """
     union = sorted({at for ats in times.values() for at in ats})
     states = {f"{run.key.kind}/{run.key.id}": run for run in runs}

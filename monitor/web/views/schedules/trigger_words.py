@@ -71,13 +71,9 @@ def cron_words(expression: str) -> str | None:
 
 
 def _cron_times(minute: str, hour: str) -> str | None:
-    if every := _EVERY.match(minute):
-        words = _each(int(every[1]), "minute")
-        return words if hour in _ANY else None
-    if minute in _ANY:
-        return "every minute" if hour in _ANY else None
     if not minute.isdecimal():
-        return None
+        every = _EVERY.match("*/1" if minute in _ANY else minute)
+        return _each(int(every[1]), "minute") if every and hour in _ANY else None
     if hour in _ANY:
         return f"every hour at :{int(minute):02}"
     if every := _EVERY.match(hour):
@@ -90,13 +86,7 @@ def _cron_times(minute: str, hour: str) -> str | None:
 
 def _cron_days(day: str, weekday: str) -> str | None:
     if weekday in _ANY:
-        if day in _ANY:
-            return "every day"
-        if day == "L":
-            return "on the last day of each month"
-        if not _NUMBERS.match(day):
-            return None
-        return _days_of_month([int(number) for number in day.split(",")])
+        return _cron_days_of_month(day)
     if day not in _ANY:
         return None
     first, dash, last = weekday.partition("-")
@@ -105,6 +95,15 @@ def _cron_days(day: str, weekday: str) -> str | None:
         return None if None in named else f"{named[0]} to {named[1]}"
     days = [_cron_weekday(term) for term in weekday.split(",")]
     return None if None in days else f"on {_listed([f'{day}s' for day in days])}"
+
+
+def _cron_days_of_month(day: str) -> str | None:
+    if day in _ANY:
+        return "every day"
+    if day == "L":
+        return "on the last day of each month"
+    is_simple = _NUMBERS.match(day) is not None
+    return _days_of_month([int(number) for number in day.split(",")]) if is_simple else None
 
 
 def _cron_weekday(term: str) -> str | None:
@@ -140,8 +139,8 @@ def _nth_weekday(trigger: MonthlyWeekdayTrigger) -> str:
 def _time(
     trigger: DailyTrigger | WeeklyTrigger | MonthlyTrigger | MonthlyWeekdayTrigger,
 ) -> str:
-    working = (
-        trigger.only_working_days and not isinstance(trigger, DailyTrigger)
+    working = trigger.only_working_days and not isinstance(
+        trigger, DailyTrigger
     )  # a daily one says so itself
     words = f"{trigger.hour_of_day:02}:{trigger.minute_of_hour:02}"
     return f"{words}, working days only" if working else words

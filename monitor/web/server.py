@@ -64,18 +64,9 @@ class Server:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        refused = Counter(
-            "dataprep_monitor_server_refusals",
-            "Connections and requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
+        self._refusals = _counted_refusals(registry, clock)
         self._listener = HttpListener(
-            "server",
-            settings=settings,
-            refusals=self._refusals,
-            clock=clock,
+            "server", settings=settings, refusals=self._refusals, clock=clock
         )
         self._render_metrics = render_metrics
         self._checks = checks
@@ -173,3 +164,13 @@ class Server:
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
+
+
+def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:
+    refused = Counter(
+        "dataprep_monitor_server_refusals",
+        "Connections and requests that the server refused, by reason.",
+        ["reason"],
+        registry=registry,
+    )
+    return Refusals("server", refused, reasons=list(RefusalReason), clock=clock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return [{"flow": flow}]
 
     alerting = FakeAlerting(now=clock.now)
-    daemon_status = DaemonStatus(
-        started_at=clock.now(),
-        config_hash="2c26b46b68ffc68f",
-        store_schema=3,
-        retention=Retention(),
-        outputs=(OutputStatus(name="mqtt", is_well=True, detail="connected"),),
-    )
+    daemon_status = _daemon_status(clock.now())
     server = Server(
         settings=settings,
         bus=bus,
@@ -93,3 +88,16 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
             for task in tasks:
                 task.cancel()
     await bus.close()
+
+
+def _daemon_status(started_at: datetime) -> DaemonStatus:
+    return DaemonStatus(
+        started_at=started_at,
+        config_hash="2c26b46b68ffc68f",
+        store_schema=3,
+        retention=Retention(),
+        outputs=(
+            OutputStatus(name="mqtt", is_well=True, detail="connected"),
+            OutputStatus(name="webhook", is_well=False, detail="does not answer: refused"),
+        ),
+    )

@@ -158,7 +158,7 @@ class CalendarReader:
         zone = _zone(query.zone)
         today = self._sources.clock.now().astimezone(zone).date()
         week = _Week(monday=_monday(query.week, today), zone=zone)
-        behind = read_cursor(_LIST, query.cursor, RowKey)
+        behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
         rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
         shown = rows[:_ROWS]
         return Calendar(

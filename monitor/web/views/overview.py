@@ -137,7 +137,10 @@ class Overview:
     ) -> list[RunView]:
         """Return runs, newest creation first."""
         stored = await self._bus.recent_runs(
-            workspace=workspace, kind=kind, status=status, limit=limit
+            workspace=workspace,
+            kind=kind,
+            statuses=() if status is None else (status,),
+            limit=limit,
         )
         return await self._run_views(stored)
 

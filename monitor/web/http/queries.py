@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -16,7 +17,7 @@ from monitor.web.http.request_parsing import SHOWN, one_line
 
 S = TypeVar("S", bound=Struct)
 
-_TEXT_CHARACTERS = 500  # of one parameter
+LONGEST_PARAMETER = 500  # characters
 
 
 def parse_queries(
@@ -76,33 +77,55 @@ def _parse(kind: type[S], values: Mapping[str, str]) -> S:
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    if len(text) > _TEXT_CHARACTERS:
+    if len(text) > LONGEST_PARAMETER:
         raise ProblemDetails(
-            400, f"{field.encode_name}: is longer than {_TEXT_CHARACTERS} characters"
+            400, f"{field.encode_name}: is longer than {LONGEST_PARAMETER} characters"
         )
+    kinds = _kinds(field.type)
     try:
+        if any(isinstance(kind, msgspec.inspect.DateTimeType) for kind in kinds):
+            return _instant(field.encode_name, text)  # msgspec would take a number for one too
         return msgspec.convert(text, field.type, strict=False)
-    except msgspec.ValidationError as exc:
-        words = [str(word) for word in _words(field.type)]
-        need = f"is none of {', '.join(words)}" if words else f"does not fit: {exc}"
+    except ValueError as exc:
+        need = next(filter(None, map(_need, kinds)), f"does not fit: {exc}")
         shown = one_line(text[:SHOWN])
         raise ProblemDetails(400, f"{field.encode_name}: {shown!r} {need}") from exc
 
 
-def _words(kind: Any) -> list[object]:
-    """Return the words that an enumeration or literal allows, none for any other type."""
-    info: Any = msgspec.inspect.type_info(kind)
-    parts = getattr(info, "types", (info,))
-    words: list[object] = []
-    for part in parts:
-        if isinstance(part, msgspec.inspect.EnumType):
-            words += [member.value for member in part.cls]
-        elif isinstance(part, msgspec.inspect.LiteralType):
-            words += part.values
-    return words
+def _instant(name: str, text: str) -> datetime:
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ProblemDetails(
+            400, f"{name}: {text[:SHOWN]!r} names no time zone; add Z or an offset"
+        )
+    return instant
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """Return the types that a parameter may have, None and limits among them."""
+    info: Any = msgspec.inspect.type_info(annotation)
+    return getattr(info, "types", (info,))
+
+
+def _need(kind: Any) -> str:
+    """Return what a value should have been, empty where its error says it."""
+    match kind:
+        case msgspec.inspect.EnumType(cls=words):
+            return f"is none of {', '.join(str(word.value) for word in words)}"
+        case msgspec.inspect.LiteralType(values=words):
+            return f"is none of {', '.join(map(str, words))}"
+        case msgspec.inspect.IntType(ge=least, le=most) if None not in (least, most):
+            return f"is not a number from {least} to {most}"
+        case msgspec.inspect.DateTimeType():
+            return "is not an ISO 8601 instant"
+        case msgspec.inspect.BoolType():
+            return "is neither true nor false"
+    return ""
 
 
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
     return "" if value is None else str(value)

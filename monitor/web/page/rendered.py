@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from monitor.model.clock import Clock
+from monitor.web.http.negotiation import tag_of
 
 _PAGES = 128
 _FRESH_SECONDS = 10.0
@@ -57,5 +57,4 @@ class RenderedPages:
 async def _rendered(render: Callable[[], Awaitable[tuple[int, bytes]]]) -> RenderedPage:
     status, body = await render()
     compressed = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
-    tag = hashlib.sha256(body).hexdigest()[:32]
-    return RenderedPage(status=status, body=body, compressed=compressed, tag=f'"{tag}"')
+    return RenderedPage(status=status, body=body, compressed=compressed, tag=tag_of(body))

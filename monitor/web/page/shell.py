@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from monitor import __version__
 from monitor.model.clock import Clock
+from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
 from monitor.web.page.live import LivePages
@@ -27,7 +28,7 @@ from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.words import FILTERS
 from monitor.web.views.status import StateSummary, StatusQuery
-from monitor.web.views.view import WebPage, View
+from monitor.web.views.view import View, WebPage
 
 log = structlog.get_logger()
 
@@ -167,10 +168,10 @@ def answer_page(request: web.Request, page: RenderedPage) -> web.Response:
         "ETag": page.tag,
         "Vary": "HX-Request, Accept-Encoding",
     }
-    if page.tag in request.headers.get("If-None-Match", ""):
+    if holds(request, page.tag):
         return web.Response(status=304, headers=headers)
     body = page.body
-    if "gzip" in request.headers.get("Accept-Encoding", ""):
+    if takes_gzip(request):
         headers["Content-Encoding"], body = "gzip", page.compressed
     return web.Response(
         status=page.status, body=body, content_type="text/html", charset="utf-8", headers=headers

@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -44,14 +45,14 @@ class StaticFiles:
             raise ProblemDetails(404, f"there is no file {name[:80]!r}")
         is_exact = request.query.get("v") == file.tag[:12]
         headers = {
-            "ETag": f'"{file.tag}"',
+            "ETag": f'W/"{file.tag}"',
             "Cache-Control": "public, max-age=31536000, immutable" if is_exact else "no-cache",
             "Vary": "Accept-Encoding",
         }
-        if file.tag in request.headers.get("If-None-Match", ""):
+        if holds(request, file.tag):
             return web.Response(status=304, headers=headers)
         body = file.body
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        if takes_gzip(request):
             headers["Content-Encoding"], body = "gzip", file.compressed
         return web.Response(
             body=body, content_type=file.content_type, charset="utf-8", headers=headers

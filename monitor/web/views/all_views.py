@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
-from monitor.web.views.view import WebPage, View
+from monitor.web.views.view import View, WebPage
 
 
 class AllViews:

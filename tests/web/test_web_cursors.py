@@ -1,0 +1,92 @@
+"""Cursors of lists lead through them once, and are taken for nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.queries import LONGEST_PARAMETER
+
+AT = datetime(2026, 11, 21, 10, 0, 0, 123_456, tzinfo=UTC)
+
+
+def encoded(value: Any) -> str:
+    """Return what somebody else could take for a cursor of ours."""
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+@given(
+    at=st.datetimes(timezones=st.just(UTC)),
+    number=st.integers(-(2**63), 2**63 - 1),
+    text=st.text(max_size=30),
+)
+def test_a_key_comes_back_as_it_was(at: datetime, number: int, text: str) -> None:
+    """Instants keep their microseconds, and texts may be anything."""
+    cursor = cursor_behind("runs", (at, number, text))
+    assert read_cursor("runs", cursor, tuple[datetime, int, str]) == (at, number, text)
+    assert cursor.replace("-", "").replace("_", "").isalnum()  # it fits a URL as it is
+
+
+def test_a_cursor_leads_through_a_list_that_changes() -> None:
+    """Each row that stays is shown once, whatever is added and removed between two pages."""
+    rows = {(AT + timedelta(seconds=number // 2), str(number)) for number in range(10)}
+    shown: list[tuple[datetime, str]] = []
+    cursor: str | None = None
+    while True:
+        key = read_cursor("runs", cursor, tuple[datetime, str])
+        page = sorted(row for row in rows if key is None or row > key)[:3]
+        if not page:
+            break
+        shown += page
+        cursor = cursor_behind("runs", page[-1])
+        rows -= {page[0], page[-1]}
+        rows.add((AT - timedelta(seconds=len(shown)), "before all others"))
+    assert [row_id for _, row_id in shown] == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "17",
+        "%%%",
+        "\N{SNOWMAN}",
+        "A" * 400,
+        base64.urlsafe_b64encode(b"[" * 300).decode(),
+        encoded({"runs": 1}),
+        encoded("runs"),
+        encoded([]),
+        encoded([["runs"], "2026-11-21T10:00:00Z", "1"]),
+        encoded(["runs", "2026-11-21T10:00:00Z"]),
+        encoded(["runs", "yesterday", "1"]),
+        encoded(["runs", "2026-11-21T10:00:00Z", 1]),
+        cursor_behind("runs", (AT, "1", "2")),
+        cursor_behind("alerts", (AT, "1")),
+    ],
+)
+def test_what_is_no_cursor_of_a_list_is_refused(cursor: str) -> None:
+    """Neither damage nor another list's cursor is an error of ours or the start of a list."""
+    with pytest.raises(ProblemDetails) as raised:
+        read_cursor("runs", cursor, tuple[datetime, str])
+    assert raised.value.status == 400
+    assert raised.value.detail == (
+        f"cursor: {cursor[:40]!r} is not one of this list; leave it out to start at the beginning"
+    )
+
+
+@pytest.mark.parametrize(
+    "letter", ["a", "\N{SNOWMAN}", "\U0001f600", "\x01", "\N{LATIN SMALL LETTER SHARP S}"]
+)
+def test_a_long_name_makes_no_long_cursor(letter: str) -> None:
+    """A cursor of a list by name fits a parameter, whatever the names are."""
+    key = ("w" * 63, sort_text(letter * 5_000), "9" * 40)
+    assert len(cursor_behind("pipelines by name", key)) <= LONGEST_PARAMETER

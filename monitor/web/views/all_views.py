@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.run_pages import run_pages
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
 from monitor.web.views.view import View, WebPage
@@ -17,6 +18,7 @@ class AllViews:
         self.status: View = status_view(sources)
         self.pages: tuple[WebPage, ...] = (
             WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
+            *run_pages(sources),
         )
         self.followed = follower
         self.others: tuple[View, ...] = ()

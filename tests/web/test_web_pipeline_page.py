@@ -115,18 +115,18 @@ async def test_charts_need_neither_scripts_nor_styles(site: Site) -> None:
     assert 'href="/runs/acme/job_group/101"' in page
 
 
-async def test_a_picture_moves_on_by_steps(site: Site) -> None:
-    """A page that is rendered again a second later has the same pictures."""
+async def test_a_chart_moves_on_by_steps(site: Site) -> None:
+    """A page that is rendered again a second later has the same charts."""
     await observe_hours(site, Status.SUCCEEDED, Status.SUCCEEDED)
     await site.clock.advance(30)
 
-    async def pictures() -> list[str]:
+    async def drawn() -> list[str]:
         page = (await site.get(PATH)).text
         return re.findall(r"<rect[^>]*>|data-series=\"[^\"]*\"| d=\"[^\"]*\"", page)
 
-    first = await pictures()
+    first = await drawn()
     await site.clock.advance(15)
-    assert await pictures() == first
+    assert await drawn() == first
 
 
 async def test_many_runs_share_bars(site: Site) -> None:
@@ -148,7 +148,7 @@ async def test_its_runs_are_listed_page_by_page(site: Site) -> None:
     """Each run once, newest first, with the reason of its failure in one line."""
     await observe_hours(site, *[Status.FAILED] * 5)
     ids: list[str] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         page = (await site.get(f"/api/v1{PATH}/runs?limit=2{cursor}")).document
         ids += [run["id"] for run in page["data"]]

@@ -23,7 +23,7 @@ from monitor.model.clock import Clock
 from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
-from monitor.web.page import pictures
+from monitor.web.page import charts
 from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
@@ -75,7 +75,7 @@ class PageShell:
             menu=[page for page in pages if page.in_menu],
             run_path=run_path,
             pipeline_path=pipeline_path,
-            pictures=pictures,
+            charts=charts,
         )
         for name in self.templates.list_templates(
             filter_func=lambda name: not name.startswith("old/")

@@ -33,7 +33,7 @@ class RunQuery(Struct, frozen=True, kw_only=True):
     id: str
 
 
-class RunTransition(Struct, frozen=True, kw_only=True):
+class ReportedState(Struct, frozen=True, kw_only=True):
     """A state that a run has reached, when, and who reported it.
 
     ``at``, ``not_before`` and ``not_after`` are the workspace's time, the latter two where only
@@ -79,7 +79,7 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     run: RunView
     children: tuple[RunView, ...]
     parents: tuple[RunView, ...]
-    transitions: tuple[RunTransition, ...]
+    transitions: tuple[ReportedState, ...]
     parts: tuple[RunPart, ...]
     parts_hidden: int
 
@@ -129,7 +129,7 @@ class RunDetailsReader:
         stored = await self._bus.runs(keys)
         return await self._rows.rows(stored[key] for key in keys if key in stored)
 
-    async def _transitions(self, run: RunState) -> tuple[RunTransition, ...]:
+    async def _transitions(self, run: RunState) -> tuple[ReportedState, ...]:
         ids = {run_event_id(run.key, event_type): event_type for event_type in _EVENTS}
         recorded = await self._bus.events_by_id(ids)
         events = {
@@ -177,7 +177,7 @@ class RunDetailsReader:
         )
 
 
-def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[RunTransition]:
+def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[ReportedState]:
     """Return the states that a run has reached, in their order, with the events of them."""
     rows = [_transition(run, Status.PENDING, events, at=run.created_at)]
     if run.started_at is not None or EventType.RUN_STARTED in events:
@@ -196,7 +196,7 @@ def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[
             row = replace(row, not_before=run.unfinished_at, not_after=run.end_seen_at)
         rows.append(row)
     rows += [
-        RunTransition(
+        ReportedState(
             state=event_type.removeprefix("run."),
             at=None,
             observed_by=events[event_type].observed_by,
@@ -216,18 +216,18 @@ def _transition(
     *,
     at: datetime | None,
     name: str = "",
-) -> RunTransition:
+) -> ReportedState:
     event = events.get(STATUS_EVENTS[status])
     state = {Status.PENDING: "queued", Status.RUNNING: "started"}.get(status, status.value)
     if event is None:
         is_end = status.is_terminal and status is run.status
-        return RunTransition(
+        return ReportedState(
             state=state,
             at=at,
             is_approximate=name in run.approximate,
             observed_by=run.ended_by if is_end else None,
         )
-    return RunTransition(
+    return ReportedState(
         state=state,
         at=at,
         is_approximate=name in run.approximate,

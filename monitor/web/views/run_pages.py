@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.web.views.failures import failures_view
 from monitor.web.views.pipelines.pipeline_alerts import pipeline_alerts_view
-from monitor.web.views.pipelines.pipeline_details import PipelineReader, pipeline_view_of
+from monitor.web.views.pipelines.pipeline_details import PipelineDetailsReader, pipeline_view_of
 from monitor.web.views.pipelines.pipeline_run_list import pipeline_runs_view
 from monitor.web.views.run_details import (
     RunDetailsReader,
@@ -20,7 +20,7 @@ _STYLES = ("runs.css",)
 
 
 def run_pages(sources: ViewSources) -> tuple[WebPage, ...]:
-    run, pipeline = RunDetailsReader(sources), PipelineReader(sources)
+    run, pipeline = RunDetailsReader(sources), PipelineDetailsReader(sources)
     return (
         WebPage(
             path="/runs",

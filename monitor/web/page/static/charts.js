@@ -1,4 +1,4 @@
-// Draws the charts of a pipeline by uPlot over the pictures that the server has made. A chart is made
+// Draws the charts of a pipeline by uPlot over those that the server has made. A chart is made
 // once: when the page is morphed, only its numbers change, so that zoom and cursor stay.
 "use strict";
 

@@ -61,7 +61,7 @@ class PipelineDetails(Struct, frozen=True, kw_only=True):
     recipes: tuple[RecipeHistory, ...]
 
 
-class PipelineReader:
+class PipelineDetailsReader:
     """Reads what is known of one pipeline, its runs by index."""
 
     def __init__(self, sources: ViewSources) -> None:
@@ -175,7 +175,7 @@ def refuse_unknown_pipeline(sources: ViewSources, workspace: str, pipeline: Pipe
     raise ProblemDetails(404, f"{pipeline.kind} {shown} of {workspace} is not known")
 
 
-def pipeline_view_of(reader: PipelineReader) -> View:
+def pipeline_view_of(reader: PipelineDetailsReader) -> View:
     return View(
         name="pipeline",
         summary="A flow or plan: its figures and history.",

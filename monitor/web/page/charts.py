@@ -1,4 +1,4 @@
-"""The shapes of small pictures, in the coordinates of their view boxes. Pure.
+"""The shapes of charts, in the coordinates of their view boxes. Pure.
 
 The templates write them as SVG with classes for colours; axes and words stand beside them as text.
 """
@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.model.words import duration, kind_words, utc
 from monitor.web.page.links import run_path
-from monitor.web.page.words import duration, kind_words, utc
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
 from monitor.web.views.pipelines.pipeline_history import HistoryRun
 from monitor.web.views.run_details import RunDetails, RunPart
@@ -134,7 +134,7 @@ def _dots(
 
 
 def _span(view: PipelineDetails) -> tuple[datetime, datetime]:
-    """Return the time that is drawn. It moves on by steps, so that a picture stays as it is."""
+    """Return the time that is drawn. It moves on by steps, so that a chart stays as it is."""
     step = view.range.length / WIDTH
     begin = view.since - (view.since - _EPOCH) % step
     return begin, begin + view.range.length + step

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from monitor.alerting.alerts.silences import parse_instant, words_problem
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError
-from monitor.web.forms.form_page import Form, FormState, Refused
+from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.requests import AlertingRequests
@@ -18,7 +18,7 @@ from monitor.web.views.alert_models import alert_view
 from monitor.web.views.alert_words import AlertNames
 
 
-class AcknowledgeForm(Form):
+class AcknowledgeForm(PageForm):
     """Stops the reminders of one open alert."""
 
     path: ClassVar[str] = "/alerts/{fingerprint}/acknowledge"

@@ -42,7 +42,7 @@ class Refused(Exception):  # noqa: N818 - an answer on its way out, never seen o
         self.notice = notice
 
 
-class Form(abc.ABC):
+class PageForm(abc.ABC):
     """One form: how it is filled in at first, what is shown beside it, and what it does."""
 
     path: ClassVar[str]
@@ -80,12 +80,12 @@ class FormPages:
         self._tokens = tokens
         self._live = live
 
-    def add_routes(self, router: web.UrlDispatcher, forms: tuple[Form, ...]) -> None:
+    def add_routes(self, router: web.UrlDispatcher, forms: tuple[PageForm, ...]) -> None:
         for form in forms:
             router.add_get(form.path, partial(self._show, form))
             router.add_post(form.path, partial(self._submit, form))
 
-    async def _show(self, form: Form, request: web.Request) -> web.Response:
+    async def _show(self, form: PageForm, request: web.Request) -> web.Response:
         try:
             query = {name: "\n".join(request.query.getall(name)) for name in request.query}
             state = await form.begin(request.match_info, query)
@@ -93,7 +93,7 @@ class FormPages:
             return await self._problem(request, problem)
         return await self._answer(form, request, state)
 
-    async def _submit(self, form: Form, request: web.Request) -> web.Response:
+    async def _submit(self, form: PageForm, request: web.Request) -> web.Response:
         try:
             values, token = await read_form(request, form.fields)
             try:
@@ -119,7 +119,7 @@ class FormPages:
 
     async def _answer(
         self,
-        form: Form,
+        form: PageForm,
         request: web.Request,
         state: FormState,
         *,

@@ -15,7 +15,7 @@ from monitor.alerting.alerts.silences import new_silence
 from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.web.forms.form_page import Form, FormState, Refused
+from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
@@ -39,7 +39,7 @@ DURATIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class SilenceForm(Form):
+class SilenceForm(PageForm):
     """Makes a silence; what it will mute is shown before that."""
 
     path: ClassVar[str] = "/silences/new"
@@ -129,7 +129,7 @@ def _end(values: Fields, now: datetime) -> datetime:
         ) from exc
 
 
-class ExpireForm(Form):
+class ExpireForm(PageForm):
     """Ends a silence now."""
 
     path: ClassVar[str] = "/silences/{id}/expire"

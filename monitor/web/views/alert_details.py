@@ -13,9 +13,6 @@ from monitor.web.views.alert_words import (
     AlertFact,
     AlertNames,
     facts_of,
-    pipeline_path,
-    run_path,
-    silence_path,
 )
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -25,25 +22,15 @@ class AlertQuery(Struct, frozen=True, kw_only=True):
     fingerprint: str
 
 
-class AlertLinks(Struct, frozen=True, kw_only=True):
-    """Paths of the pages that belong to an alert; None where there is none."""
-
-    pipeline: str | None
-    run: str | None
-    silence: str
-    acknowledge: str | None
-
-
 class AlertDetails(Struct, frozen=True, kw_only=True):
     """The alert of a fingerprint, None where none is shown now; ``ended``: oldest first.
 
-    ``facts`` and ``links`` are of the newest.
+    ``facts`` are of the newest.
     """
 
     alert: AlertView | None
     ended: tuple[AlertView, ...]
     facts: tuple[AlertFact, ...]
-    links: AlertLinks
 
     @property
     def newest(self) -> AlertView:
@@ -68,18 +55,10 @@ class AlertDetailsReader:
         view = None
         if now is not None:
             view = alert_view(now, names, unjudged=self._sources.live.why_unjudged(now))
-        is_open = now is not None and now.ends_at is None
-        path = f"/alerts/{newest.fingerprint}/acknowledge"
         return AlertDetails(
             alert=view,
             ended=tuple([alert_view(alert, names) for alert in ended]),
             facts=facts_of(newest),
-            links=AlertLinks(
-                pipeline=pipeline_path(newest),
-                run=run_path(newest),
-                silence=silence_path(newest),
-                acknowledge=path if is_open else None,
-            ),
         )
 
     async def explanation(self, query: AlertQuery) -> Explanation:

@@ -10,13 +10,19 @@ from monitor.model.alerts import Acknowledgement, Alert, Silence
 from monitor.web.views.alert_words import (
     AlertNames,
     SuppressionReason,
+    acknowledge_path,
+    pipeline_path,
     reason_of,
+    run_path,
     runbook_of,
+    silence_path,
     state_words,
     subject_of,
     web_address,
     what_of,
 )
+
+_NO_NAMES = AlertNames((), ())
 
 
 class SilenceView(Struct, frozen=True, kw_only=True):
@@ -31,6 +37,18 @@ class SilenceView(Struct, frozen=True, kw_only=True):
     ends_at: datetime
     origin: str  # "config" or "api"
     mutes: int  # open alerts, now
+
+
+class AlertLinks(Struct, frozen=True, kw_only=True):
+    """Paths of the pages that belong to an alert; None where there is none.
+
+    ``silence`` is the form for a silence of this alert alone.
+    """
+
+    pipeline: str | None
+    run: str | None
+    silence: str
+    acknowledge: str | None
 
 
 class AlertView(Struct, frozen=True, kw_only=True):
@@ -70,6 +88,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     run_kind: str | None
     runbook: str | None
     url: str | None  # of the run in the product
+    links: AlertLinks
 
 
 def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceView:
@@ -88,8 +107,13 @@ def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceV
     )
 
 
-def alert_view(alert: Alert, names: AlertNames, *, unjudged: str | None = None) -> AlertView:
-    """Return the view of an alert with every field, also empty ones."""
+def alert_view(
+    alert: Alert, names: AlertNames = _NO_NAMES, *, unjudged: str | None = None
+) -> AlertView:
+    """Return the view of an alert with every field, also empty ones.
+
+    ``names`` are those of what suppresses it; without them it is said without names.
+    """
     return AlertView(
         fingerprint=alert.fingerprint,
         name=alert.name,
@@ -125,4 +149,10 @@ def alert_view(alert: Alert, names: AlertNames, *, unjudged: str | None = None) 
         run_kind=alert.run.kind if alert.run is not None else None,
         runbook=runbook_of(alert),
         url=web_address(alert.facts.get("url")),
+        links=AlertLinks(
+            pipeline=pipeline_path(alert),
+            run=run_path(alert),
+            silence=silence_path(alert),
+            acknowledge=None if alert.ends_at is not None else acknowledge_path(alert),
+        ),
     )

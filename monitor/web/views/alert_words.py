@@ -200,3 +200,7 @@ def silence_path(alert: Alert) -> str:
     labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
     matchers = ",".join(f"{name}={value}" for name, value in labels.items())
     return f"/silences/new?{urlencode({'matcher': matchers})}"
+
+
+def acknowledge_path(alert: Alert) -> str:
+    return f"/alerts/{quote(alert.fingerprint, safe='')}/acknowledge"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.events import events_view
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
@@ -19,7 +20,7 @@ class AllViews:
             WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = ()
+        self.others: tuple[View, ...] = (events_view(sources),)
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""

@@ -16,14 +16,11 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.alerts_api import AlertsApi
+from monitor.web.api.all_routes import json_api
 from monitor.web.api.api import Api
-from monitor.web.api.event_stream import EventStreams, stream_route
+from monitor.web.api.event_stream import EventStreams
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
-from monitor.web.api.json_api import JsonApi
-from monitor.web.api.replay import replay_write
-from monitor.web.api.track import track_write
-from monitor.web.api.webhooks import webhooks_view, webhooks_write
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.hosts import refuse_foreign
@@ -33,6 +30,7 @@ from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
 from monitor.web.page.live import LivePages
 from monitor.web.page.page_view import PageView
+from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
@@ -73,10 +71,7 @@ class Server:
         )
         self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
         self._listener = HttpListener(
-            "server",
-            settings=settings,
-            refusals=self._refusals,
-            clock=clock,
+            "server", settings=settings, refusals=self._refusals, clock=clock
         )
         self._render_metrics = render_metrics
         self._checks = checks
@@ -88,11 +83,13 @@ class Server:
             stale_after_seconds=settings.stale_after_seconds,
             alerting=alerting.snapshot,
         )
-        api = Api(overview=overview)
-        self._apis: list[Api | AlertsApi | ExplainApi] = [api]
         names = ExplainedNames(alerting, view=view, bus=bus)
         explain = ExplainApi(alerting, names=names)
-        self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
+        self._apis: list[Api | AlertsApi | ExplainApi] = [
+            Api(overview=overview),
+            AlertsApi(alerting, clock=clock, overview=overview),
+            explain,
+        ]
         self._old_page = PageView(overview, explain)
         self._follower = LogFollower(bus)
         self._live = LivePages(clock=clock)
@@ -102,11 +99,8 @@ class Server:
         )
         self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
-        self._json = JsonApi(
-            views=[*self._views.all(), webhooks_view(requests)],
-            writes=[track_write(requests), webhooks_write(requests), replay_write(alerting)],
-            raw=[stream_route(self._streams)],
-            settings=settings,
+        self._json = json_api(
+            self._views, sources=sources, streams=self._streams, requests=requests
         )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
@@ -146,6 +140,7 @@ class Server:
         )
         return [
             in_pieces,
+            problems_as_pages(self._page),
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),

@@ -173,7 +173,8 @@ class _Operations:
     def _problems(
         self, usual: Iterable[int], more: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        meanings = {status: _PROBLEMS[status] for status in (*usual, *self._always)} | (more or {})
+        meanings = {status: _PROBLEMS[status] for status in (*usual, *self._always)}
+        meanings.update(more or {})
         schema = self._schemas.of(ProblemDocument)
         return {
             str(status): {

@@ -34,29 +34,29 @@ class WebhooksRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     flow: str | None = None
 
 
-class WebhookTasks(Struct, frozen=True, kw_only=True):
+class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
     """Webhook tasks, each with its flow and state, or what became of it."""
 
     data: list[dict[str, Any]]
 
 
 def webhooks_view(requests: Requests) -> View:
-    async def read(query: WebhooksQuery) -> WebhookTasks:
-        return WebhookTasks(data=await requests.webhooks(query.workspace, "list", None))
+    async def read(query: WebhooksQuery) -> RegisteredWebhooks:
+        return RegisteredWebhooks(data=await requests.webhooks(query.workspace, "list", None))
 
     return View(
         name="webhooks",
         summary="The webhook tasks that the monitor has registered.",
         api="/api/v1/webhooks",
         query=WebhooksQuery,
-        answer=WebhookTasks,
+        answer=RegisteredWebhooks,
         read=read,
     )
 
 
 def webhooks_write(requests: Requests) -> ApiWrite:
-    async def act(_: NoParameters, body: WebhooksRequest) -> WebhookTasks:
-        return WebhookTasks(
+    async def act(_: NoParameters, body: WebhooksRequest) -> RegisteredWebhooks:
+        return RegisteredWebhooks(
             data=await requests.webhooks(body.workspace, body.action.value, body.flow)
         )
 
@@ -65,7 +65,7 @@ def webhooks_write(requests: Requests) -> ApiWrite:
         summary="Register, test or delete webhook tasks.",
         api="/api/v1/webhooks",
         body=WebhooksRequest,
-        answer=WebhookTasks,
+        answer=RegisteredWebhooks,
         problems={409: "The workspace is not known, or cannot do that."},
         perform=act,
     )

@@ -6,6 +6,7 @@ turns them into local time and lets them tick.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -47,6 +48,13 @@ def ago(context: Context, at: datetime | None) -> str | Markup:
     )
 
 
+def sentence(text: str) -> str:
+    """Return a problem as a sentence; one that begins with the name of a key keeps that."""
+    begins_with_key = re.match(r"[\w.]+:", text)
+    text = text if begins_with_key else text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "instant": instant,
@@ -56,5 +64,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "rough_duration": rough_duration,
     "counted": counted,
     "percent": percent,
+    "sentence": sentence,
     "kind_words": kind_words,
 }

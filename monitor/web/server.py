@@ -21,6 +21,7 @@ from monitor.web.api.api import Api
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
+from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.hosts import refuse_foreign
@@ -59,17 +60,12 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         requests: Requests,
         alerting: AlertingRequests,
+        daemon: ReadDaemonStatus,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        refused = Counter(
-            "dataprep_monitor_server_refusals",
-            "Connections and requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
+        self._refusals = _counted_refusals(registry, clock)
         self._listener = HttpListener(
             "server", settings=settings, refusals=self._refusals, clock=clock
         )
@@ -95,7 +91,13 @@ class Server:
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
         sources = ViewSources(
-            bus=bus, live=view, clock=clock, settings=settings, checks=checks, alerting=alerting
+            bus=bus,
+            live=view,
+            clock=clock,
+            settings=settings,
+            checks=checks,
+            alerting=alerting,
+            daemon=daemon,
         )
         self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
@@ -172,3 +174,13 @@ class Server:
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
+
+
+def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:
+    refused = Counter(
+        "dataprep_monitor_server_refusals",
+        "Connections and requests that the server refused, by reason.",
+        ["reason"],
+        registry=registry,
+    )
+    return Refusals("server", refused, reasons=list(RefusalReason), clock=clock)

@@ -37,9 +37,7 @@ CHECKS = (
 STREAM = "events_stream"  # never ends
 # Routes that are not views or writes yet.
 UNDECLARED = {
-    "/api/v1/workspaces",
     "/api/v1/pipelines",
-    "/api/v1/schedules",
     "/api/v1/runs",
     "/api/v1/runs/{workspace}/{kind}/{id}",
     "/api/v1/alerts",

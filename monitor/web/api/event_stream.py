@@ -17,7 +17,7 @@ from monitor.model.slices import in_slices
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.problems import ProblemDetails, number
 from monitor.web.http.queries import parse_query
-from monitor.web.views.events import FARTHEST, EventFilter, EventReader, Position
+from monitor.web.views.events import FARTHEST, EventReader, EventSelection, Position
 from monitor.web.views.sources import ViewSources
 
 log = structlog.get_logger()
@@ -30,7 +30,7 @@ _STREAMS_AT_ONCE = 64
 _STREAMS_OF_A_SOURCE = 32
 
 
-class StreamQuery(EventFilter, frozen=True, kw_only=True):
+class StreamQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: now, or behind what is named here."""
 
     after: Annotated[

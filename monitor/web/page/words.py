@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -26,6 +28,8 @@ from monitor.model.words import (
     rough_duration,
     utc,
 )
+
+_THOUSAND = 1_000
 
 
 def instant(at: datetime | None) -> str | Markup:
@@ -55,6 +59,26 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
+def clock(at: datetime, zone: str) -> str:
+    """Return the time of day in a time zone: ``06:30``."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%H:%M")
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in the unit that says enough: ``12.3 MB``."""
+    amount = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < _THOUSAND:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= _THOUSAND
+    return f"{amount:.1f} GB"
+
+
+def path_part(text: str) -> str:
+    """Return a text as one part of a path, whatever it holds."""
+    return quote(text, safe="")
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "instant": instant,
@@ -63,7 +87,10 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration,
     "rough_duration": rough_duration,
     "counted": counted,
+    "clock": clock,
+    "size": size,
     "percent": percent,
     "sentence": sentence,
+    "path_part": path_part,
     "kind_words": kind_words,
 }

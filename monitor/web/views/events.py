@@ -22,7 +22,7 @@ FARTHEST = 2**63 - 1  # the largest position
 Position = Annotated[int, Meta(ge=0, le=FARTHEST)]
 
 
-class EventFilter(Struct, frozen=True, kw_only=True):
+class EventSelection(Struct, frozen=True, kw_only=True):
     """Which events; without any of these all."""
 
     workspace: str | None = None
@@ -43,7 +43,7 @@ class EventFilter(Struct, frozen=True, kw_only=True):
         )
 
 
-class EventsQuery(EventFilter, frozen=True, kw_only=True):
+class EventsQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: with the oldest, or behind the last of these."""
 
     after: Annotated[Position | None, Meta(description="A position: the events behind it.")] = None
@@ -111,7 +111,7 @@ class EventReader:
             self.refuse_unknown(query)
         return EventPage(data=page, next=position, has_more=position < newest)
 
-    def refuse_unknown(self, query: EventFilter) -> None:
+    def refuse_unknown(self, query: EventSelection) -> None:
         """Raise a problem if the filter names a workspace that is not known."""
         names = [status.workspace for status in self._live.workspaces()]
         refuse_unknown(query.workspace, names)

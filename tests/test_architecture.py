@@ -28,6 +28,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
     "web": (
         *MODEL,
+        "schedules",
+        "catalogue",
         "listening",
         "tracking.live_state",
         "alerting",

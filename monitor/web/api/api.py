@@ -57,7 +57,6 @@ class Api:
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
         router.add_get(f"{prefix}/workspaces", self._workspaces)
-        router.add_get(f"{prefix}/pipelines", self._pipelines)
         router.add_get(f"{prefix}/schedules", self._schedules)
         router.add_get(f"{prefix}/runs", self._runs)
         router.add_get(f"{prefix}/runs/{{workspace}}/{{kind}}/{{id}}", self._run)
@@ -69,10 +68,6 @@ class Api:
 
     async def _workspaces(self, _: web.Request) -> web.Response:
         return answer_json({"data": self._overview.workspaces()})
-
-    async def _pipelines(self, request: web.Request) -> web.Response:
-        workspace = request.query.get("workspace")
-        return await self._answer_of(workspace, await self._overview.pipelines(workspace))
 
     async def _schedules(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")

@@ -54,15 +54,13 @@ class Browser:
         return str(message["result"]["result"]["value"])
 
     async def section(self, heading: str) -> str:
-        """Return the text of the section that a heading names."""
+        """Return the text of the section of that id, or that a heading names."""
         return await self.evaluate(
-            f"document.querySelector('[aria-labelledby={heading}]').innerText"
+            f"document.querySelector('#{heading}, [aria-labelledby={heading}]').innerText"
         )
 
     async def is_live(self) -> bool:
-        return (await self.evaluate("document.getElementById('link')?.innerText")).startswith(
-            "live, "
-        )
+        return await self.evaluate("document.getElementById('link')?.dataset.state") == "live"
 
     def logged(self, words: str) -> bool:
         return any(words in line for line in self.console)

@@ -31,7 +31,7 @@ def _start(workspace: Sandbox, outcome: Outcome) -> str:
 
 
 async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
-    """Alerts, workspace, active and ended runs stand there; scripts live, nothing is blocked."""
+    """Alerts, active runs and pipelines stand there; scripts live, nothing is blocked."""
     workspace = stage.sandbox()
     async with stage.started(workspace) as url:
         settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
@@ -42,20 +42,19 @@ async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
             await eventually(lambda: _is_listed(face, ended, "failed"), why="not ended")
             async with browser(face.url, tmp_path / "profile") as page:
                 await eventually(page.is_live, why=lambda: f"not live: {page.console}")
-                workspaces = await page.section("workspaces")
-                running, recent = await page.section("active"), await page.section("recent")
-                alerts = await page.section("alerts")
+                running = await page.section("running")
+                alerts = await page.section("attention")
+                pipelines = await page.section("pipelines")
                 assert page.console == []
             question = f"{face.url}/explain?run=acme/job_group/{ended}"
             async with browser(question, tmp_path / "another") as page:
                 await eventually(lambda: _has_steps(page), why="nothing is explained")
                 steps = await page.section("steps")
                 assert page.console == []
-    assert "acme reachable" in workspaces
     assert f"job group {active}" in running
-    assert f"job group {ended}" in recent
-    assert (ended in running, active in recent) == (False, False)
-    assert "run_failed" in alerts
+    assert ended not in running
+    assert f"job group {ended}" in alerts
+    assert "failing" in pipelines
     assert "condition not met" in steps
 
 

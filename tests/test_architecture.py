@@ -76,6 +76,7 @@ PURE = (
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
     "model.triggers",
+    "model.words",
     "schedules",
     *(
         f"tracking.{name}"

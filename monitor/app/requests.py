@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from monitor.alerting.alerts.silences import Labels, labels_to_match
+from monitor.alerting.alerts.suppression import muted_by
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.past_alerts import ended_alert
+from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
@@ -72,7 +76,10 @@ def alerting_requests(
     explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
 
     def ended(fingerprint: str) -> list[Alert]:
-        return [instance.alert for instance in engine.ended(fingerprint)]
+        return [ended_alert(row) for row in engine.past.of(fingerprint)]
+
+    async def acknowledge(fingerprint: str, starts_at: datetime, author: str, comment: str) -> bool:
+        return await engine.acknowledge(fingerprint, starts_at, author=author, comment=comment)
 
     def labels() -> Labels:
         rules, alerts = engine.compiled.rules, engine.snapshot().alerts
@@ -92,6 +99,10 @@ def alerting_requests(
         labels=labels,
         add_silence=engine.add_silence,
         expire_silence=engine.expire_silence,
+        past=engine.past.find,
+        rules_for=lambda workspace, pipeline: applied_rules(engine, view, workspace, pipeline),
+        acknowledge=acknowledge,
+        would_mute=lambda matchers: muted_by(matchers, engine.snapshot().alerts),
         explain_alert=explainer.alert,
         explain_run=explainer.run,
         explain_pipeline=explainer.pipeline,

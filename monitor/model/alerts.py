@@ -10,9 +10,12 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from monitor.model.runs import Pipeline, RunKey, RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 
 BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemon itself
+
+
+ACKNOWLEDGED = "acknowledged"  # counted beside the transitions; it makes no event
 
 
 class Severity(StrEnum):
@@ -27,6 +30,14 @@ class AlertState(StrEnum):
     PENDING = "pending"
     FIRING = "firing"
     RESOLVED = "resolved"
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True, gc=False):
+    """Somebody knows of an alert: no reminders of it go out any more, its end does."""
+
+    author: str
+    comment: str
+    at: datetime  # ours
 
 
 class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -59,6 +70,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     is_notified: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
     notified_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
     reminders: int = 0
+    acknowledged: Acknowledgement | None = None
 
 
 def fingerprint(name: str, identity: Mapping[str, str]) -> str:
@@ -83,6 +95,41 @@ class Silence(Struct, frozen=True, kw_only=True, gc=False):
     starts_at: datetime
     ends_at: datetime
     origin: str  # "config" or "api"
+
+
+class PastPlace(Struct, frozen=True, order=True):
+    """The place of an ended alert in the order of `PastQuery`."""
+
+    ended_at: datetime
+    fingerprint: str
+    starts_at: datetime
+
+
+class PastQuery(Struct, frozen=True, kw_only=True):
+    """Which ended alerts to return; None: any. The newest end comes first.
+
+    ``since`` and ``before`` are about the end: from the one on, and before the other.
+    """
+
+    workspace: str | None = None
+    pipeline: tuple[PipelineKind, str] | None = None  # of a flow or plan: kind and id
+    rule: str | None = None  # as configured: the name, not the kind
+    severity: Severity | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    behind: PastPlace | None = None  # only what comes after this one, for pages
+    limit: int = 100
+
+
+class AppliedRule(Struct, frozen=True, kw_only=True):
+    """A rule at work beside one pipeline: whether it applies there, and from when on it fires."""
+
+    name: str
+    rule: str  # its kind
+    severity: Severity
+    applies: bool
+    threshold: str  # in words, with units
+    why_not: str | None = None  # what of ``match`` does not fit
 
 
 class LearnedLimit(Struct, frozen=True, kw_only=True, gc=False):

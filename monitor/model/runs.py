@@ -141,14 +141,33 @@ class JobCount(Struct, frozen=True, kw_only=True, gc=False):
     count: int
 
 
+class JobRecord(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """One job of a job group. An instant is None where the job has not come to it.
+
+    ``approximate`` as in a run: a workspace may report only when a record was made and written.
+    """
+
+    id: str
+    job_type: str
+    status: str  # ours, or a word of the workspace that we do not know
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    approximate: tuple[str, ...] = ()
+
+
 class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The job records of one job group, summed up. Instants are the workspace's, or None."""
 
-    ids: tuple[str, ...] = ()  # the first hundred; the API reads a single job by its id alone
+    records: tuple[JobRecord, ...] = ()  # at most 20, in the workspace's order; none in events
     counts: tuple[JobCount, ...] = ()
     percent_complete: float | None = None  # 0 to 100, mean over the jobs that report it
     heartbeat_at: datetime | None = None
     read_at: datetime | None = None  # workspace time of the read
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The API reads a single job by its id alone."""
+        return tuple(record.id for record in self.records)
 
 
 class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -10,7 +10,7 @@ import msgspec
 from monitor.model.ends import run_end
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.observations import Observation
-from monitor.model.runs import RunState, Source, Status
+from monitor.model.runs import JobDetails, RunState, Source, Status
 
 _PATH = (Status.PENDING, Status.RUNNING)
 # What may become known of a run after its end, besides its job records.
@@ -113,12 +113,21 @@ def _event(
 
 def _as_ended(state: RunState, end: Status, observation: Observation) -> RunState:
     """Return the run with its end, also one that only a callback has reported."""
-    run = msgspec.structs.replace(state, has_unsent_details=False)
+    run = msgspec.structs.replace(
+        state, jobs=_without_records(state.jobs), has_unsent_details=False
+    )
     if state.unconfirmed_end is None:
         return run
     is_claim = observation.source is Source.CALLBACK
     word = observation.native_status if is_claim else None
     return msgspec.structs.replace(run, status=end, native_status=word, ended_by=Source.CALLBACK)
+
+
+def _without_records(jobs: JobDetails | None) -> JobDetails | None:
+    """Return the sums alone: the records stay with the run, the log would hold them again."""
+    if jobs is None or not jobs.records:
+        return jobs
+    return msgspec.structs.replace(jobs, records=())
 
 
 def _as_of(state: RunState, status: Status) -> tuple[RunState, datetime | None]:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
-from monitor.model.alerts import Alert, AlertingSnapshot, Silence
-from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 
 
 class Requests(Struct, frozen=True, kw_only=True):
@@ -32,6 +32,11 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     labels: Callable[[], Labels]  # that alerts may have, for matchers
     add_silence: Callable[[Silence], Awaitable[None]]
     expire_silence: Callable[[str], Awaitable[bool]]
+    past: Callable[[PastQuery], Awaitable[Sequence[Alert]]]  # ended ones, newest end first
+    rules_for: Callable[[str, Pipeline], Sequence[AppliedRule]]
+    # Fingerprint, start, author, comment; False where no such alert is open.
+    acknowledge: Callable[[str, datetime, str, str], Awaitable[bool]]
+    would_mute: Callable[[tuple[str, ...]], Sequence[Alert]]  # the open alerts that matchers fit
     explain_alert: Callable[[str], Awaitable[Explanation | None]]
     explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
     explain_pipeline: Callable[[str, PipelineKind, str], Awaitable[Explanation | None]]

@@ -9,6 +9,7 @@ from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, 
 from monitor.alerting.alerts.lifecycle import (
     EvaluationTime,
     LifecycleLimits,
+    acknowledged,
     end,
     firing,
     not_firing,
@@ -18,7 +19,7 @@ from monitor.alerting.alerts.lifecycle import (
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
+from monitor.model.alerts import Acknowledgement, Alert, AlertState, Severity, alert_event_id
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PACE = LifecycleLimits(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3_600)
@@ -117,6 +118,12 @@ class Story:
             return ""
         moment = self._moment(as_of=as_of or self.now)
         return self._took(pass_time(self.held, self.rule, moment))
+
+    def acknowledge(self) -> None:
+        """Let somebody acknowledge the alert, where one is open."""
+        if isinstance(self.held, AlertInstance) and self.held.is_open:
+            by = Acknowledgement(author="anna", comment="", at=self.now)
+            self.held = acknowledged(self.held, by)
 
     def rule_goes(self) -> str:
         assert isinstance(self.held, AlertInstance)

@@ -337,7 +337,7 @@ async def test_a_late_failure_inside_an_ended_alert_is_its_evidence(tmp_path: Pa
         await show(scene, ended(2, BAD, at(-90)))
         assert await scene.words() == ["fired", "resolved"]
         await scene.engine.restore()
-        (alert,) = scene.engine.ended(scene.engine.snapshot().alerts[0].fingerprint)
+        (alert,) = scene.engine.past.of(scene.engine.snapshot().alerts[0].fingerprint)
         assert f"{WORKSPACE}:job_group:2:failed" in alert.alert.evidence
 
 
@@ -355,7 +355,7 @@ async def test_an_alert_reopened_under_its_start_has_other_ids(tmp_path: Path) -
         told = await scene.told()
         assert len({event.id for event in told}) == 3
         await show(scene, ended(3, OK, at(-30)))
-        (first, second) = scene.engine.ended(told[0].alert.fingerprint)
+        (first, second) = scene.engine.past.of(told[0].alert.fingerprint)
         assert first.alert.starts_at == second.alert.starts_at, "the second replaces none"
         assert {event.alert.starts_at for event in told} == {at(-120)}
         assert [event.number for event in told] == [0, 0, 2]

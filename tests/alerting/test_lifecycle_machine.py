@@ -54,6 +54,10 @@ class AnyStory(RuleBasedStateMachine):
         self.story.muted_by = muted_by
 
     @rule()
+    def is_acknowledged(self) -> None:
+        self.story.acknowledge()
+
+    @rule()
     def restarts(self) -> None:
         """What is held goes through the store."""
         text = msgspec.json.encode(self.story.held)
@@ -69,6 +73,13 @@ class AnyStory(RuleBasedStateMachine):
         is_open = isinstance(held, AlertInstance) and held.alert.state is AlertState.FIRING
         owes = isinstance(held, AlertInstance) and held.alert.is_notified and is_open
         assert (told is not None) == owes
+
+    @invariant()
+    def what_is_acknowledged_is_not_reminded_of(self) -> None:
+        told = self.story.told.tellings
+        assert not any(
+            telling.word == "reminded" and telling.alert.acknowledged for telling in told
+        )
 
     @invariant()
     def nothing_becomes_of_what_sleeps(self) -> None:

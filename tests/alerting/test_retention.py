@@ -18,6 +18,7 @@ from monitor.alerting.engine.retention import forget_rules, sweep
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
+from monitor.bus.contract import Retention
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -65,7 +66,7 @@ async def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
     for days in (29, 31):
         pending.put(PAST, f"{days}", ended(NOW - timedelta(days=days)))
 
-    await sweep(pending, now=NOW)
+    await sweep(pending, now=NOW, kept=Retention())
 
     assert names_in(pending, PAST) == {"29"}
 
@@ -77,7 +78,7 @@ async def test_of_too_much_the_oldest_goes() -> None:
     tables[PAST] = {f"{second}": ended(NOW - timedelta(seconds=second)) for second in seconds}
     pending = PendingStep(tables, wall_now=NOW)
 
-    await sweep(pending, now=NOW)
+    await sweep(pending, now=NOW, kept=Retention())
 
     assert set(pending.changed[PAST]) == {"100000", "100001", "100002"}
 
@@ -98,6 +99,6 @@ async def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
     tables = empty_tables()
     tables[PAST] = {f"{number}": ended(at) for number in range(1_000)}
 
-    await sweep(PendingStep(tables, wall_now=NOW), now=NOW)
+    await sweep(PendingStep(tables, wall_now=NOW), now=NOW, kept=Retention())
 
     assert Counted.compared == 1_000

@@ -125,6 +125,7 @@ async def test_transitions_and_failures_are_counted_from_0(daemon: Daemon) -> No
         ("late", "resolved"): 0,
         ("late", "silenced"): 0,
         ("late", "flapping"): 0,
+        ("late", "acknowledged"): 0,
     }
     failures = series(f"{MONITOR}_rule_evaluation_failures_total", rule="late")
     assert samples(page)[failures] == 2

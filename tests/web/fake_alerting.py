@@ -9,14 +9,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.pending_step import EndedAlert, ended_key
 from monitor.alerting.alerts.silences import labels_to_match
+from monitor.alerting.alerts.suppression import muted_by
+from monitor.alerting.engine.past_alerts import PastAlerts
 from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
 )
-from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, Silence
+from monitor.model.alerts import (
+    Acknowledgement,
+    Alert,
+    AlertingSnapshot,
+    AlertState,
+    AppliedRule,
+    PastQuery,
+    Severity,
+    Silence,
+)
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.requests import AlertingRequests
 
@@ -36,6 +49,7 @@ class FakeAlerting:
         self._now = now
         self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
+        self.rules: dict[tuple[str, str], Sequence[AppliedRule]] = {}  # by workspace and pipeline
         self.known_runs = {KNOWN_RUN}
         self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
         self.replayed: list[tuple[str, datetime]] = []
@@ -49,6 +63,10 @@ class FakeAlerting:
             ),
             add_silence=self._add,
             expire_silence=self._expire,
+            past=self._past,
+            rules_for=lambda workspace, pipeline: self.rules.get((workspace, pipeline.id), ()),
+            acknowledge=self._acknowledge,
+            would_mute=lambda matchers: muted_by(matchers, self.snapshot.alerts),
             explain_alert=self._explain_alert,
             explain_run=self._explain_run,
             explain_pipeline=self._explain_pipeline,
@@ -105,6 +123,34 @@ class FakeAlerting:
 
     def _silences(self, silences: Sequence[Silence]) -> None:
         self.snapshot = msgspec.structs.replace(self.snapshot, silences=tuple(silences))
+
+    async def _past(self, query: PastQuery) -> Sequence[Alert]:
+        past = PastAlerts()
+        alerts = [alert for alerts in self.over.values() for alert in alerts]
+        await past.load(
+            {
+                ended_key(alert.fingerprint, alert.starts_at, number): EndedAlert(
+                    alert=alert, word=StepWord.RESOLVED, at=alert.ends_at or self._now()
+                )
+                for number, alert in enumerate(alerts, 1)
+            }
+        )
+        return await past.find(query)
+
+    async def _acknowledge(
+        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+    ) -> bool:
+        by = Acknowledgement(author=author, comment=comment, at=self._now())
+        named = (fingerprint, starts_at)
+        alerts = tuple(
+            msgspec.structs.replace(alert, acknowledged=by)
+            if (alert.fingerprint, alert.starts_at) == named
+            else alert
+            for alert in self.snapshot.alerts
+        )
+        is_open = alerts != self.snapshot.alerts
+        self.show(*alerts)
+        return is_open
 
     async def _explain_alert(self, fingerprint: str) -> Explanation | None:
         alert = next(

@@ -16,7 +16,7 @@ from monitor.alerting.alerts.instance import (
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.alerts import Alert, AlertState
+from monitor.model.alerts import Acknowledgement, Alert, AlertState
 
 _EVIDENCE_KEPT = 50
 _SPANS_KEPT = 20
@@ -159,7 +159,7 @@ def next_timer_at(
     times: list[datetime] = []
     if instance.quiet_since is not None and instance.clear_since is not None:
         times.append(instance.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
-    if instance.is_met and rule.repeat_seconds > 0:
+    if instance.is_met and rule.repeat_seconds > 0 and alert.acknowledged is None:
         times.append((alert.notified_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
     return min(times, default=None)
 
@@ -187,6 +187,17 @@ def end(
         occurred_at=alert.ends_at,
         number=_opening_number(instance),
     )
+
+
+def acknowledged(instance: AlertInstance, acknowledgement: Acknowledgement) -> AlertInstance:
+    """Return the alert as acknowledged; the same object where the same person has said so."""
+    before = instance.alert.acknowledged
+    if before is not None and msgspec.structs.replace(before, at=acknowledgement.at) == (
+        acknowledgement
+    ):
+        return instance
+    alert = msgspec.structs.replace(instance.alert, acknowledged=acknowledgement)
+    return msgspec.structs.replace(instance, alert=alert)
 
 
 def with_evidence(
@@ -325,6 +336,8 @@ def _suppressed_or_reminded(
         return LifecycleOutcome(state=instance)
     if not alert.is_notified:
         return _notified(instance, moment)
+    if alert.acknowledged is not None:
+        return LifecycleOutcome(state=instance)
     notified_at = alert.notified_at or instance.since
     is_time = 0 < rule.repeat_seconds <= (moment.now - notified_at).total_seconds()
     if was_silenced or is_time:

@@ -16,8 +16,9 @@ import structlog
 from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.lifecycle import acknowledged
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.model.alerts import Alert, Silence, alert_event_id
+from monitor.model.alerts import ACKNOWLEDGED, Acknowledgement, Alert, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.slices import in_slices
 
@@ -178,6 +179,22 @@ class PendingStep:
                 number=outcome.number,
             )
         )
+        self._count(alert, word)
+
+    def acknowledge(
+        self, fingerprint: str, starts_at: datetime, acknowledgement: Acknowledgement
+    ) -> bool:
+        """Acknowledge an open alert; False where none is open with that start."""
+        instance: AlertInstance | None = self.get(ALERT, fingerprint)
+        if instance is None or not instance.is_open or instance.alert.starts_at != starts_at:
+            return False
+        after = acknowledged(instance, acknowledgement)
+        if after is not instance:
+            self.put(ALERT, fingerprint, after)
+            self._count(after.alert, ACKNOWLEDGED)
+        return True
+
+    def _count(self, alert: Alert, word: str) -> None:
         key = f"{alert.name}:{word}"
         count: TransitionCount | None = self.get(TRANSITIONS, key)
         total = 1 if count is None else count.count + 1

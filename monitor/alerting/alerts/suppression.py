@@ -117,6 +117,20 @@ def changes_suppression(pending: PendingStep) -> bool:
     )
 
 
+def muted_by(texts: tuple[str, ...], alerts: Iterable[Alert]) -> list[Alert]:
+    """Return the open alerts that a silence with these matchers would mute.
+
+    Raises:
+        ConfigurationError: a matcher cannot be parsed.
+    """
+    matchers = _matchers(texts)
+    return [
+        alert
+        for alert in alerts
+        if alert.state is not AlertState.RESOLVED and fits(matchers, alert.labels)
+    ]
+
+
 def is_active(silence: Silence, at: datetime) -> bool:
     """True from its start on, and no longer at its end."""
     return silence.starts_at <= at < silence.ends_at

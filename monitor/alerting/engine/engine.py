@@ -28,34 +28,30 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.alerting.alerts.pending_step import (
-    ALERT,
-    ENDED,
-    SILENCE,
-    EndedAlert,
-    PendingStep,
-)
+from monitor.alerting.alerts.pending_step import ALERT, ENDED, LEARNED, SILENCE, PendingStep
 from monitor.alerting.attribution.attribution import Attributor
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, POSITION_SECONDS, CommittedState
-from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
+from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex, read_learned
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
 from monitor.alerting.engine.healthy_subjects import BOUND, HealthySubjects
 from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.inhibitors import Inhibitors
+from monitor.alerting.engine.past_alerts import PastAlerts
 from monitor.alerting.engine.retention import MemoryRetention
 from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.engine.timeline import NextEvaluation, Timeline
+from monitor.alerting.rules.baselines import Learned
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
-from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics, Silence
+from monitor.model.alerts import Acknowledgement, AlertingSnapshot, OverwrittenTopics, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
@@ -72,11 +68,7 @@ _SILENCES_BOUND = 1_000
 
 
 class Engine:
-    """Evaluates events as they come, and everything that may be due in cycles.
-
-    A step that is cancelled, or raises `BusUnavailableError`, may have been committed all the same;
-    the next step loads the state first.
-    """
+    """Evaluates events as they come, and everything that may be due in cycles."""
 
     def __init__(
         self,
@@ -93,6 +85,7 @@ class Engine:
         """``timeline`` None: the daemon's. ``healthy_bound`` 0: all events are routed."""
         self._healthy_bound = healthy_bound
         self.history = EvaluationHistory()
+        self.past = PastAlerts()
         self.lineage = Lineage(bus=bus, view=view)
         self._bus = bus
         self._view = view
@@ -133,15 +126,9 @@ class Engine:
         """Return the committed state; no later change alters it."""
         return self._snapshots.of(self._state.tables, self._rules, self._evaluator)
 
-    def ended(self, fingerprint: str) -> tuple[EndedAlert, ...]:
-        """Return the ended alerts, also those that nobody was notified of; newest last."""
-        rows = self._state.tables[ENDED]
-        ended = [row for key, row in rows.items() if key.partition(":")[0] == fingerprint]
-        return tuple(sorted(ended, key=lambda row: row.alert.starts_at))
-
-    def all_ended(self) -> tuple[EndedAlert, ...]:
-        """Return every ended alert that is still kept, in no order."""
-        return tuple(self._state.tables[ENDED].values())
+    def learned(self, subject_key: str) -> Learned | None:
+        """Return what was learned of a pipeline and kind of run."""
+        return read_learned(self._state.tables[LEARNED].get(subject_key))
 
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
@@ -222,6 +209,19 @@ class Engine:
             await self._store_silence(retention.expired(silence, now))
             return True
 
+    async def acknowledge(
+        self, fingerprint: str, starts_at: datetime, *, author: str, comment: str
+    ) -> bool:
+        """Stop the reminders of an open alert; False where none is open with that start."""
+        async with self._step():
+            pending = await self._begin()
+            by = Acknowledgement(author=author, comment=comment, at=self._clock.now())
+            is_open = pending.acknowledge(fingerprint, starts_at, by)
+            if pending.changed[ALERT]:
+                log.info("alert acknowledged", fingerprint=fingerprint, author=author)
+            await self._commit(pending, self.position)
+            return is_open
+
     async def reconfigure(self, settings: AlertingSettings) -> None:
         """Evaluate by other rules from now on. Alerts go on where their rule does.
 
@@ -283,6 +283,7 @@ class Engine:
 
     async def _load(self) -> None:
         await self._state.load()
+        await self.past.load(self._state.tables[ENDED])
         self._cycle.restart()
         self._healthy.clear()
         await self._reconcile(self._state.begin())
@@ -357,6 +358,7 @@ class Engine:
         if await self._state.commit(pending, position):
             async for key, instance in in_slices(pending.changed[ALERT].items()):
                 self._timeline.committed(key, instance)
+            self.past.committed(pending.changed[ENDED])
             await self._snapshots.committed(pending, self._rules)
             await self._healthy.committed(pending)
 
@@ -365,7 +367,8 @@ class Engine:
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._timeline.sweep_seconds
             # The earlier clock: rows dropped by a jump ahead would not come back.
-            await retention.sweep(pending, now=min(self._now(), self._clock.now()))
+            now = min(self._now(), self._clock.now())
+            await retention.sweep(pending, now=now, kept=self._retention)
             await self._memory_retention.sweep(pending, self._view)
 
     async def _store_silence(self, silence: Silence) -> None:

@@ -32,12 +32,13 @@ from monitor.alerting.engine.context import read_learned
 from monitor.alerting.rules.baselines import is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind
+from monitor.bus.contract import Retention
 from monitor.model.alerts import BRIDGE, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
 
-_ENDED_KEPT = timedelta(days=7)
+_ENDED_KEPT = timedelta(days=7)  # at least
 _ENDED_BOUND = 10_000
 # As long as the log keeps ids at most: until then no start may be reused.
 _PAST_KEPT = timedelta(days=30)
@@ -48,9 +49,13 @@ _ROWS_AT_ONCE = 500  # of memory and baselines, with each sweep
 _ROWS_IN_SLICE, _DATED_AT_ONCE = 50, 1_000
 
 
-async def sweep(pending: PendingStep, *, now: datetime) -> None:
-    """Drop what ended long ago, the oldest first where there is too much."""
-    await _drop(pending, ENDED, attrgetter("at"), before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
+async def sweep(pending: PendingStep, *, now: datetime, kept: Retention) -> None:
+    """Drop what ended long ago, the oldest first where there is too much.
+
+    Ended alerts stay as long as the log keeps their events.
+    """
+    ended_kept = max(_ENDED_KEPT, timedelta(seconds=kept.events_seconds))
+    await _drop(pending, ENDED, attrgetter("at"), before=now - ended_kept, bound=_ENDED_BOUND)
     await _drop(pending, PAST, attrgetter("last_end"), before=now - _PAST_KEPT, bound=_PAST_BOUND)
     for key, silence in list(pending.rows(SILENCE)):
         if silence.ends_at < now - _SILENCES_KEPT:

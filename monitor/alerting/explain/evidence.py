@@ -149,13 +149,13 @@ class EvidenceSearch:
 
     def _keeps_all_since(self, recorded: Recorded) -> bool:
         """True where every alert that ended since then is still kept as an ended one."""
-        oldest = min((row.at for row in self._engine.all_ended()), default=None)
+        oldest = min((row.at for row in self._engine.past.all()), default=None)
         return oldest is not None and oldest <= recorded.event.recorded_at
 
 
 def _all(engine: Engine) -> Iterator[FoundAlert]:
     """Yield all alerts; those that are still shown come last, because they count."""
-    for row in engine.all_ended():
+    for row in engine.past.all():
         yield FoundAlert(row.alert, "" if row.alert.is_notified else row.word)
     for alert in engine.snapshot().alerts:
         yield FoundAlert(alert)

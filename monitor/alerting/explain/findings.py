@@ -70,14 +70,14 @@ class Findings:
         """Return the newest alert of a fingerprint."""
         if key in self.alerts:
             return FoundAlert(self.alerts[key])
-        for ended in reversed(self._engine.ended(key)):
+        for ended in reversed(self._engine.past.of(key)):
             return FoundAlert(ended.alert, "" if ended.alert.is_notified else ended.word)
         return None
 
     def preexisting(self, run: RunState) -> list[Alert]:
         """Return the alerts about a run that ended before the monitor followed it."""
         line = {part.key for part in self._engine.lineage.line(run)}
-        alerts = [*self.alerts.values(), *(row.alert for row in self._engine.all_ended())]
+        alerts = [*self.alerts.values(), *(row.alert for row in self._engine.past.all())]
         about = [alert for alert in alerts if is_before_events(alert) and alert.run in line]
         return list({(alert.fingerprint, alert.starts_at): alert for alert in about[::-1]}.values())
 

@@ -251,6 +251,8 @@ def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
         facts.append("over when it was seen: fired and resolved at once")
     if alert.preexisting:
         facts.append("preexisting: true before the rule's first evaluation")
+    if (by := alert.acknowledged) is not None:
+        facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders")
     if alert.muted_by:
         facts.append(f"now held back by {', '.join(alert.muted_by)}")
     if alert.state is not AlertState.RESOLVED:

@@ -6,6 +6,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from sqlite3 import Connection
 
 import msgspec
@@ -48,10 +49,16 @@ _NEWEST = JsonQuery(
     " ORDER BY created_at DESC, number DESC LIMIT ?",
     item="'[' || created_at || ',' || number || ']'",
 )
-_OF_PIPELINE = JsonQuery(
-    "SELECT number FROM run WHERE workspace = ? AND kind = ? AND pipeline_id = ?"
-    " AND created_at >= ? AND created_at < ? ORDER BY created_at DESC, number DESC LIMIT ?",
-    item="number",
+# Of each pipeline in its place in the list of pipelines; all of them by one statement.
+_OF_PIPELINES = JsonQuery(
+    "SELECT (SELECT '[' || coalesce(group_concat(number), '') || ']' FROM (SELECT number FROM run"
+    " WHERE workspace = json_extract(wanted.value, '$[0]')"
+    " AND kind = json_extract(wanted.value, '$[1]')"
+    " AND pipeline_id = json_extract(wanted.value, '$[2]')"
+    " AND created_at >= :since AND created_at < :before"
+    " ORDER BY created_at DESC, number DESC LIMIT :limit)) AS numbers"
+    " FROM json_each(:pipelines) AS wanted ORDER BY wanted.key",
+    item="numbers",
 )
 # Each in its place in the list of numbers.
 _BY_NUMBER = JsonQuery(
@@ -60,6 +67,7 @@ _BY_NUMBER = JsonQuery(
 )
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
+_decode_lists_of_numbers = msgspec.json.Decoder(list[list[int]]).decode
 _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
@@ -125,17 +133,20 @@ def of_pipelines(
     before: datetime | None,
     limit: int,
 ) -> dict[PipelineOfKind, list[RunState]]:
-    bounds = (
-        codec.microseconds(since) if since is not None else _EARLIEST,
-        codec.microseconds(before) if before is not None else _LATEST,
+    unique = list(dict.fromkeys(pipelines))
+    found = _OF_PIPELINES.fetch(
+        db,
+        {
+            "pipelines": codec.encode(unique),
+            "since": codec.microseconds(since) if since is not None else _EARLIEST,
+            "before": codec.microseconds(before) if before is not None else _LATEST,
+            "limit": limit,
+        },
     )
-    numbers = {
-        pipeline: _decode_numbers(_OF_PIPELINE.fetch(db, (*pipeline, *bounds, limit)))
-        for pipeline in pipelines
-    }
-    wanted = [number for found in numbers.values() for number in found]
+    numbers = dict(zip(unique, _decode_lists_of_numbers(found), strict=True))
+    wanted = list(chain.from_iterable(numbers.values()))
     states = iter(_by_number(db, wanted))
-    return {pipeline: [next(states) for _ in found] for pipeline, found in numbers.items()}
+    return {pipeline: list(islice(states, len(newest))) for pipeline, newest in numbers.items()}
 
 
 def _by_number(db: Connection, numbers: Sequence[int]) -> list[RunState]:

@@ -52,9 +52,16 @@ _TABLES = (
     ),
     _Table(
         "run",
-        "SELECT number, body, workspace, kind, id, status FROM run ORDER BY number DESC",
+        "SELECT number, body, workspace, kind, id, status, pipeline_id FROM run"
+        " ORDER BY number DESC",
         msgspec.json.Decoder(RunState).decode,
-        lambda run: (run.key.workspace, run.key.kind, run.key.id, run.status),
+        lambda run: (
+            run.key.workspace,
+            run.key.kind,
+            run.key.id,
+            run.status,
+            run.pipeline.id if run.pipeline is not None else None,
+        ),
     ),
     _Table(
         "callback",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from monitor.model.alerts import (
+    ACKNOWLEDGED,
     AlertingSnapshot,
     AlertState,
     LearnedLimit,
@@ -22,8 +23,9 @@ from monitor.outputs.metrics.rows import Identity
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
-TRANSITIONS = tuple(
-    event_type.removeprefix(_PREFIX) for event_type in EventType if event_type.startswith(_PREFIX)
+TRANSITIONS = (
+    *(kind.removeprefix(_PREFIX) for kind in EventType if kind.startswith(_PREFIX)),
+    ACKNOWLEDGED,
 )
 _BEGINS_LATER, _AT_WORK = "pending", "active"
 

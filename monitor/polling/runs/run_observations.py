@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from monitor.model.runs import (
     EndBasis,
     JobCount,
     JobDetails,
+    JobRecord,
     Parents,
     Pipeline,
     PipelineKind,
@@ -32,7 +34,7 @@ _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.
 # The workspace's words for a flow run that has begun; its job groups show no more than that.
 PENDING_WORD = "Created"
 RUNNING_WORD = "InProgress"
-_KEPT_JOB_IDS = 100
+_KEPT_JOB_RECORDS = 20
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
@@ -177,7 +179,7 @@ def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSumma
     near = (("started_at", is_start_near), ("finished_at", finished_at is not None))
     return JobSummary(
         jobs=JobDetails(
-            ids=tuple(row.id for row in rows[:_KEPT_JOB_IDS]),
+            records=_records(rows),
             counts=_counts(rows),
             percent_complete=_mean(row.percent_complete for row in rows),
             heartbeat_at=max((row.heartbeat_at for row in rows if row.heartbeat_at), default=None),
@@ -223,11 +225,50 @@ def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, EndBasis | None]:
     return max(known), EndBasis.DERIVED if is_derived else EndBasis.LAST_WRITE
 
 
-def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
-    counted = Counter(
-        (row.job_type or "unknown", status_of(row.native_status) or row.native_status or "unknown")
-        for row in rows
+def _records(rows: Sequence[JobRow]) -> tuple[JobRecord, ...]:
+    """Return what is kept of each; of too many the first ones, those that failed before others."""
+    kept = sorted(range(len(rows)), key=lambda place: _job_status(rows[place]) != Status.FAILED)
+    shows_starts = any(row.started_at is not None for row in rows)
+    return tuple(
+        _record(rows[place], shows_starts=shows_starts)
+        for place in sorted(kept[:_KEPT_JOB_RECORDS])
     )
+
+
+def _record(row: JobRow, *, shows_starts: bool) -> JobRecord:
+    status = _job_status(row)
+    started_at, ended_at = row.started_at, row.finished_at
+    # Where others show their start, a job without one has not started. A record is made before
+    # its job starts, and written for the last time when it ends, or later.
+    if started_at is None and not shows_starts and status != Status.PENDING:
+        started_at = row.created_at
+    if ended_at is None and has_ended(row.native_status):
+        ended_at = row.updated_at
+    near = (
+        ("started_at", started_at is not row.started_at),
+        ("ended_at", ended_at is not row.finished_at),
+    )
+    return JobRecord(
+        id=row.id,
+        # Few words for many jobs: each is in memory once.
+        job_type=sys.intern(_job_type(row)),
+        status=sys.intern(str(status)),
+        started_at=started_at,
+        ended_at=ended_at,
+        approximate=tuple(name for name, is_near in near if is_near),
+    )
+
+
+def _job_type(row: JobRow) -> str:
+    return row.job_type or "unknown"
+
+
+def _job_status(row: JobRow) -> str:
+    return status_of(row.native_status) or row.native_status or "unknown"
+
+
+def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
+    counted = Counter((_job_type(row), _job_status(row)) for row in rows)
     return tuple(
         JobCount(job_type=job_type, status=str(status), count=count)
         for (job_type, status), count in sorted(counted.items())

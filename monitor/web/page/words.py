@@ -14,19 +14,17 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-NOTHING = "\N{EN DASH}"
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_STATUS_WORDS = {"flow_run": "flow run", "job_group": "job group", "plan_run": "plan run"}
-# Up to so many of the smaller unit, which says more than one or two of the larger.
-_PATIENCE = 2
-
-
-def iso(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def utc(at: datetime | None) -> str:
-    return NOTHING if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+from monitor.model.words import (
+    NOTHING,
+    counted,
+    duration,
+    iso,
+    kind_words,
+    percent,
+    relative,
+    rough_duration,
+    utc,
+)
 
 
 def instant(at: datetime | None) -> str | Markup:
@@ -47,52 +45,6 @@ def ago(context: Context, at: datetime | None) -> str | Markup:
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
         iso(at), utc(at), relative((now - at).total_seconds())
     )
-
-
-def relative(seconds: float) -> str:
-    """Return ``12 min ago`` for seconds that have passed, ``in 12 min`` for negative ones."""
-    words = rough_duration(abs(seconds))
-    if abs(seconds) < 1:
-        return "just now"
-    return f"{words} ago" if seconds >= 0 else f"in {words}"
-
-
-def rough_duration(seconds: float) -> str:
-    """Return a duration in its largest unit that says enough: ``45 s``, ``12 min``, ``3 h``."""
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= size * (_PATIENCE if size > _MINUTE else 1):
-            return f"{seconds // size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in two units: ``2 min 5 s``, ``3 h 12 min``, ``2 d 4 h``."""
-    if seconds is None:
-        return NOTHING
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s" if seconds >= 1 or seconds == 0 else "under 1 s"
-    for size, unit, below, small in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if seconds >= size:
-            rest = int(seconds % size // below)
-            return f"{seconds // size:.0f} {unit}" + (f" {rest} {small}" if rest else "")
-    raise AssertionError("unreachable: less than a minute was handled")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return ``1 run``, ``12 runs``; what ends in ``y`` or ``s`` is written by its caller."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def percent(ratio: float | None) -> str:
-    return NOTHING if ratio is None else f"{100 * ratio:.0f} %"
-
-
-def kind_words(kind: str) -> str:
-    return _STATUS_WORDS.get(kind, kind.replace("_", " "))
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

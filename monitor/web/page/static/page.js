@@ -101,13 +101,13 @@
     main.addEventListener("htmx:sseOpen", found);
     main.addEventListener("htmx:sseError", lost);
     main.addEventListener("htmx:sseClose", lost);
-    main.addEventListener("htmx:sseBeforeMessage", (event) => {
+    main.addEventListener("htmx:configRequest", (event) => {
+      if (event.target !== main) return;
+      // The address may have changed since the page was loaded: by a filter, or by going back.
+      event.detail.path = location.pathname + location.search;
+      if (event.detail.triggeringEvent?.type !== "sse:changed") return;
       isStale = isPaused || document.hidden;
       if (isStale) event.preventDefault();
-    });
-    // The address may have changed since the page was loaded: by a filter, or by going back.
-    main.addEventListener("htmx:configRequest", (event) => {
-      if (event.target === main) event.detail.path = location.pathname + location.search;
     });
     // What cannot be shown is shown as that, such as a filter that is mistyped.
     main.addEventListener("htmx:beforeSwap", (event) => {

@@ -4,60 +4,56 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
+from playwright.async_api import Browser
 
 from monitor.listening.settings import ConnectionLimits
 from monitor.web.settings import ServerSettings
 from tests.app.eventually import eventually
-from tests.web.browser import Browser, browser
+from tests.browser.screens import Screen, screen
+from tests.web.serving import serving
 from tests.web.site import Site
 
-# Names of the attacker's own, which its DNS leads to this machine.
-_DNS = "--host-resolver-rules=MAP *.example 127.0.0.1"
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 _TRACK = json.dumps({"kind": "job_group", "id": "7"})
 _DELETE = json.dumps({"action": "delete"})
 
 
-@contextlib.asynccontextmanager
-async def opened(url: str, folder: Path) -> AsyncIterator[Browser]:
-    """Yield a browser in which the page is there, whatever the answer was."""
-    async with browser(url, folder / "profile", _DNS) as page:
-
-        async def is_there() -> bool:
-            state = await page.evaluate("`${document.readyState} ${location.origin}`")
-            return state == f"complete {url}"
-
-        await eventually(is_there, why=lambda: f"no page: {page.console}")
-        yield page
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(tmp_path: Path, settings: ServerSettings) -> AsyncIterator[Site]:
+    async with serving(tmp_path, settings) as made:
+        yield made
 
 
-async def told(page: Browser, expression: str) -> str:
-    """Return what a promise of the page comes to, or the name of its error."""
-    await page.evaluate(
-        f"(window.told = '', {expression}.then(String, (error) => error.name)"
-        ".then((text) => { window.told = text; }), 0)"
-    )
-    answers: list[str] = []
-
-    async def is_told() -> bool:
-        answers.append(await page.evaluate("window.told"))
-        return bool(answers[-1])
-
-    await eventually(is_told, why=lambda: f"no answer: {page.console}")
-    return answers[-1]
+@pytest.fixture
+def settings() -> ServerSettings:
+    """Override in a test's parameters where it needs others."""
+    return ServerSettings(listen="127.0.0.1:0")
 
 
 @contextlib.asynccontextmanager
-async def a_page_of_somebody() -> AsyncIterator[int]:
-    """Serve an empty page of another site, and yield its port."""
+async def opened(browser: Browser, url: str) -> AsyncIterator[Screen]:
+    """Yield a page that is there, whatever the answer was."""
+    async with screen(browser) as shown:
+        await shown.page.goto(url)
+        yield shown
+
+
+@contextlib.asynccontextmanager
+async def a_page_of_somebody(
+    text: str = "<!doctype html><title>prize</title><iframe name=hidden></iframe>",
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[int]:
+    """Serve a page of another site, and yield its port."""
 
     async def page(_: web.Request) -> web.Response:
-        text = "<!doctype html><title>prize</title><iframe name=hidden></iframe>"
-        return web.Response(text=text, content_type="text/html")
+        return web.Response(text=text, content_type="text/html", headers=headers)
 
     app = web.Application()
     app.router.add_get("/", page)
@@ -81,30 +77,42 @@ def fetch(url: str, *, method: str = "POST", mode: str, content_type: str, body:
     return f"fetch({json.dumps(url)}, {json.dumps(options)}).then((answer) => answer.status)"
 
 
-async def test_a_rebound_name_reads_and_writes_nothing(site: Site, tmp_path: Path) -> None:
+async def test_a_browser_logs_what_a_policy_blocks(browser: Browser) -> None:
+    """The console would not be silent about a blocked script, so its silence means something."""
+    text = "<script>document.title = 'inline'</script>"
+    policy = {"Content-Security-Policy": "default-src 'self'"}
+    async with (
+        a_page_of_somebody(text, policy) as port,
+        opened(browser, f"http://evil.example:{port}") as shown,
+    ):
+        title = await shown.page.title()
+
+    assert any("Content Security Policy" in line for line in shown.console)
+    assert title != "inline"
+
+
+async def test_a_rebound_name_reads_and_writes_nothing(site: Site, browser: Browser) -> None:
     """A page whose own name leads here is the browser's same origin, and gets 421 all the same."""
     rebound = site.url.replace("127.0.0.1", "rebound.example")
-    async with opened(rebound, tmp_path) as page:
-        shown = await page.evaluate("document.documentElement.innerText")
-        read = await told(page, "fetch('/api/v1/runs').then((answer) => answer.status)")
-        written = await told(
-            page,
+    async with opened(browser, rebound) as shown:
+        text = await shown.page.evaluate("() => document.documentElement.innerText")
+        read = await shown.told("fetch('/api/v1/runs').then((answer) => answer.status)")
+        written = await shown.told(
             fetch("/api/v1/track", mode="cors", content_type="application/json", body=_TRACK),
         )
 
-    assert "another name" in shown
+    assert "another name" in text
     assert (read, written) == ("421", "421")
     assert site.requested == []
 
 
-async def test_another_site_writes_nothing(site: Site, tmp_path: Path) -> None:
+async def test_another_site_writes_nothing(site: Site, browser: Browser) -> None:
     """Requests and forms that a browser sends for a foreign page without asking are refused."""
     async with (
         a_page_of_somebody() as port,
-        opened(f"http://evil.example:{port}", tmp_path) as page,
+        opened(browser, f"http://evil.example:{port}") as shown,
     ):
-        simple = await told(
-            page,
+        simple = await shown.told(
             fetch(
                 f"{site.url}/api/v1/webhooks",
                 mode="no-cors",
@@ -113,8 +121,7 @@ async def test_another_site_writes_nothing(site: Site, tmp_path: Path) -> None:
             ),
         )
         await eventually(lambda: site.refused("foreign_origin") == 1, why="nothing was sent")
-        asked = await told(
-            page,
+        asked = await shown.told(
             fetch(
                 f"{site.url}/api/v1/webhooks",
                 mode="cors",
@@ -122,11 +129,11 @@ async def test_another_site_writes_nothing(site: Site, tmp_path: Path) -> None:
                 body=_DELETE,
             ),
         )
-        await page.evaluate(
-            "(() => { const form = document.createElement('form');"
+        await shown.page.evaluate(
+            "() => { const form = document.createElement('form');"
             f"form.action = '{site.url}/api/v1/webhooks'; form.method = 'post';"
             "form.enctype = 'text/plain'; form.target = 'hidden';"
-            "document.body.append(form); form.submit(); })()"
+            "document.body.append(form); form.submit(); }"
         )
         await eventually(lambda: site.refused("foreign_origin") == 2, why="no form was sent")
 
@@ -140,7 +147,7 @@ FEW = ServerSettings(listen="127.0.0.1:0", connections=ConnectionLimits(total=60
 
 @pytest.mark.parametrize("settings", [FEW], ids=["few connections"])
 async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
-    site: Site, tmp_path: Path
+    site: Site, browser: Browser
 ) -> None:
     """Under many loopback names a page passes the browser's own cap, and never ours."""
     port = site.url.rpartition(":")[2]
@@ -151,9 +158,9 @@ async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
     )
     async with (
         a_page_of_somebody() as evil_port,
-        opened(f"http://evil.example:{evil_port}", tmp_path) as page,
+        opened(browser, f"http://evil.example:{evil_port}") as shown,
     ):
-        await page.evaluate(f"(() => {{ {requests} }})()")
+        await shown.page.evaluate(f"() => {{ {requests} }}")
         await eventually(
             lambda: site.refused("too_many_connections") > 0, why="the cap is not reached"
         )
@@ -166,14 +173,13 @@ async def test_a_page_that_opens_connections_takes_the_places_of_one_source(
     assert status == 200
 
 
-async def test_our_own_page_may_write(site: Site, tmp_path: Path) -> None:
+async def test_our_own_page_may_write(site: Site, browser: Browser) -> None:
     """What is refused to others is accepted from the server's own page, in the same browser."""
-    async with opened(site.url, tmp_path) as page:
-        written = await told(
-            page,
+    async with opened(browser, f"{site.url}/new") as shown:
+        written = await shown.told(
             fetch("/api/v1/track", mode="cors", content_type="application/json", body=_TRACK),
         )
-        assert page.console == []
+        assert shown.console == []
 
     assert written == "202"
     assert len(site.requested) == 1

@@ -1,0 +1,117 @@
+"""The ended alerts that are kept, in the order of their ends. In memory, of the stored rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.alerts.pending_step import EndedAlert
+from monitor.model.alerts import Alert, AlertState, PastPlace, PastQuery
+from monitor.model.slices import in_slices, sorted_in_slices
+
+_AT_ONCE = 500  # rows that are only compared
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+_Key = tuple[PastPlace, str]  # where a row stands, and its key in the store
+
+
+class PastAlerts:
+    """Every ended alert by its end and by its fingerprint; changed with each durable step."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, EndedAlert] = {}
+        self._order: list[_Key] = []  # the oldest end first
+        self._keys: defaultdict[str, set[str]] = defaultdict(set)  # by fingerprint
+
+    async def load(self, rows: Mapping[str, EndedAlert]) -> None:
+        """Replace everything. A cancelled call is to be repeated."""
+        self._rows, self._order = {}, []
+        self._keys.clear()
+        order: list[_Key] = []
+        async for key, row in in_slices(list(rows.items())):
+            self._rows[key] = row
+            self._keys[row.alert.fingerprint].add(key)
+            order.append((_place(row), key))
+        self._order = await sorted_in_slices(order, key=lambda placed: placed)
+
+    def committed(self, changed: Mapping[str, EndedAlert | None]) -> None:
+        """Apply the rows that a durable step changed; None for one that was dropped."""
+        for key, row in changed.items():
+            before = self._rows.pop(key, None)
+            if before is not None:
+                del self._order[bisect_left(self._order, (_place(before), key))]
+                self._keys[before.alert.fingerprint].discard(key)
+                if not self._keys[before.alert.fingerprint]:
+                    del self._keys[before.alert.fingerprint]
+            if row is not None:
+                self._rows[key] = row
+                self._keys[row.alert.fingerprint].add(key)
+                insort(self._order, (_place(row), key))
+
+    def of(self, fingerprint: str) -> tuple[EndedAlert, ...]:
+        """Return the ended alerts, also those that nobody was notified of; newest last."""
+        rows = (self._rows[key] for key in self._keys.get(fingerprint, ()))
+        return tuple(sorted(rows, key=lambda row: row.alert.starts_at))
+
+    def all(self) -> tuple[EndedAlert, ...]:
+        """Return every ended alert that is still kept, in no order."""
+        return tuple(self._rows.values())
+
+    async def find(self, query: PastQuery) -> list[Alert]:
+        """Return ended alerts, the newest end first; each is resolved, and has its end.
+
+        One that ended before it had lasted long enough to fire stays ``pending``.
+        """
+        since = bisect_left(self._order, (PastPlace(query.since or _FIRST, "", _FIRST), ""))
+        until = len(self._order)
+        if query.before is not None:
+            until = bisect_left(self._order, (PastPlace(query.before, "", _FIRST), ""))
+        if query.behind is not None:
+            until = min(until, bisect_left(self._order, (query.behind, "")))
+        found: list[Alert] = []
+        async for _, key in in_slices(self._order[since:until][::-1], size=_AT_ONCE):
+            row = self._rows.get(key)  # dropped meanwhile, as may be
+            if row is not None and _fits(row.alert, query):
+                found.append(ended_alert(row))
+                if len(found) == query.limit:
+                    break
+        return found
+
+
+def ended_alert(row: EndedAlert) -> Alert:
+    """Return the alert as it ended; the end of one that nobody was notified of is ours."""
+    if row.alert.ends_at is not None:
+        return row.alert
+    was_pending = row.word is StepWord.ENDED_PENDING
+    return replace(
+        row.alert,
+        ends_at=max(row.at, row.alert.starts_at),
+        state=AlertState.PENDING if was_pending else AlertState.RESOLVED,
+    )
+
+
+def place_of(alert: Alert) -> PastPlace:
+    """Return where an ended alert stands in the order of its ends."""
+    return PastPlace(alert.ends_at or alert.starts_at, alert.fingerprint, alert.starts_at)
+
+
+def _place(row: EndedAlert) -> PastPlace:
+    return place_of(ended_alert(row))
+
+
+def _fits(alert: Alert, query: PastQuery) -> bool:
+    pipeline = alert.pipeline
+    return (
+        query.workspace in (None, alert.workspace)
+        and query.rule in (None, alert.name)
+        and query.severity in (None, alert.severity)
+        and (
+            query.pipeline is None
+            or (pipeline is not None and query.pipeline == (pipeline.kind, pipeline.id))
+        )
+    )

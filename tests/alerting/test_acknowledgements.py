@@ -1,0 +1,154 @@
+"""Acknowledged alerts: no reminders, for as long as that alert lasts, whatever else happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
+from monitor.model.alerts import Acknowledgement, Alert
+from monitor.model.runs import Status
+from tests.alerting.engine_scene import EngineScene, engine_scene
+from tests.alerting.lifecycle_story import SILENCED, Story
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[EngineScene]:
+    settings = AlertingSettings(rules=(default_rule(RuleKind.RUN_FAILED),))
+    async with engine_scene(tmp_path, settings) as scene:
+        yield scene
+
+
+async def acknowledge(scene: EngineScene, alert: Alert, *, author: str = "anna") -> bool:
+    return await scene.engine.acknowledge(
+        alert.fingerprint, alert.starts_at, author=author, comment="the source is late"
+    )
+
+
+def test_an_acknowledged_alert_sends_no_reminder_and_its_end() -> None:
+    """Reminders stop; the resolved notification is still owed and goes out."""
+    story = Story(repeat_seconds=1_000)
+    story.wrong()
+    story.acknowledge()
+
+    story.passes(1_000)
+    story.passes(10_000)
+    story.right(after=1)
+
+    assert story.told.words == ["fired", "resolved"]
+
+
+def test_an_end_of_a_silence_reminds_nobody_of_what_is_acknowledged() -> None:
+    """A silence that ends over a firing alert reminds of it, unless somebody knows already."""
+    story = Story(repeat_seconds=1_000)
+    story.wrong()
+    story.acknowledge()
+    story.muted_by = SILENCED
+    story.passes(1)
+    story.muted_by = ()
+    story.passes(1)
+
+    assert story.told.words == ["fired", "silenced"]
+
+
+def test_an_acknowledged_alert_that_was_silenced_still_fires() -> None:
+    """Only reminders stop: the first notification of what a silence held back goes out."""
+    story = Story(repeat_seconds=1_000)
+    story.muted_by = SILENCED
+    story.wrong()
+    story.acknowledge()
+    story.muted_by = ()
+    story.passes(1)
+
+    assert story.told.words == ["silenced", "fired"]
+
+
+def test_the_next_alert_of_a_fingerprint_is_not_acknowledged() -> None:
+    """It has another start: it fires, and reminds again."""
+    story = Story(repeat_seconds=1_000)
+    story.wrong()
+    story.acknowledge()
+    story.right(after=60)
+    story.wrong(after=60)
+    story.passes(1_000)
+
+    assert story.told.words == ["fired", "resolved", "fired", "reminded"]
+    assert story.told.tellings[-1].alert.acknowledged is None
+
+
+def test_a_flapping_alert_stays_acknowledged_until_it_ends() -> None:
+    """What comes and goes within one alert is one alert, acknowledged once."""
+    story = Story(repeat_seconds=1_000)
+    for _ in range(2):
+        story.wrong(after=1)
+        story.right(after=1)
+    story.wrong(after=1)
+    story.acknowledge()
+    story.right(after=10)
+    story.wrong(after=10)
+    story.passes(1_500)
+
+    assert story.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
+
+
+async def test_a_restart_keeps_what_is_acknowledged(scene: EngineScene) -> None:
+    """The next life of the daemon knows by whom, and reminds nobody either."""
+    await scene.end_run(1)
+    await scene.round()
+    (alert,) = scene.engine.snapshot().alerts
+    assert await acknowledge(scene, alert)
+
+    later = await scene.restarted()
+    await later.clock.advance(5 * HOUR)
+    await later.round()
+
+    (shown,) = later.engine.snapshot().alerts
+    assert shown.acknowledged is not None
+    assert (shown.acknowledged.author, shown.acknowledged.comment) == ("anna", "the source is late")
+    assert shown.reminders == 0
+
+
+async def test_acknowledging_twice_is_counted_once(scene: EngineScene) -> None:
+    """A form that is sent twice changes nothing; another person replaces the first."""
+    await scene.end_run(1)
+    await scene.round()
+    (alert,) = scene.engine.snapshot().alerts
+
+    assert await acknowledge(scene, alert)
+    first = scene.engine.snapshot().alerts[0].acknowledged
+    await scene.clock.advance(60)
+    assert await acknowledge(scene, alert)
+    again = scene.engine.snapshot()
+
+    assert again.alerts[0].acknowledged == first
+    assert again.transitions["run_failed", "acknowledged"] == 1
+    assert await acknowledge(scene, alert, author="bob")
+    assert _author(scene.engine.snapshot().alerts[0]) == "bob"
+    assert scene.engine.snapshot().transitions["run_failed", "acknowledged"] == 2
+
+
+async def test_only_an_open_alert_with_that_start_is_acknowledged(scene: EngineScene) -> None:
+    """Of another start, of an ended alert and of an unknown one: False, and nothing changes."""
+    await scene.end_run(1)
+    await scene.round()
+    (alert,) = scene.engine.snapshot().alerts
+    engine = scene.engine
+
+    wrong = alert.starts_at.replace(year=2020)
+    assert not await engine.acknowledge(alert.fingerprint, wrong, author="a", comment="")
+    assert not await engine.acknowledge("none", alert.starts_at, author="a", comment="")
+    await scene.end_run(1, Status.SUCCEEDED)
+    await scene.round()
+    assert not await acknowledge(scene, alert)
+    assert ("run_failed", "acknowledged") not in engine.snapshot().transitions
+
+
+def _author(alert: Alert) -> str:
+    assert isinstance(alert.acknowledged, Acknowledgement)
+    return alert.acknowledged.author

@@ -1,0 +1,105 @@
+"""A page that stays open: it follows what happens, keeps what people do there, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from monitor.sandbox.running.engine import Outcome
+from tests.app import stage
+from tests.app.eventually import eventually
+from tests.browser.living_workspace import LivingWorkspace, settings_of, workspace_of
+from tests.browser.screens import Screen, screen
+from tests.browser.views import LIVE, VIEWS
+from tests.servers import free_port
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAGE = next(iter(VIEWS))
+_SENTENCE = "document.querySelector('#status .sentence').firstChild.data"
+_LINK = "document.getElementById('link')"
+
+
+async def _sentence(living: LivingWorkspace) -> str:
+    return str((await living.face.json("/api/v1/status"))["sentence"])
+
+
+async def _start_another(living: LivingWorkspace, number: int) -> str:
+    """Let one more run go on, and return the sentence of state that follows."""
+    before = await _sentence(living)
+    living.start(Outcome.HANG, number=number)
+
+    async def has_changed() -> bool:
+        return await _sentence(living) != before
+
+    await eventually(has_changed, why="the daemon saw no new run")
+    return await _sentence(living)
+
+
+async def _opened(living: LivingWorkspace, shown: Screen, path: str = PAGE) -> None:
+    await shown.page.goto(living.face.url + path)
+    await shown.until(LIVE)
+
+
+async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browser: Browser) -> None:
+    """A run that starts is in the sentence of the page that was open before."""
+    async with screen(browser) as shown:
+        await _opened(living, shown)
+        await shown.page.evaluate("() => { window.isTheSame = true; }")
+        after = await _start_another(living, 10)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        assert await shown.page.evaluate("() => window.isTheSame")
+        assert shown.console == []
+
+
+async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Browser) -> None:
+    """Paused, a page ignores what another shows at once; resumed, it shows it too."""
+    async with screen(browser) as shown, screen(browser) as another:
+        await _opened(living, shown)
+        await _opened(living, another)
+        before = await shown.page.evaluate(f"() => {_SENTENCE}")
+        await shown.page.get_by_role("button", name="Pause").click()
+        after = await _start_another(living, 11)
+        await another.until(f"{_SENTENCE} === argument", argument=after)
+        assert await shown.page.evaluate(f"() => {_SENTENCE}") == before
+        assert "Paused at" in await shown.page.locator("#link").inner_text()
+
+        await shown.page.get_by_role("button", name="Resume").click()
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await shown.until(LIVE)
+
+
+async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:
+    """The daemon goes: a red banner says so. It comes back: the page is live, not reloaded."""
+    sandbox = workspace_of(flows=3, past=None)
+    port = free_port()
+    async with stage.started(sandbox) as url, screen(browser) as shown:
+        settings = settings_of(tmp_path, {"acme": (sandbox, url)}, port=port)
+        async with stage.daemon(settings) as face:
+            await shown.page.goto(face.url + PAGE)
+            await shown.until(LIVE)
+            await shown.page.evaluate("() => { window.isTheSame = true; }")
+        await shown.until("!document.getElementById('gone').hidden")
+        banner = await shown.page.get_by_role("alert").inner_text()
+        state = await shown.page.evaluate(f"() => {_LINK}.dataset.state")
+        assert "The daemon does not answer. What you see is from " in banner
+        assert state == "lost"
+        async with stage.daemon(settings):
+            await shown.until(LIVE)
+            await shown.until("document.getElementById('gone').hidden")
+            assert await shown.page.evaluate("() => window.isTheSame")
+
+
+async def test_a_page_without_script_refreshes_itself(
+    living: LivingWorkspace, browser: Browser
+) -> None:
+    """Without JavaScript the same is shown, loaded again every 30 s, which the page says."""
+    async with screen(browser, java_script_enabled=False) as shown:
+        await shown.page.goto(living.face.url + PAGE)
+        refresh = shown.page.locator("meta[http-equiv=refresh]")
+        assert await refresh.get_attribute("content") == "30"
+        assert "Refreshed every 30 s" in await shown.page.locator(".top").inner_text()
+        assert "running" in await shown.page.locator("#status").inner_text()
+        assert await shown.page.get_by_role("button", name="Pause").count() == 0

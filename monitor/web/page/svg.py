@@ -13,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
-from monitor.web.page.words import duration
+from monitor.model.words import duration
 from monitor.web.views.pipelines import MissedStart, PipelineSummary
 from monitor.web.views.run_strips import RunCell
 from monitor.web.views.running import RunningRun

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
@@ -11,13 +10,10 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.tracking.live_state import WATCHED_BY, LiveStateView
+from monitor.tracking.live_state import LiveStateView
 from monitor.web.views.view_models import (
     RunView,
-    SchedulesView,
-    WorkspaceView,
     run_view,
-    workspace_view,
 )
 
 _STATES = {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
@@ -45,36 +41,8 @@ class Overview:
     def now(self) -> datetime:
         return self._clock.now()
 
-    def workspaces(self) -> list[WorkspaceView]:
-        active = Counter(run.run.key.workspace for run in self._view.active_runs())
-        return [
-            workspace_view(
-                status,
-                active_runs=active[status.workspace],
-                unwatched=tuple(
-                    what
-                    for what in WATCHED_BY
-                    if self._view.why_unwatched(status.workspace, what) is not None
-                ),
-            )
-            for status in self._view.workspaces()
-        ]
-
     def workspace_names(self) -> list[str]:
         return [status.workspace for status in self._view.workspaces()]
-
-    def schedules(self, workspace: str | None = None) -> list[SchedulesView]:
-        """Return the schedules that are watched, by workspace."""
-        return [
-            SchedulesView(
-                workspace=status.workspace,
-                of=status.schedules_of,
-                read_at=status.schedules_read_at,
-                schedules=status.schedules,
-            )
-            for status in self._view.workspaces()
-            if workspace in (None, status.workspace)
-        ]
 
     async def runs(
         self,

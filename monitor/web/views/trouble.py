@@ -46,7 +46,7 @@ class WorkspaceTrouble(Struct, frozen=True, kw_only=True):
     unknown: int  # pipelines whose state nobody knows therefore
 
 
-class FailingRule(Struct, frozen=True, kw_only=True):
+class RuleInTrouble(Struct, frozen=True, kw_only=True):
     """A rule whose evaluation fails: its alerts stand still."""
 
     rule: str
@@ -58,7 +58,7 @@ class TroubleList(Struct, frozen=True, kw_only=True):
 
     data: tuple[WorkspaceTrouble, ...]
     next: None
-    rules: tuple[FailingRule, ...]
+    rules: tuple[RuleInTrouble, ...]
 
 
 class TroubleReader:
@@ -81,7 +81,7 @@ class TroubleReader:
         ]
         found.sort(key=lambda trouble: (_WORST_FIRST[trouble.reachability], trouble.workspace))
         failing = self._sources.alerting.snapshot().failing_rules
-        rules = tuple(FailingRule(rule=rule, reason=reason) for rule, reason in failing.items())
+        rules = tuple(RuleInTrouble(rule=rule, reason=reason) for rule, reason in failing.items())
         return TroubleList(data=tuple(found), next=None, rules=rules)
 
     def _trouble(self, status: WorkspaceStatus) -> WorkspaceTrouble | None:

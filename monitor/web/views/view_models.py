@@ -9,7 +9,6 @@ from msgspec import Struct
 from monitor.model.alerts import Alert, Silence
 from monitor.model.live_state import (
     ActiveRun,
-    ScheduleKnown,
     WorkspaceStatus,
 )
 from monitor.model.runs import RunState, Status
@@ -73,15 +72,6 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
-
-
-class SchedulesView(Struct, frozen=True, kw_only=True):
-    """The schedules of one workspace that its token can see; no others are watched."""
-
-    workspace: str
-    of: str | None
-    read_at: datetime | None  # workspace time
-    schedules: tuple[ScheduleKnown, ...]
 
 
 class SilenceView(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
 from monitor.model.words import duration
-from monitor.web.views.pipelines import MissedStart, PipelineSummary
+from monitor.web.views.pipeline_list import MissedStart, PipelineSummary
 from monitor.web.views.run_strips import RunCell
 from monitor.web.views.running import RunningRun
 

@@ -12,7 +12,8 @@ from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipelines import pipelines_view
+from monitor.web.views.pipeline_list import pipelines_view
+from monitor.web.views.run_pages import run_pages
 from monitor.web.views.run_strips import RunStrips
 from monitor.web.views.running import running_view
 from monitor.web.views.schedules.calendar import calendar_view
@@ -43,6 +44,7 @@ class AllViews:
                 in_menu="Overview",
                 styles=("overview.css",),
             ),
+            *run_pages(sources),
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from monitor.bus.contract import EventBus
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
-from monitor.model.runs import RunKey, RunKind, RunState, Status
-from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.slices import sorted_in_slices
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.views.view_models import (
-    RunView,
-    run_view,
-)
 
 _STATES = {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
 _SEVERITIES = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -43,41 +38,6 @@ class Overview:
 
     def workspace_names(self) -> list[str]:
         return [status.workspace for status in self._view.workspaces()]
-
-    async def runs(
-        self,
-        *,
-        workspace: str | None = None,
-        kind: RunKind | None = None,
-        status: Status | None = None,
-        limit: int,
-    ) -> list[RunView]:
-        """Return runs, newest creation first."""
-        stored = await self._bus.recent_runs(
-            workspace=workspace, kind=kind, status=status, limit=limit
-        )
-        return await self._run_views(stored)
-
-    async def run(self, key: RunKey) -> tuple[RunView, list[RunView]] | None:
-        """Return a run and its children; None where it is unknown or forgotten."""
-        stored = (await self._bus.runs([key])).get(key)
-        if stored is None:
-            return None
-        children = await self._bus.children(key)
-        return self._run_view(stored), await self._run_views(children)
-
-    async def _run_views(self, runs: Iterable[RunState]) -> list[RunView]:
-        return [self._run_view(run) async for run in in_slices(runs)]
-
-    def _run_view(self, run: RunState) -> RunView:
-        active = self._view.active_run(run.key)
-        return run_view(
-            active.run if active is not None else run,
-            label=self._view.label(run.key.workspace, run.pipeline),
-            now=self._clock.now(),
-            stale_after_seconds=self._stale_after_seconds,
-            active=active,
-        )
 
     def alerting(self) -> AlertingSnapshot:
         """Return the snapshot of alerting."""

@@ -15,9 +15,8 @@ from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.api.alerts_api import AlertsApi
-from monitor.web.api.api import Api
-from monitor.web.api.json_views import add_json_routes
+from monitor.web.api.all_routes import json_api
+from monitor.web.api.event_stream import EventStreams
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
 from monitor.web.forms.form_page import FormPages
@@ -29,16 +28,14 @@ from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
-from monitor.web.http.stream import EventStreams
 from monitor.web.http.writes import log_writes
 from monitor.web.page.live import LivePages
-from monitor.web.page.page_view import PageView
+from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
-from monitor.web.views.overview import Overview
 from monitor.web.views.sources import ViewSources
 
 _BODY_BYTES = 64 * 1024
@@ -73,18 +70,6 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
-        self._streams = EventStreams(bus)
-        overview = Overview(
-            bus=bus,
-            view=view,
-            clock=clock,
-            stale_after_seconds=settings.stale_after_seconds,
-            alerting=alerting.snapshot,
-        )
-        api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
-        self._apis: list[Api | AlertsApi] = [api]
-        self._apis.append(AlertsApi(alerting, clock=clock))
-        self._old_page = PageView(overview)
         self._follower = LogFollower(bus)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
@@ -97,7 +82,11 @@ class Server:
             alerting=alerting,
             daemon=daemon,
         )
+        self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
+        self._json = json_api(
+            self._views, sources=sources, streams=self._streams, requests=requests
+        )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
         )
@@ -114,23 +103,23 @@ class Server:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        app = web.Application(
-            client_max_size=_BODY_BYTES,
-            middlewares=self._middlewares(),
+        return await self._listener.start(
+            web.AppRunner(
+                self.application(), shutdown_timeout=STOP_SECONDS, **self._listener.options()
+            )
         )
+
+    def application(self) -> web.Application:
+        """Return a new application with every route."""
+        app = web.Application(client_max_size=_BODY_BYTES, middlewares=self._middlewares())
         app[BODY_SECONDS] = self._settings.body_timeout_seconds
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        self._old_page.add_routes(app.router)
         self._page.add_routes(app.router)
         self._forms.add_routes(app.router, self._all_forms)
-        add_json_routes(app.router, self._views.all())
-        for api in self._apis:
-            api.add_routes(app.router)
-        return await self._listener.start(
-            web.AppRunner(app, shutdown_timeout=STOP_SECONDS, **self._listener.options())
-        )
+        self._json.add_routes(app.router)
+        return app
 
     def _middlewares(self) -> list[Middleware]:
         """Return what a request passes before its handler, the outermost first."""
@@ -140,6 +129,7 @@ class Server:
         )
         return [
             in_pieces,
+            problems_as_pages(self._page),
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),

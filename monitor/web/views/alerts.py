@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
@@ -152,11 +152,16 @@ async def _open(
         async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)
         if alert.state is not AlertState.RESOLVED and _fits(alert, query)
     ]
-    ordered = await sorted_in_slices(fitting, key=_rank)
+    ordered = await worst_first(fitting)
     if key is None:
         return ordered
     last = _ranked(key)
     return [alert for alert in ordered if _rank(alert) > last]
+
+
+async def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return firing alerts before others, then by severity, then the newest first."""
+    return await sorted_in_slices(alerts, key=_rank)
 
 
 def _fits(alert: Alert, query: AlertsQuery) -> bool:

@@ -167,6 +167,8 @@ class RunDetailsReader:
 
     def _with_jobs(self, depth: int, run: RunState) -> list[RunPart]:
         """Return a run, and the jobs of a job group."""
+        active = self._sources.live.active_run(run.key)
+        run = run if active is None else active.run
         row = self._rows.row(run)
         part = RunPart(
             depth=depth,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import (  # type: ignore[import-untyped]  # it has no types
+    Draft202012Validator,
+    ValidationError,
+)
 
 from monitor.model.events import EventType
 from monitor.model.runs import Status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
@@ -15,6 +16,7 @@ from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.settings import store_path
 from monitor.bus.sqlite.identity import store_id
+from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
@@ -25,6 +27,7 @@ from monitor.outputs.metrics.assembly import Metrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.tracking.observer import Observer
+from monitor.web.daemon_status import DaemonStatus, OutputStatus, ReadDaemonStatus
 from monitor.web.requests import Requests
 from monitor.web.server import Server
 
@@ -144,6 +147,7 @@ def _server(
         checks=checks,
         requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
         alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
+        daemon=_daemon_status(configuration, outputs, started_at=clock.now()),
         store_id=_store_id(configuration),
     )
 
@@ -192,6 +196,26 @@ def _listener(
         on_stored=on_stored,
         store_id=_store_id(configuration),
     )
+
+
+def _daemon_status(
+    configuration: Configuration, outputs: Outputs, *, started_at: datetime
+) -> ReadDaemonStatus:
+    newest = newest_schema()
+
+    def status() -> DaemonStatus:
+        return DaemonStatus(
+            started_at=started_at,
+            config_hash=outputs.info.config_hash,
+            store_schema=newest,
+            retention=configuration.storage.retention,
+            outputs=tuple(
+                OutputStatus(name=name, is_well=output.is_well, detail=output.status)
+                for name, output in outputs.by_name.items()
+            ),
+        )
+
+    return status
 
 
 def _store_id(configuration: Configuration) -> str | None:

@@ -73,6 +73,7 @@ class Outputs:
             info=info,
             alerting=alerting,
         )
+        self.info = info  # of the configuration in force
         self._sections: dict[str, _Section] = {}
         self._by_name: dict[str, EventOutput] = {}
         self.replays = Replays(self._by_name, bus=bus, clock=clock)
@@ -99,6 +100,7 @@ class Outputs:
 
     async def introduce(self, info: DaemonInfo) -> None:
         """Publish what the daemon now says about itself; each output deals with failures."""
+        self.info = info
         for output in self._by_name.values():
             await output.introduce(info)
 

@@ -20,6 +20,7 @@ from monitor.web.api.api import Api
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
 from monitor.web.api.json_views import add_json_routes
+from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.hosts import refuse_foreign
@@ -58,22 +59,14 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         requests: Requests,
         alerting: AlertingRequests,
+        daemon: ReadDaemonStatus,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        refused = Counter(
-            "dataprep_monitor_server_refusals",
-            "Connections and requests that the server refused, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self._refusals = Refusals("server", refused, reasons=list(RefusalReason), clock=clock)
+        self._refusals = _counted_refusals(registry, clock)
         self._listener = HttpListener(
-            "server",
-            settings=settings,
-            refusals=self._refusals,
-            clock=clock,
+            "server", settings=settings, refusals=self._refusals, clock=clock
         )
         self._render_metrics = render_metrics
         self._checks = checks
@@ -96,7 +89,13 @@ class Server:
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
         sources = ViewSources(
-            bus=bus, live=view, clock=clock, settings=settings, checks=checks, alerting=alerting
+            bus=bus,
+            live=view,
+            clock=clock,
+            settings=settings,
+            checks=checks,
+            alerting=alerting,
+            daemon=daemon,
         )
         self._views = AllViews(sources, self._follower)
         self._page = PageShell(
@@ -165,3 +164,13 @@ class Server:
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
+
+
+def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:
+    refused = Counter(
+        "dataprep_monitor_server_refusals",
+        "Connections and requests that the server refused, by reason.",
+        ["reason"],
+        registry=registry,
+    )
+    return Refusals("server", refused, reasons=list(RefusalReason), clock=clock)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.contract import Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
+from monitor.web.daemon_status import DaemonStatus, OutputStatus
 from monitor.web.health import HealthFinding
 from monitor.web.requests import Requests
 from monitor.web.server import Server
@@ -52,6 +55,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return [{"flow": flow}]
 
     alerting = FakeAlerting(now=clock.now)
+    daemon_status = _daemon_status(clock.now())
     server = Server(
         settings=settings,
         bus=bus,
@@ -62,6 +66,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         checks=lambda: {"store": find},
         requests=Requests(track=track, webhooks=webhooks),
         alerting=alerting.requests(),
+        daemon=lambda: daemon_status,
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
         made = Site(
@@ -83,3 +88,16 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
             for task in tasks:
                 task.cancel()
     await bus.close()
+
+
+def _daemon_status(started_at: datetime) -> DaemonStatus:
+    return DaemonStatus(
+        started_at=started_at,
+        config_hash="2c26b46b68ffc68f",
+        store_schema=3,
+        retention=Retention(),
+        outputs=(
+            OutputStatus(name="mqtt", is_well=True, detail="connected"),
+            OutputStatus(name="webhook", is_well=False, detail="does not answer: refused"),
+        ),
+    )

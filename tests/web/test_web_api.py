@@ -29,7 +29,7 @@ def problem(answer: Answer) -> tuple[int, str]:
         ("/api/v1/runs?limit=1001", 400, "limit: '1001' is not a number from 0 to 1000"),
         ("/api/v1/runs?workspace=acm", 400, "workspace: 'acm' is not known; did you mean acme?"),
         ("/api/v1/pipelines?workspace=other", 400, "workspace: 'other' is not known; known: acme"),
-        ("/api/v1/schedules?workspace=", 400, "workspace: '' is not known; known: acme"),
+        ("/api/v1/schedules?workspace=x", 400, "workspace: 'x' is not known; known: acme"),
         ("/api/v1/runs/acm/job_group/9", 404, "workspace: 'acm' is not known; did you mean acme?"),
         ("/api/v1/runs?kind=flow", 400, "kind: 'flow' is none of flow_run, job_group, plan_run"),
         ("/api/v1/runs?status=", 400, "status: '' is none of pending, running, succeeded, "),

@@ -40,6 +40,11 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
         raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
 
 
+def newest_schema() -> int:
+    """Return the version of the schema that a store has once it is open."""
+    return max(schema_files(resources.files("monitor.bus.sqlite") / "schema"))
+
+
 def schema_files(folder: Traversable) -> dict[int, str]:
     """Return the SQL of each version, in order."""
     files = {

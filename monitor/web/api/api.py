@@ -1,4 +1,4 @@
-"""The JSON API: runs, pipelines, workspaces, events, and the requests that the daemon accepts."""
+"""The JSON API: runs, pipelines, events, and the requests that the daemon accepts."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ class Api:
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
-        router.add_get(f"{prefix}/workspaces", self._workspaces)
         router.add_get(f"{prefix}/pipelines", self._pipelines)
-        router.add_get(f"{prefix}/schedules", self._schedules)
         router.add_get(f"{prefix}/runs", self._runs)
         router.add_get(f"{prefix}/runs/{{workspace}}/{{kind}}/{{id}}", self._run)
         router.add_get(f"{prefix}/events", self._events)
@@ -67,16 +65,9 @@ class Api:
         router.add_get(f"{prefix}/webhooks", self._list_webhooks)
         router.add_post(f"{prefix}/webhooks", self._act_on_webhooks)
 
-    async def _workspaces(self, _: web.Request) -> web.Response:
-        return answer_json({"data": self._overview.workspaces()})
-
     async def _pipelines(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")
         return await self._answer_of(workspace, await self._overview.pipelines(workspace))
-
-    async def _schedules(self, request: web.Request) -> web.Response:
-        workspace = request.query.get("workspace")
-        return await self._answer_of(workspace, self._overview.schedules(workspace))
 
     async def _runs(self, request: web.Request) -> web.Response:
         workspace = request.query.get("workspace")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -25,6 +27,8 @@ from monitor.model.words import (
     rough_duration,
     utc,
 )
+
+_THOUSAND = 1_000
 
 
 def instant(at: datetime | None) -> str | Markup:
@@ -47,6 +51,26 @@ def ago(context: Context, at: datetime | None) -> str | Markup:
     )
 
 
+def clock(at: datetime, zone: str) -> str:
+    """Return the time of day in a time zone: ``06:30``."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%H:%M")
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in the unit that says enough: ``12.3 MB``."""
+    amount = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < _THOUSAND:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= _THOUSAND
+    return f"{amount:.1f} GB"
+
+
+def path_part(text: str) -> str:
+    """Return a text as one part of a path, whatever it holds."""
+    return quote(text, safe="")
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "instant": instant,
@@ -55,6 +79,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration,
     "rough_duration": rough_duration,
     "counted": counted,
+    "clock": clock,
+    "size": size,
     "percent": percent,
+    "path_part": path_part,
     "kind_words": kind_words,
 }

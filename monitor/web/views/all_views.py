@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.daemon.daemon import monitor_view
+from monitor.web.views.daemon.outputs import outputs_view
+from monitor.web.views.daemon.store import store_view
+from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
+from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.schedules.calendar import calendar_view
+from monitor.web.views.schedules.schedule_list import schedules_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
 from monitor.web.views.view import View, WebPage
@@ -17,9 +24,10 @@ class AllViews:
         self.status: View = status_view(sources)
         self.pages: tuple[WebPage, ...] = (
             WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
+            *_pages_of_the_daemon(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = ()
+        self.others: tuple[View, ...] = (schedules_view(sources),)
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""
@@ -28,3 +36,37 @@ class AllViews:
             views.setdefault(view.name, view)
         views.update((view.name, view) for view in self.others)
         return views.values()
+
+
+def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
+    styles = ("daemon.css",)
+    traffic = (polls_view(sources), budgets_view(sources), callbacks_view(sources))
+    return (
+        WebPage(
+            path="/schedules",
+            title="Schedules",
+            boxes=(calendar_view(sources),),
+            in_menu="Schedules",
+            styles=styles,
+            scripts=("schedules.js",),
+        ),
+        WebPage(
+            path="/monitor",
+            title="Monitor",
+            boxes=(monitor_view(sources), outputs_view(sources), store_view(sources), *traffic),
+            in_menu="Monitor",
+            styles=styles,
+        ),
+        WebPage(
+            path="/workspaces",
+            title="Workspaces",
+            boxes=(workspaces_view(sources),),
+            styles=styles,
+        ),
+        WebPage(
+            path="/workspaces/{workspace}",
+            title="Workspace {workspace}",
+            boxes=(workspace_details_view(sources), *traffic),
+            styles=styles,
+        ),
+    )

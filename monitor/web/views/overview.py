@@ -16,7 +16,6 @@ from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 from monitor.web.views.view_models import (
     PipelineView,
     RunView,
-    SchedulesView,
     WorkspaceView,
     pipeline_view,
     run_view,
@@ -66,19 +65,6 @@ class Overview:
 
     def workspace_names(self) -> list[str]:
         return [status.workspace for status in self._view.workspaces()]
-
-    def schedules(self, workspace: str | None = None) -> list[SchedulesView]:
-        """Return the schedules that are watched, by workspace."""
-        return [
-            SchedulesView(
-                workspace=status.workspace,
-                of=status.schedules_of,
-                read_at=status.schedules_read_at,
-                schedules=status.schedules,
-            )
-            for status in self._view.workspaces()
-            if workspace in (None, status.workspace)
-        ]
 
     async def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
         """Return each pipeline's last runs by kind; for job groups the worst of its recipes.

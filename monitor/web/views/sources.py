@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from monitor.bus.contract import EventBus
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
+from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
@@ -23,3 +24,4 @@ class ViewSources:
     settings: ServerSettings
     checks: Callable[[], Mapping[str, Check]]
     alerting: AlertingRequests
+    daemon: ReadDaemonStatus

@@ -10,7 +10,6 @@ from monitor.model.alerts import Alert, LearnedLimit, Silence
 from monitor.model.live_state import (
     ActiveRun,
     PipelineHealth,
-    ScheduleKnown,
     WorkspaceStatus,
 )
 from monitor.model.runs import RunState, Status
@@ -95,15 +94,6 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
-
-
-class SchedulesView(Struct, frozen=True, kw_only=True):
-    """The schedules of one workspace that its token can see; no others are watched."""
-
-    workspace: str
-    of: str | None
-    read_at: datetime | None  # workspace time
-    schedules: tuple[ScheduleKnown, ...]
 
 
 class SilenceView(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,145 @@
+"""Where events go out: how far each output is behind, and what it could not deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.bus.contract import ConsumerStatus, DeadLetter
+from monitor.model.events import RunEvent
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_LETTERS = 3  # of each output
+_PARTS = {
+    "alerting": "rules and alerts",
+    "metrics": "counters and histograms",
+    "misses": "check for missed callbacks, two minutes after each end,",
+}
+
+
+class OutputsQuery(Struct, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+class DeadLetterView(Struct, frozen=True, kw_only=True):
+    """An event that the receiver refused for good. The run is that of the event, where it has one.
+
+    ``refused_at`` is ours.
+    """
+
+    position: int
+    event_id: str
+    event_type: str
+    reason: str
+    refused_at: datetime
+    workspace: str | None
+    run_kind: str | None
+    run_id: str | None
+
+
+class OutputView(Struct, frozen=True, kw_only=True):
+    """One output, or with ``is_internal`` a part of the daemon that follows the log as they do.
+
+    ``oldest_at`` is when the oldest event was recorded that it has not delivered.
+    """
+
+    name: str
+    in_words: str
+    is_internal: bool
+    is_well: bool
+    detail: str | None
+    backlog: int  # events
+    oldest_at: datetime | None
+    lost: int  # events that retention removed before they were delivered, ever
+    dead_letters: int
+    newest_dead_letters: tuple[DeadLetterView, ...]
+
+
+class OutputList(Struct, frozen=True, kw_only=True):
+    """The outputs by name, then the parts of the daemon that follow the log."""
+
+    data: tuple[OutputView, ...]
+    next: str | None = None
+
+
+class OutputsReader:
+    """Reads the state of outputs from the daemon, their positions from the store."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+
+    async def read(self, _: OutputsQuery) -> OutputList:
+        outputs = {output.name: output for output in self._sources.daemon().outputs}
+        store = await self._sources.bus.status()
+        consumers = {consumer.consumer: consumer for consumer in store.consumers}
+        views = [
+            await self._view(name, consumers, is_well=output.is_well, detail=output.detail)
+            for name, output in sorted(outputs.items())
+        ]
+        views += [
+            await self._view(name, consumers, is_well=True, detail=None, is_internal=True)
+            for name in sorted(consumers.keys() - outputs.keys())
+        ]
+        return OutputList(data=tuple(views))
+
+    async def _view(
+        self,
+        name: str,
+        consumers: Mapping[str, ConsumerStatus],
+        *,
+        is_well: bool,
+        detail: str | None,
+        is_internal: bool = False,
+    ) -> OutputView:
+        consumer = consumers.get(name)  # None before its first start
+        letters: list[DeadLetter] = []
+        if consumer is not None and consumer.dead_letters:
+            letters = await self._sources.bus.dead_letters(name, limit=_LETTERS)
+        return OutputView(
+            name=name,
+            in_words=_in_words(name) if is_internal else name,
+            is_internal=is_internal,
+            is_well=is_well,
+            detail=detail,
+            backlog=consumer.backlog if consumer is not None else 0,
+            oldest_at=consumer.oldest_at if consumer is not None else None,
+            lost=consumer.lost if consumer is not None else 0,
+            dead_letters=consumer.dead_letters if consumer is not None else 0,
+            newest_dead_letters=tuple(map(_letter, letters)),
+        )
+
+
+def _in_words(consumer: str) -> str:
+    """Return what a part of the daemon follows the log for."""
+    part, _, workspace = consumer.partition("/")
+    words = _PARTS.get(part, part)
+    return f"{words} of {workspace}" if workspace else words
+
+
+def _letter(letter: DeadLetter) -> DeadLetterView:
+    event = letter.event
+    key = event.run.key if isinstance(event, RunEvent) else None
+    return DeadLetterView(
+        position=letter.position,
+        event_id=event.id,
+        event_type=event.type,
+        reason=letter.reason,
+        refused_at=letter.refused_at,
+        workspace=key.workspace if key is not None else None,
+        run_kind=key.kind if key is not None else None,
+        run_id=key.id if key is not None else None,
+    )
+
+
+def outputs_view(sources: ViewSources) -> View:
+    return View(
+        name="outputs",
+        summary="Where events go out, how far each output is behind, and its dead letters.",
+        api="/api/v1/monitor/outputs",
+        query=OutputsQuery,
+        answer=OutputList,
+        read=OutputsReader(sources).read,
+    )

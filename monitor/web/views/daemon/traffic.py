@@ -1,0 +1,249 @@
+"""What goes to and comes from workspaces: request budgets, polls, callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+from msgspec import Meta, Struct
+
+from monitor.model.live_state import PollStatus, WorkspaceStatus
+from monitor.tracking.live_state import FAILED_OUTCOMES
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+T = TypeVar("T")
+
+_OWN = "own"
+_LOW = 0.1  # of a quota
+# What each poll reads, for people.
+_POLLS = {
+    "changes": "runs that have changed",
+    "plan_runs": "plan runs",
+    "flow_runs": "ends of flow runs",
+    "old_flow_runs": "ends of old flow runs",
+    "by_id": "runs followed by their id",
+    "refetch_queue": "runs to be read again",
+    "plan_children": "runs that plan runs have started",
+    "unlabelled_plan_runs": "plans of plan runs",
+    "reasons": "reasons of failures",
+    "details_left": "jobs of ended runs",
+    "progress": "progress of active runs",
+    "reconciliation": "runs that seem to be active",
+    "relist": "all runs of the last day",
+    "schedules": "schedules",
+    "names": "names of flows and plans",
+    "idle_pipelines": "last runs of idle pipelines",
+    "connect": "the first connection",
+    "probe": "what the workspace offers",
+    "specification": "the served specification",
+    "connections": "connections",
+    "tokens": "access tokens",
+    "usage": "compute usage",
+    "objects": "counts of objects",
+    "profiles": "profiles of outputs",
+    "configuration": "settings of the workspace",
+}
+# What stopped a poll, for people.
+_OUTCOMES = {
+    "ok": "succeeded",
+    "idle": "nothing to read",
+    "unreachable": "the workspace did not answer",
+    "throttled": "the workspace asked to wait",
+    "budget": "no room in the request budget",
+    "doubted": "the list lacks rows that must be in it",
+    "incomplete": "the workspace answered in part; read again soon",
+    "unauthorized": "the token was refused",
+    "not_available": "the workspace does not serve it",
+    "no_such_object": "what was to be read does not exist",
+    "rejected": "the workspace rejected the request",
+    "unreadable": "the answer could not be read",
+    "store": "the store took no writes",
+    "failed": "failed",
+}
+
+
+class TrafficQuery(Struct, frozen=True, kw_only=True):
+    """Without ``workspace`` the worst of all come first, and the rest is cut."""
+
+    workspace: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class BudgetView(Struct, frozen=True, kw_only=True):
+    """What may be requested: our own limit a minute, or a quota that the workspace announced."""
+
+    workspace: str
+    scope: str
+    limit: int
+    remaining: int
+    is_low: bool
+    starved: tuple[str, ...]  # kinds of requests that found no room lately
+
+
+class BudgetList(Struct, frozen=True, kw_only=True):
+    """Budgets, the tightest first; ``hidden`` of them are cut."""
+
+    data: tuple[BudgetView, ...]
+    hidden: int
+    next: str | None = None
+
+
+class PollView(Struct, frozen=True, kw_only=True):
+    """One poll of one workspace. Instants are ours."""
+
+    workspace: str
+    poll: str
+    in_words: str
+    last_attempt_at: datetime
+    last_success_at: datetime | None
+    last_outcome: str
+    outcome_in_words: str
+    is_overdue: bool
+    is_failing: bool
+
+
+class PollList(Struct, frozen=True, kw_only=True):
+    """Polls, overdue and failing ones first; ``hidden`` of them are cut."""
+
+    data: tuple[PollView, ...]
+    hidden: int
+    overdue: int
+    failing: int
+    next: str | None = None
+
+
+class CallbacksView(Struct, frozen=True, kw_only=True):
+    """The callbacks of one workspace. ``tasks`` counts flows by the state of their webhook task."""
+
+    workspace: str
+    last_callback_at: datetime | None
+    callbacks_missed: int  # since the start
+    waiting: int  # stored, and not processed yet
+    tasks: dict[str, int]
+
+
+class CallbackList(Struct, frozen=True, kw_only=True):
+    """Callbacks by workspace, most missed ones first; ``hidden`` of them are cut."""
+
+    data: tuple[CallbacksView, ...]
+    hidden: int
+    next: str | None = None
+
+
+class TrafficReader:
+    """Reads live state."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+
+    async def budgets(self, query: TrafficQuery) -> BudgetList:
+        views = [
+            BudgetView(
+                workspace=status.workspace,
+                scope=budget.scope,
+                limit=budget.limit,
+                remaining=budget.remaining,
+                # Our own is filled again all the time; only a quota comes to an end.
+                is_low=budget.scope != _OWN and budget.remaining <= _LOW * budget.limit,
+                starved=budget.starved,
+            )
+            for status in self._workspaces(query)
+            for budget in status.budgets
+        ]
+        views.sort(key=lambda view: (not view.starved, view.remaining / max(view.limit, 1)))
+        data, hidden = _cut(views, query.limit)
+        return BudgetList(data=data, hidden=hidden)
+
+    async def polls(self, query: TrafficQuery) -> PollList:
+        names = {status.workspace for status in self._workspaces(query)}
+        now = self._sources.clock.monotonic()
+        views = [
+            _poll(poll, now=now) for poll in self._sources.live.polls() if poll.workspace in names
+        ]
+        views.sort(
+            key=lambda view: (not view.is_overdue, not view.is_failing, view.workspace, view.poll)
+        )
+        data, hidden = _cut(views, query.limit)
+        return PollList(
+            data=data,
+            hidden=hidden,
+            overdue=sum(view.is_overdue for view in views),
+            failing=sum(view.is_failing for view in views),
+        )
+
+    async def callbacks(self, query: TrafficQuery) -> CallbackList:
+        statuses = self._workspaces(query)
+        inbox = (await self._sources.bus.status()).inbox
+        views = [
+            CallbacksView(
+                workspace=status.workspace,
+                last_callback_at=status.last_callback_at,
+                callbacks_missed=status.callbacks_missed,
+                waiting=inbox.get(status.workspace, 0),
+                tasks=status.webhook_tasks,
+            )
+            for status in statuses
+            if status.webhook_tasks or status.last_callback_at or inbox.get(status.workspace)
+        ]
+        views.sort(key=lambda view: (-view.callbacks_missed, view.workspace))
+        data, hidden = _cut(views, query.limit)
+        return CallbackList(data=data, hidden=hidden)
+
+    def _workspaces(self, query: TrafficQuery) -> list[WorkspaceStatus]:
+        statuses = self._sources.live.workspaces()
+        refuse_unknown(query.workspace, [status.workspace for status in statuses])
+        return [status for status in statuses if query.workspace in (None, status.workspace)]
+
+
+def _cut(views: Sequence[T], limit: int) -> tuple[tuple[T, ...], int]:
+    return tuple(views[:limit]), max(0, len(views) - limit)
+
+
+def _poll(poll: PollStatus, *, now: float) -> PollView:
+    return PollView(
+        workspace=poll.workspace,
+        poll=poll.poll,
+        in_words=_POLLS.get(poll.poll, poll.poll.replace("_", " ")),
+        last_attempt_at=poll.last_attempt_at,
+        last_success_at=poll.last_success_at,
+        last_outcome=poll.last_outcome,
+        outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
+        is_overdue=poll.overdue_at is not None and poll.overdue_at < now,
+        is_failing=poll.last_outcome in FAILED_OUTCOMES,
+    )
+
+
+def budgets_view(sources: ViewSources) -> View:
+    return View(
+        name="budgets",
+        summary="Requests that may still be sent to each workspace.",
+        api="/api/v1/monitor/budgets",
+        query=TrafficQuery,
+        answer=BudgetList,
+        read=TrafficReader(sources).budgets,
+    )
+
+
+def polls_view(sources: ViewSources) -> View:
+    return View(
+        name="polls",
+        summary="What is read from each workspace, and when that last succeeded.",
+        api="/api/v1/monitor/polls",
+        query=TrafficQuery,
+        answer=PollList,
+        read=TrafficReader(sources).polls,
+    )
+
+
+def callbacks_view(sources: ViewSources) -> View:
+    return View(
+        name="callbacks",
+        summary="Callbacks of each workspace: the last one, missed ones, webhook tasks.",
+        api="/api/v1/monitor/callbacks",
+        query=TrafficQuery,
+        answer=CallbackList,
+        read=TrafficReader(sources).callbacks,
+    )

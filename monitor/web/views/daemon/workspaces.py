@@ -1,0 +1,214 @@
+"""The workspaces: whether they answer, what they can do, and what is not watched and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.inventory import Figures, Inventory
+from monitor.model.live_state import ClockSetBack, DoubtedList, WorkspaceStatus
+from monitor.model.runs import PipelineKind
+from monitor.model.slices import in_slices
+from monitor.tracking.live_state import WATCHED_BY
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import unknown
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+from monitor.web.views.view_models import WorkspaceView, workspace_view
+
+# What each is good for, for people.
+_CAPABILITIES = {
+    Capability.LIST_CHANGES: "list the runs that have changed",
+    Capability.FOLLOW_BY_ID: "read a run by its id",
+    Capability.READ_JOBS: "read the jobs of a run: progress and errors",
+    Capability.FOLLOW_FLOW_RUNS: "follow flow runs",
+    Capability.LIST_PLAN_RUNS: "list plan runs",
+    Capability.MAP_PLAN_SNAPSHOTS: "find the plan of a plan run",
+    Capability.LIST_FLOWS: "list flows, for their names",
+    Capability.LIST_PLANS: "list plans, for their names",
+    Capability.READ_SCHEDULES: "read schedules",
+    Capability.CREATE_WEBHOOK_TASKS: "register webhook tasks, for callbacks",
+    Capability.TEST_WEBHOOKS: "test webhooks",
+    Capability.KNOW_THE_PERSON: "know the owner of the token",
+    Capability.COUNT_OBJECTS: "count objects",
+    Capability.READ_CONNECTIONS: "read connections",
+    Capability.READ_TOKENS: "read access tokens, for their expiry",
+    Capability.READ_CONFIGURATION: "read the workspace's settings",
+    Capability.READ_USAGE: "read compute usage",
+    Capability.READ_PROFILES: "read profiles, for the quality of outputs",
+}
+
+
+class WorkspacesQuery(Struct, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+class WorkspaceQuery(Struct, frozen=True, kw_only=True):
+    """One workspace, by its name."""
+
+    workspace: str
+
+
+class WorkspaceList(Struct, frozen=True, kw_only=True):
+    """The workspaces in the order of the configuration."""
+
+    data: tuple[WorkspaceView, ...]
+    next: str | None = None
+
+
+class CapabilityView(Struct, frozen=True, kw_only=True):
+    """What the monitor can do there. ``state`` is available, refused or missing.
+
+    Refused is what the workspace gave before; ``since`` (ours) and ``reason`` are of that.
+    """
+
+    capability: str
+    in_words: str
+    state: str
+    since: datetime | None = None
+    reason: str | None = None
+
+
+class Unwatched(Struct, frozen=True, kw_only=True):
+    """What nothing new is known of: a kind of run, or schedules."""
+
+    what: str
+    reason: str
+
+
+class TokenView(Struct, frozen=True, kw_only=True):
+    """An access token of the workspace. ``expires_at`` is workspace time."""
+
+    id: str
+    expires_at: datetime
+
+
+class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
+    """One workspace in full. Instants are ours, but for ``followed_since`` and of tokens."""
+
+    capabilities_in_words: tuple[CapabilityView, ...]
+    unwatched_because: tuple[Unwatched, ...]
+    doubted: tuple[DoubtedList, ...]
+    clock_set_back: ClockSetBack | None
+    is_remembered: bool  # as before the start; nothing has confirmed it since
+    flows: int
+    plans: int
+    tokens: tuple[TokenView, ...]
+    objects: dict[str, float]  # type -> how many; empty where the inventory is off
+    usage: dict[str, float]  # measure -> as served
+    connections: dict[str, bool]  # name -> whether it could be opened
+
+
+class WorkspacesReader:
+    """Reads live state."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._live = sources.live
+
+    async def list(self, _: WorkspacesQuery) -> WorkspaceList:
+        active = Counter(run.run.key.workspace for run in self._live.active_runs())
+        statuses = self._live.workspaces()
+        return WorkspaceList(data=tuple(self._view(status, active) for status in statuses))
+
+    async def details(self, query: WorkspaceQuery) -> WorkspaceDetails:
+        status = self._live.workspace(query.workspace)
+        if status is None:
+            names = [status.workspace for status in self._live.workspaces()]
+            raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
+        active = Counter({query.workspace: len(self._live.active_runs(query.workspace))})
+        kinds: Counter[PipelineKind] = Counter()
+        async for pipeline in in_slices(self._live.pipelines()):
+            kinds[pipeline.kind] += pipeline.workspace == query.workspace
+        inventory, now = status.inventory, self._sources.clock.now()
+        return WorkspaceDetails(
+            **msgspec.structs.asdict(self._view(status, active)),
+            capabilities_in_words=_capabilities(status),
+            unwatched_because=self._unwatched(status),
+            doubted=status.doubted,
+            clock_set_back=status.clock_set_back,
+            is_remembered=status.is_remembered,
+            flows=kinds[PipelineKind.FLOW],
+            plans=kinds[PipelineKind.PLAN],
+            tokens=_tokens(inventory, now),
+            objects=_valid(inventory.objects, now),
+            usage=_valid(inventory.usage, now),
+            connections={
+                connection.name: connection.is_up
+                for connection in inventory.connections
+                if connection.until > now
+            },
+        )
+
+    def _view(self, status: WorkspaceStatus, active: Mapping[str, int]) -> WorkspaceView:
+        unwatched = tuple(known.what for known in self._unwatched(status))
+        return workspace_view(
+            status, active_runs=active.get(status.workspace, 0), unwatched=unwatched
+        )
+
+    def _unwatched(self, status: WorkspaceStatus) -> tuple[Unwatched, ...]:
+        reasons = {what: self._live.why_unwatched(status.workspace, what) for what in WATCHED_BY}
+        return tuple(
+            Unwatched(what=what, reason=reason)
+            for what, reason in reasons.items()
+            if reason is not None
+        )
+
+
+def _capabilities(status: WorkspaceStatus) -> tuple[CapabilityView, ...]:
+    refused = {known.capability: known for known in status.refused}
+    views: list[CapabilityView] = []
+    for capability in Capability:
+        known = refused.get(capability)
+        state = "available" if capability in status.capabilities else "missing"
+        views.append(
+            CapabilityView(
+                capability=capability,
+                in_words=_CAPABILITIES[capability],
+                state="refused" if known is not None else state,
+                since=known.since if known is not None else None,
+                reason=known.reason if known is not None else None,
+            )
+        )
+    return tuple(views)
+
+
+def _tokens(inventory: Inventory, now: datetime) -> tuple[TokenView, ...]:
+    """Return the tokens, those that expire first before others."""
+    tokens = _valid(inventory.tokens, now)
+    return tuple(
+        TokenView(id=token, expires_at=datetime.fromtimestamp(seconds, tz=UTC))
+        for token, seconds in sorted(tokens.items(), key=lambda item: item[1])
+    )
+
+
+def _valid(figures: Figures | None, now: datetime) -> dict[str, float]:
+    """Return figures that still count; none of those that were read too long ago."""
+    return figures.values if figures is not None and figures.until > now else {}
+
+
+def workspaces_view(sources: ViewSources) -> View:
+    return View(
+        name="workspaces",
+        summary="The workspaces, and whether they answer.",
+        api="/api/v1/workspaces",
+        query=WorkspacesQuery,
+        answer=WorkspaceList,
+        read=WorkspacesReader(sources).list,
+    )
+
+
+def workspace_details_view(sources: ViewSources) -> View:
+    return View(
+        name="workspace",
+        summary="One workspace: edition, capabilities, what is not watched and why, inventory.",
+        api="/api/v1/workspaces/{workspace}",
+        query=WorkspaceQuery,
+        answer=WorkspaceDetails,
+        read=WorkspacesReader(sources).details,
+    )

@@ -1,0 +1,355 @@
+"""Expected and real starts of a week, a row for each schedule and pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+
+from monitor.model.alerts import PipelineOfKind
+from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
+from monitor.model.slices import sorted_in_slices
+from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import one_line
+from monitor.web.views.schedules.comparison import (
+    Known,
+    ScheduledStart,
+    Span,
+    StartState,
+    compared,
+    expected_times,
+)
+from monitor.web.views.schedules.schedule_list import (
+    ScheduleListReader,
+    ScheduleView,
+    is_meant,
+    matching,
+    workspaces_of,
+)
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_LIST = "schedules by name"
+_ROWS = 25
+_MOST_RUNS = 1_000  # of one pipeline and kind that are read
+_MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
+_MARGIN = timedelta(days=1)  # around the week: a start may come late
+_USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline
+_DAYS, _HOURS = 7, 24
+_EARLIEST_YEAR, _LATEST_YEAR = 2000, 2100
+_KINDS = {
+    PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
+    PipelineKind.PLAN: (RunKind.PLAN_RUN,),
+}
+
+
+class CalendarQuery(Struct, frozen=True, kw_only=True):
+    """``pipeline`` is the id of a flow or plan, or a part of its name; ``zone`` is for the days."""
+
+    week: str | None = None  # such as 2026-W47; the present one without it
+    workspace: str | None = None
+    pipeline: str | None = None
+    zone: str = "UTC"
+    cursor: str | None = None
+
+
+class HourOfStarts(Struct, frozen=True, kw_only=True):
+    """An hour of a day with many starts. ``counts`` are by state."""
+
+    hour: int
+    counts: dict[StartState, int]
+
+
+class DayOfStarts(Struct, frozen=True, kw_only=True):
+    """What was expected on a day. Many starts stand in ``hours`` instead of ``starts``."""
+
+    day: date
+    counts: dict[StartState, int]
+    starts: tuple[ScheduledStart, ...] = ()
+    hours: tuple[HourOfStarts, ...] = ()
+
+
+class CalendarRow(Struct, frozen=True, kw_only=True):
+    """One schedule and one pipeline that it starts; None where all that it started is gone."""
+
+    workspace: str
+    schedule: ScheduleView
+    pipeline: Pipeline | None
+    pipeline_name: str | None
+    days: tuple[DayOfStarts, ...]
+    problem: str | None  # why expected starts are not known
+
+
+class VisibleSchedules(Struct, frozen=True, kw_only=True):
+    """Whose schedules a token can see. Schedules of other people are not listed by the API."""
+
+    workspace: str
+    of: str | None
+    read_at: datetime | None  # workspace time
+    unwatched: str | None
+    count: int
+
+
+class Calendar(Struct, frozen=True, kw_only=True):
+    """A week of starts. ``next`` is the cursor of the following rows."""
+
+    week: str
+    previous_week: str
+    next_week: str
+    this_week: str
+    days: tuple[date, ...]
+    today: date
+    visible: tuple[VisibleSchedules, ...]
+    data: tuple[CalendarRow, ...]
+    next: str | None
+
+
+RowKey = tuple[str, str, str, str]  # workspace, schedule's name and id, pipeline
+
+
+class _Row(Struct, frozen=True, kw_only=True):
+    """What a row is made of."""
+
+    status: WorkspaceStatus
+    schedule: ScheduleKnown
+    pipeline: Pipeline | None
+
+    @property
+    def key(self) -> RowKey:
+        """What rows are sorted by; no two are alike."""
+        pipeline = "" if self.pipeline is None else f"{self.pipeline.kind}/{self.pipeline.id}"
+        return self.status.workspace, sort_text(self.schedule.name), self.schedule.id, pipeline
+
+
+class _Week(Struct, frozen=True, kw_only=True):
+    """A week in a time zone."""
+
+    monday: date
+    zone: ZoneInfo
+
+    @property
+    def span(self) -> Span:
+        end = self.monday + timedelta(days=_DAYS)
+        return Span(begin=self._midnight(self.monday), end=self._midnight(end))
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        return tuple(self.monday + timedelta(days=number) for number in range(_DAYS))
+
+    def _midnight(self, day: date) -> datetime:
+        return datetime.combine(day, time(), tzinfo=self.zone).astimezone(UTC)
+
+
+class CalendarReader:
+    """Compares what schedules expect with the runs that are remembered."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._live = sources.live
+        self._schedules = ScheduleListReader(sources)
+
+    async def read(self, query: CalendarQuery) -> Calendar:
+        zone = _zone(query.zone)
+        today = self._sources.clock.now().astimezone(zone).date()
+        week = _Week(monday=_monday(query.week, today), zone=zone)
+        behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
+        rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
+        shown = rows[:_ROWS]
+        return Calendar(
+            week=_name(week.monday),
+            previous_week=_name(week.monday - timedelta(days=_DAYS)),
+            next_week=_name(week.monday + timedelta(days=_DAYS)),
+            this_week=_name(today),
+            days=week.days,
+            today=today,
+            visible=tuple(
+                VisibleSchedules(
+                    workspace=status.workspace,
+                    of=status.schedules_of,
+                    read_at=status.schedules_read_at,
+                    unwatched=self._live.why_unwatched(status.workspace, SCHEDULES),
+                    count=len(status.schedules),
+                )
+                for status in workspaces_of(self._sources, query.workspace)
+            ),
+            data=tuple(await self._compare(shown, week)),
+            next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
+        )
+
+    async def _rows(self, query: CalendarQuery) -> list[_Row]:
+        rows: list[_Row] = []
+        for status in workspaces_of(self._sources, query.workspace):
+            for schedule in await matching(self._sources, status, query.pipeline):
+                meant = [
+                    pipeline
+                    for pipeline in schedule.starts
+                    if query.pipeline is None
+                    or is_meant(
+                        query.pipeline, pipeline, self._live.label(status.workspace, pipeline)
+                    )
+                ]
+                rows += [
+                    _Row(status=status, schedule=schedule, pipeline=pipeline)
+                    for pipeline in meant or (None,)
+                ]
+        return await sorted_in_slices(rows, key=lambda row: row.key)
+
+    async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
+        span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
+        runs = await self._sources.bus.pipeline_runs(
+            {key for row in rows for key in _keys(row)},
+            limit=_MOST_RUNS,
+            since=span.begin,
+            before=span.end,
+        )
+        known = {row.key: self._known(row, runs) for row in rows}
+        # Thousands of times may have to be computed, which takes longer than a step may.
+        days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
+        return [self._view(row, *days[row.key]) for row in rows]
+
+    def _known(self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]]) -> Known:
+        """Return between which times starts of the row's pipeline are known."""
+        status, keys = row.status, _keys(row)
+        name, now = status.workspace, status.time_there(self._sources.clock.now())
+        since = {"the schedule was changed later": row.schedule.updated_at}
+        since["the workspace was not followed yet"] = status.followed_since
+        kept = timedelta(seconds=self._sources.daemon().retention.runs_seconds)
+        since["runs of that time are forgotten"] = now - kept
+        for key in keys:
+            found = runs.get(key, ())
+            if len(found) == _MOST_RUNS:
+                why = f"only the newest {_MOST_RUNS:,} runs are compared"
+                since[why] = found[-1].created_at
+        latest = max((at, why) for why, at in since.items() if at is not None)
+        complete = self._live.complete()
+        until = [complete.get((name, kind)) for _, kind, _ in keys]
+        whys = [self._live.why_unwatched(name, kind) for _, kind, _ in keys]
+        snapshot = self._sources.alerting.snapshot()
+        graces = [
+            later.grace_ends_at - at
+            for key in keys
+            if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
+        ]
+        return Known(
+            now=now,
+            since=latest[0],
+            before_reason=latest[1],
+            until=min((at for at in until if at is not None), default=None),
+            unwatched=next((why for why in whys if why is not None), None),
+            grace=max(graces, default=_USUAL_GRACE),
+        )
+
+    def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> CalendarRow:
+        status, pipeline = row.status, row.pipeline
+        now = status.time_there(self._sources.clock.now())
+        return CalendarRow(
+            workspace=status.workspace,
+            schedule=self._schedules.view(status, row.schedule, now=now),
+            pipeline=pipeline,
+            pipeline_name=self._live.label(status.workspace, pipeline) if pipeline else None,
+            days=days,
+            problem=problem,
+        )
+
+
+def _keys(row: _Row) -> list[PipelineOfKind]:
+    """Return the kinds of runs that the row's pipeline has."""
+    if row.pipeline is None:
+        return []
+    return [(row.status.workspace, kind, row.pipeline.id) for kind in _KINDS[row.pipeline.kind]]
+
+
+def _days_of(
+    rows: Sequence[_Row],
+    runs: Mapping[PipelineOfKind, Sequence[RunState]],
+    known: Mapping[RowKey, Known],
+    week: _Week,
+    span: Span,
+) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
+    """Return the days of each row, and why nothing is expected, by the row's key."""
+    times = {row.key: expected_times(row.schedule, span) for row in rows}
+    pipelines: dict[tuple[str, Pipeline | None], list[_Row]] = {}
+    for row in rows:
+        pipelines.setdefault((row.status.workspace, row.pipeline), []).append(row)
+    days: dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]] = {}
+    for same in pipelines.values():
+        started = [run for key in _keys(same[0]) for run in runs.get(key, ())]
+        # Of what is gone nothing is expected.
+        expected = {row.key: times[row.key][0] if row.pipeline else [] for row in same}
+        starts = compared(expected, started, known)
+        for row in same:
+            days[row.key] = (_by_day(starts[row.key], week), times[row.key][1])
+    return days
+
+
+def _by_day(starts: Sequence[ScheduledStart], week: _Week) -> tuple[DayOfStarts, ...]:
+    by_day: dict[date, list[ScheduledStart]] = {day: [] for day in week.days}
+    for start in starts:
+        day = start.at.astimezone(week.zone).date()
+        if day in by_day:
+            by_day[day].append(start)
+    return tuple(_day(day, found, week.zone) for day, found in by_day.items())
+
+
+def _day(day: date, starts: Sequence[ScheduledStart], zone: ZoneInfo) -> DayOfStarts:
+    counts = dict(Counter(start.state for start in starts))
+    if len(starts) <= _MOST_STARTS_A_DAY:
+        return DayOfStarts(day=day, counts=counts, starts=tuple(starts))
+    hours: list[Counter[StartState]] = [Counter() for _ in range(_HOURS)]
+    for start in starts:
+        hours[start.at.astimezone(zone).hour][start.state] += 1
+    return DayOfStarts(
+        day=day,
+        counts=counts,
+        hours=tuple(
+            HourOfStarts(hour=hour, counts=dict(counted)) for hour, counted in enumerate(hours)
+        ),
+    )
+
+
+def _monday(week: str | None, today: date) -> date:
+    if week is None:
+        return today - timedelta(days=today.weekday())
+    year, _, number = week.partition("-W")
+    try:
+        monday = date.fromisocalendar(int(year), int(number), 1)
+    except ValueError as exc:
+        raise _bad_week(week) from exc
+    if not _EARLIEST_YEAR <= monday.year < _LATEST_YEAR:
+        raise _bad_week(week)
+    return monday
+
+
+def _bad_week(week: str) -> ProblemDetails:
+    return ProblemDetails(400, f"week: {one_line(week[:40])!r} is no week; write 2026-W47")
+
+
+def _name(day: date) -> str:
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise ProblemDetails(
+            400, f"zone: {one_line(name[:40])!r} is no time zone; write Europe/Berlin"
+        ) from exc
+
+
+def calendar_view(sources: ViewSources) -> View:
+    return View(
+        name="schedule_starts",
+        summary="Expected and real starts of a week, by schedule.",
+        api="/api/v1/schedules/starts",
+        query=CalendarQuery,
+        answer=Calendar,
+        read=CalendarReader(sources).read,
+    )

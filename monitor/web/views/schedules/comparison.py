@@ -1,0 +1,159 @@
+"""Which expected starts of a schedule came, and which did not. Pure.
+
+The starts are assigned as the rule schedule_missed assigns them. A schedule is known as it is now:
+what it expected before it was last written is unknown, and so is what nobody can have observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import Struct
+
+from monitor.alerting.rules.expected_starts import ExpectedStart
+from monitor.alerting.rules.observed_starts import ObservedStart, assigned, start_of
+from monitor.model.live_state import ScheduleKnown
+from monitor.model.runs import RunState, Trigger
+from monitor.schedules import BadTriggerError, times_between
+
+_MOST_TIMES = 12_000  # of one schedule: every minute of a week and its margins
+
+
+class StartState(StrEnum):
+    """What became of an expected start."""
+
+    MET = "met"
+    MISSED = "missed"
+    DUE = "due"  # its time has come, and its grace is not over as of what is known
+    UNKNOWN = "unknown"  # ``reason`` of the row says why
+    COMING = "coming"
+    UNPLANNED = "unplanned"  # a schedule started a run at a time that is not known as expected
+
+
+class ScheduledStart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One expected start, or one that came unexpectedly. Instants are the workspace's."""
+
+    at: datetime
+    state: StartState
+    reason: str | None = None  # one sentence, where the state is unknown or due
+    run_kind: str | None = None
+    run_id: str | None = None
+    run_status: str | None = None
+    started_at: datetime | None = None  # as the workspace stamped the run
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """Between which times starts are known. All instants are the workspace's.
+
+    What lies before ``since`` is unknown for ``before_reason``. Starts are known until
+    ``until``; what lies behind it is unknown where ``unwatched`` says why, else only due.
+    """
+
+    now: datetime
+    since: datetime
+    before_reason: str
+    until: datetime | None
+    unwatched: str | None
+    grace: timedelta
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """What is compared: with margins, because a start may come late."""
+
+    begin: datetime
+    end: datetime
+
+
+def expected_times(schedule: ScheduleKnown, span: Span) -> tuple[list[datetime], str | None]:
+    """Return when the schedule fires, as it is now, or why that cannot be computed."""
+    if not schedule.is_enabled:
+        return [], None
+    begin = max(span.begin, schedule.created_at or span.begin)
+    try:
+        times = times_between(schedule.triggers, begin, span.end, limit=_MOST_TIMES)
+    except BadTriggerError as exc:
+        return [], str(exc)
+    return times, None
+
+
+K = TypeVar("K")
+
+
+def compared(
+    times: Mapping[K, Sequence[datetime]], runs: Sequence[RunState], known: Mapping[K, Known]
+) -> dict[K, list[ScheduledStart]]:
+    """Return the starts of each schedule of one pipeline, ascending, by the key of ``times``.
+
+    What no schedule expected is under the first.
+    """
+    union = sorted({at for ats in times.values() for at in ats})
+    states = {f"{run.key.kind}/{run.key.id}": run for run in runs}
+    observed: dict[str, ObservedStart] = {}  # a flow run and its job groups are one start
+    for start in sorted(filter(None, map(start_of, runs)), key=lambda start: start.at):
+        if start.is_scheduled:
+            observed.setdefault(start.key, start)
+    got = assigned([ExpectedStart(at=at, schedules="") for at in union], observed.values())
+    starts = {
+        schedule: [_start(at, got.get(at, ()), states, known[schedule]) for at in ats]
+        for schedule, ats in times.items()
+    }
+    if first := next(iter(starts), None):
+        used = {start.key for own in got.values() for start in own}
+        starts[first] += _unplanned(observed, used, states)
+        starts[first].sort(key=lambda start: start.at)
+    return starts
+
+
+def _start(
+    at: datetime,
+    observed: Sequence[ObservedStart],
+    states: Mapping[str, RunState],
+    known: Known,
+) -> ScheduledStart:
+    if observed:
+        return _met(at, observed[0], states)
+    if at > known.now:
+        return ScheduledStart(at=at, state=StartState.COMING)
+    if at < known.since:
+        return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.before_reason)
+    if known.until is not None and at + known.grace <= known.until:
+        return ScheduledStart(at=at, state=StartState.MISSED)
+    if known.unwatched is not None:
+        return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.unwatched)
+    return ScheduledStart(at=at, state=StartState.DUE)
+
+
+def _met(at: datetime, observed: ObservedStart, states: Mapping[str, RunState]) -> ScheduledStart:
+    kind, _, run_id = observed.key.partition("/")
+    run = states.get(observed.key)
+    return ScheduledStart(
+        at=at,
+        state=StartState.MET,
+        run_kind=kind,
+        run_id=run_id,
+        run_status=None if run is None else run.status,
+        started_at=observed.at,
+    )
+
+
+def _unplanned(
+    observed: Mapping[str, ObservedStart], used: set[str], states: Mapping[str, RunState]
+) -> list[ScheduledStart]:
+    """Return starts by a schedule that no expected time explains."""
+    return [
+        ScheduledStart(
+            at=start.at,
+            state=StartState.UNPLANNED,
+            run_kind=run.key.kind,
+            run_id=run.key.id,
+            run_status=run.status,
+            started_at=start.at,
+        )
+        for key, start in observed.items()
+        if key not in used
+        and (run := states.get(key)) is not None
+        and run.trigger is Trigger.SCHEDULE
+    ]

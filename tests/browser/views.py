@@ -2,5 +2,11 @@
 
 from __future__ import annotations
 
-VIEWS = {"/new": "/new"}
+VIEWS = {
+    "/new": "/new",
+    "/schedules": "/schedules",
+    "/monitor": "/monitor",
+    "/workspaces": "/workspaces",
+    "/workspaces/{workspace}": "/workspaces/{workspace}",
+}
 LIVE = "document.getElementById('link').dataset.state === 'live'"

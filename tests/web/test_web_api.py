@@ -41,8 +41,8 @@ def problem(answer: Answer) -> tuple[int, str]:
         ("/api/v1/events?since=2026-11-21T10:00", 400, "since: '2026-11-21T10:00' names no time"),
         ("/api/v1/runs/acme/flow/1", 404, "kind: 'flow' is none of flow_run, job_group, plan_run"),
         ("/api/v1/runs/acme/job_group/9", 404, "run acme:job_group:9 is not known, or was"),
-        ("/api/v1/nothing", 404, "Not Found"),
-        ("/api/v1/track", 405, "Method Not Allowed"),
+        ("/api/v1/nothing", 404, "there is nothing under this address; /api/v1/openapi.json"),
+        ("/api/v1/track", 405, "GET is not allowed here; POST is"),
     ],
 )
 async def test_an_invalid_query_names_the_problem(
@@ -185,7 +185,10 @@ async def test_a_body_in_pieces_is_read_whole(site: Site) -> None:
 async def test_an_unknown_action_is_refused(site: Site) -> None:
     """Listing changes nothing and is a GET; other actions are named."""
     answer = await site.post("/api/v1/webhooks", json={"action": "list"})
-    assert problem(answer) == (400, "action: 'list' is none of sync, test, delete")
+    assert problem(answer) == (
+        400,
+        "body: Invalid enum value 'list' - at `$.action`, which is none of sync, test, delete",
+    )
     assert (await site.get("/api/v1/webhooks?workspace=acme")).document == {
         "data": [{"flow": None}]
     }

@@ -9,6 +9,7 @@ from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
+from monitor.web.views.events import events_view
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.run_pages import run_pages
 from monitor.web.views.schedules.calendar import calendar_view
@@ -29,7 +30,7 @@ class AllViews:
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = (schedules_view(sources),)
+        self.others: tuple[View, ...] = (schedules_view(sources), events_view(sources))
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 VIEWS = {
     "/new": "/new",
+    "/runs": "/runs",
+    "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
+    "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
     "/workspaces": "/workspaces",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VIEWS = {
-    "/new": "/new",
+    "/": "/",
     "/runs": "/runs",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",

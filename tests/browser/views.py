@@ -1,10 +1,10 @@
-"""All pages, by the path that is registered. What stands in braces is of a living workspace."""
+"""All pages, by the path that is registered. What stands in braces is of a living workspace.
 
 from __future__ import annotations
 
 VIEWS = {
     "/": "/",
-    "/runs": "/runs",
+    "/runs": "/runs?limit=40",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
     "/schedules": "/schedules",

@@ -1,4 +1,4 @@
-"""All pages, by the path that is registered. What stands in braces is of a living workspace.
+"""All pages, by the path that is registered. What stands in braces is of a living workspace."""
 
 from __future__ import annotations
 

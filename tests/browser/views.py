@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VIEWS = {
-    "/": "/",
+    "/": "/?limit=20&groups=8",
     "/runs": "/runs?limit=40",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",

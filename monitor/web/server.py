@@ -17,7 +17,6 @@ from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.alerts_api import AlertsApi
 from monitor.web.api.all_routes import json_api
-from monitor.web.api.api import Api
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
@@ -81,8 +80,7 @@ class Server:
         )
         names = ExplainedNames(alerting, view=view, bus=bus)
         explain = ExplainApi(alerting, names=names)
-        self._apis: list[Api | AlertsApi | ExplainApi] = [
-            Api(overview=overview),
+        self._apis: list[AlertsApi | ExplainApi] = [
             AlertsApi(alerting, clock=clock, overview=overview),
             explain,
         ]

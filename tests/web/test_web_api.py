@@ -95,7 +95,9 @@ async def test_a_status_is_never_older_than_its_stamp(site: Site) -> None:
     shown = {run["id"]: run for run in (await site.get("/api/v1/runs")).document["data"]}
     assert (shown["1"]["status"], shown["1"]["last_status"]) == ("unknown", "running")
     assert shown["2"]["status"] == "succeeded"
-    assert '<span class="mark unknown">unknown</span> last running' in (await site.get("/")).text
+    (running,) = (await site.get("/api/v1/running")).document["data"]
+    assert (running["status"], running["last_status"]) == ("unknown", "running")
+    assert "last running, confirmed" in (await site.get("/")).text
 
 
 async def test_events_are_read_page_by_page(site: Site) -> None:
@@ -128,7 +130,7 @@ async def test_workspaces_and_pipelines_are_shown(site: Site) -> None:
         "unknown",
         0,
     )
-    assert (await site.get("/api/v1/pipelines")).document == {"data": []}
+    assert (await site.get("/api/v1/pipelines")).document["data"] == []
 
 
 async def test_a_track_request_reaches_the_daemon(site: Site) -> None:

@@ -28,6 +28,7 @@ from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
+from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.words import FILTERS
 from monitor.web.views.status import StateSummary, StatusQuery
 from monitor.web.views.view import View, WebPage
@@ -68,7 +69,7 @@ class PageShell:
             lstrip_blocks=True,
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
         )
-        self.templates.filters.update(FILTERS)
+        self.templates.filters.update(FILTERS | SVG_FILTERS)
         self.templates.globals.update(
             url_of=url_of,
             static=files.url,

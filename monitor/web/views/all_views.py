@@ -53,7 +53,13 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/monitor",
             title="Monitor",
-            boxes=(monitor_view(sources), outputs_view(sources), store_view(sources), *traffic),
+            boxes=(
+                monitor_view(sources),
+                workspaces_view(sources),
+                outputs_view(sources),
+                *traffic,
+                store_view(sources),
+            ),
             in_menu="Monitor",
             styles=styles,
         ),

@@ -104,6 +104,10 @@ class PollView(Struct, frozen=True, kw_only=True):
     is_overdue: bool
     is_failing: bool
 
+    @property
+    def needs_attention(self) -> bool:
+        return self.is_overdue or self.is_failing
+
 
 class PollList(Struct, frozen=True, kw_only=True):
     """Polls, overdue and failing ones first; ``hidden`` of them are cut."""

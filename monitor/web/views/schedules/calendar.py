@@ -18,6 +18,7 @@ from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.views.schedules.comparison import (
+    MOST_TIMES,
     Known,
     ScheduledStart,
     Span,
@@ -37,7 +38,10 @@ from monitor.web.views.view import View
 
 _LIST = "schedules by name"
 _ROWS = 25
-_MOST_RUNS = 1_000  # of one pipeline and kind that are read
+_MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
+_LEAST_RUNS = 250
+_RUNS_ON_A_PAGE = 40_000
+_MOST_TIMES_ON_A_PAGE = 3 * MOST_TIMES
 _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
 _MARGIN = timedelta(days=1)  # around the week: a start may come late
 _USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline
@@ -106,6 +110,7 @@ class Calendar(Struct, frozen=True, kw_only=True):
     days: tuple[date, ...]
     today: date
     visible: tuple[VisibleSchedules, ...]
+    counts: dict[StartState, int]  # of these rows
     data: tuple[CalendarRow, ...]
     next: str | None
 
@@ -161,6 +166,7 @@ class CalendarReader:
         behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
         rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
         shown = rows[:_ROWS]
+        data = await self._compare(shown, week)
         return Calendar(
             week=_name(week.monday),
             previous_week=_name(week.monday - timedelta(days=_DAYS)),
@@ -178,7 +184,8 @@ class CalendarReader:
                 )
                 for status in workspaces_of(self._sources, query.workspace)
             ),
-            data=tuple(await self._compare(shown, week)),
+            counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
+            data=tuple(data),
             next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
         )
 
@@ -202,18 +209,22 @@ class CalendarReader:
 
     async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
+        keys = {key for row in rows for key in _keys(row)}
+        limit = min(_MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
         runs = await self._sources.bus.pipeline_runs(
-            {key for row in rows for key in _keys(row)},
-            limit=_MOST_RUNS,
+            keys,
+            limit=limit,
             since=span.begin,
             before=span.end,
         )
-        known = {row.key: self._known(row, runs) for row in rows}
+        known = {row.key: self._known(row, runs, limit) for row in rows}
         # Thousands of times may have to be computed, which takes longer than a step may.
         days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
         return [self._view(row, *days[row.key]) for row in rows]
 
-    def _known(self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]]) -> Known:
+    def _known(
+        self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]], limit: int
+    ) -> Known:
         """Return between which times starts of the row's pipeline are known."""
         status, keys = row.status, _keys(row)
         name, now = status.workspace, status.time_there(self._sources.clock.now())
@@ -223,8 +234,8 @@ class CalendarReader:
         since["runs of that time are forgotten"] = now - kept
         for key in keys:
             found = runs.get(key, ())
-            if len(found) == _MOST_RUNS:
-                why = f"only the newest {_MOST_RUNS:,} runs are compared"
+            if len(found) == limit:
+                why = f"only the newest {limit:,} runs are compared"
                 since[why] = found[-1].created_at
         latest = max((at, why) for why, at in since.items() if at is not None)
         complete = self._live.complete()
@@ -273,15 +284,19 @@ def _days_of(
     span: Span,
 ) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
     """Return the days of each row, and why nothing is expected, by the row's key."""
-    times = {row.key: expected_times(row.schedule, span) for row in rows}
+    times: dict[RowKey, tuple[Sequence[datetime], str | None]] = {}
+    left = _MOST_TIMES_ON_A_PAGE
+    for row in rows:
+        # Of what is gone nothing is expected.
+        known_times = expected_times(row.schedule, span, limit=left) if row.pipeline else ((), None)
+        times[row.key], left = known_times, left - len(known_times[0])
     pipelines: dict[tuple[str, Pipeline | None], list[_Row]] = {}
     for row in rows:
         pipelines.setdefault((row.status.workspace, row.pipeline), []).append(row)
     days: dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]] = {}
     for same in pipelines.values():
         started = [run for key in _keys(same[0]) for run in runs.get(key, ())]
-        # Of what is gone nothing is expected.
-        expected = {row.key: times[row.key][0] if row.pipeline else [] for row in same}
+        expected = {row.key: times[row.key][0] for row in same}
         starts = compared(expected, started, known)
         for row in same:
             days[row.key] = (_by_day(starts[row.key], week), times[row.key][1])

@@ -8,7 +8,7 @@ TEST := $(VENV)/.installed-test
 # Workers and the daemons that tests start import the same files again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test worlds bench servers check format clean
+.PHONY: help demo test worlds bench pictures servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ worlds: $(TEST) servers ## play scripted worlds: WORLDS=2000 SEED=100, ARGS="--o
 
 bench: $(TEST) servers ## measure against the simplest thing that could work; takes 10 minutes
 	$(BIN)/python -m tests.bench $(ARGS)
+
+pictures: $(TEST) servers ## take the pictures of README from the demo; takes 3 minutes
+	$(BIN)/python -m tests.browser.pictures
 
 format: $(TEST) ## put the code into shape
 	$(BIN)/ruff format .

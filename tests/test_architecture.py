@@ -84,7 +84,8 @@ PURE = (
         f"tracking.{name}"
         for name in ("end_bounds", "kept_ends", "live_state", "merging", "pipeline_directory")
     ),
-    *(f"tracking.{name}" for name in ("plausibility", "run_events", "run_status", "transitions")),
+    *(f"tracking.{name}" for name in ("plausibility", "reachability_history", "run_events")),
+    *(f"tracking.{name}" for name in ("run_status", "transitions")),
 )
 # Words of the bus contract that say how the store is; a rule is given them.
 PURE_WORDS = {f"bus.contract.{name}" for name in ("ConsumerStatus", "Retention", "StoreStatus")}

@@ -265,10 +265,18 @@ class EventBus(Protocol):
         *,
         workspace: str | None = None,
         kind: RunKind | None = None,
-        status: Status | None = None,
+        statuses: Collection[Status] = (),
+        pipelines: Collection[PipelineOfKind] | None = None,
+        since: datetime | None = None,
+        before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
-        """Return at most ``limit`` stored runs, newest creation first."""
+        """Return at most ``limit`` stored runs, newest creation first.
+
+        Of those statuses, all where none is named; of those pipelines only, where these are given;
+        created at or after ``since``; behind the stored run ``before`` in that order. Behind a run
+        that is not stored there is none.
+        """
 
     async def pipeline_runs(
         self,

@@ -1,22 +1,28 @@
-"""A client of a running daemon's admin API, with the credentials of its configuration."""
+"""A client of a running daemon's admin API. Its credentials go to that server alone."""
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 import aiohttp
 
-from monitor.cli.settings_files import load
-from monitor.model.errors import ConfigurationError, MonitorError, NoSuchObjectError
-from monitor.web.settings import ServerSettings
+from monitor.cli.daemon_address import DaemonAddress
+from monitor.model.errors import (
+    ConfigurationError,
+    DaemonUnreachableError,
+    MonitorError,
+    NoSuchObjectError,
+)
+from monitor.model.outside import LONGEST_ERROR, harmless
 
 _TIMEOUT_SECONDS = 30.0
 _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
-_ERRORS_FROM = 400
+_REDIRECTS_FROM, _ERRORS_FROM, _UNAUTHORIZED = 300, 400, 401
+_NO_SUCH_ROUTE = (404, 405)
 # 400 is an unknown name or a wrong value: wrong usage of the command.
 _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
     {400: ConfigurationError, 404: NoSuchObjectError}
@@ -24,26 +30,19 @@ _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
 
 
 class AdminClient:
-    """One daemon, as its configuration describes it. Use as an async context manager."""
+    """One daemon. Use as an async context manager."""
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self._address = settings.reachable
-        self._headers: dict[str, str] = {}
-        if settings.token is not None:
-            self._headers["Authorization"] = f"Bearer {settings.token.reveal()}"
-        elif settings.password is not None:
-            self._headers["Authorization"] = aiohttp.encode_basic_auth(
-                settings.username or "", settings.password.reveal()
-            )
-
-    @classmethod
-    def of(cls, path: Path) -> AdminClient:
-        """Return a client of the daemon that runs with this configuration file."""
-        return cls(load(path).server)
+    def __init__(self, address: DaemonAddress) -> None:
+        self._address = address
 
     async def __aenter__(self) -> Self:
+        headers = {"Accept": "application/json"}
+        if self._address.authorization is not None:
+            headers["Authorization"] = self._address.authorization.reveal()
         self._session = aiohttp.ClientSession(
-            f"http://{self._address}", headers=self._headers, trust_env=False
+            headers=headers,
+            connector=aiohttp.TCPConnector(ssl=_trust(self._address)),
+            trust_env=False,
         )
         return self
 
@@ -56,7 +55,8 @@ class AdminClient:
         Raises:
             ConfigurationError: the daemon refuses the request as wrong.
             NoSuchObjectError: it does not know what is asked for.
-            MonitorError: the daemon does not answer, or reports a failure.
+            DaemonUnreachableError: none answers.
+            MonitorError: it reports a failure, or something else answers.
         """
         return await self._request("GET", path, query=query)
 
@@ -76,9 +76,13 @@ class AdminClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_read=_STREAM_IDLE_SECONDS)
         try:
             async with self._session.get(
-                "/api/v1/events/stream", params=query, timeout=timeout
+                f"{self._address.url}/api/v1/events/stream",
+                params=query,
+                headers={"Accept": "text/event-stream"},
+                timeout=timeout,
+                allow_redirects=False,
             ) as response:
-                await _check(response)
+                await self._check(response)
                 async for line in response.content:
                     if line.startswith(b"data: "):
                         yield json.loads(line[6:])
@@ -94,29 +98,110 @@ class AdminClient:
         body: Mapping[str, Any] | None = None,
         timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> Any:
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         try:
             async with self._session.request(
-                method, path, params=query, json=body, timeout=timeout
+                method,
+                self._address.url + path,
+                params=query,
+                json=body,
+                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+                # A redirect could lead the credentials to another server.
+                allow_redirects=False,
             ) as response:
-                await _check(response)
-                return await response.json()
+                await self._check(response)
+                return await self._decoded(response)
         except (aiohttp.ClientError, TimeoutError) as exc:
             raise self._unreachable(exc) from exc
 
-    def _unreachable(self, exc: Exception) -> MonitorError:
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Raise what an answer other than success means."""
+        status = response.status
+        if status < _REDIRECTS_FROM:
+            return
+        if status < _ERRORS_FROM:
+            raise MonitorError(
+                f"{self._address.url} answers with a redirect to "
+                f"{harmless(response.headers.get('Location', 'nowhere'))}; name that URL with --url"
+            )
+        if status == _UNAUTHORIZED:
+            raise MonitorError(self._unauthorized())
+        document = await self._decoded(response)
+        detail = document.get("detail") if isinstance(document, dict) else None
+        if not isinstance(detail, str):
+            raise self._stranger(response)
+        if status in _NO_SUCH_ROUTE and detail == response.reason:
+            raise MonitorError(
+                f"the daemon at {self._address.url} has no {response.url.path}: it is older than "
+                "this command, or its URL ends in a path that is not its own"
+            )
+        message = f"the daemon answered {status}: {harmless(detail, longest=LONGEST_ERROR)}"
+        raise _ERRORS.get(status, MonitorError)(message)
+
+    async def _decoded(self, response: aiohttp.ClientResponse) -> Any:
+        if not response.content_type.endswith("json"):
+            raise self._stranger(response)
+        try:
+            return await response.json(content_type=None)
+        except ValueError as exc:
+            raise self._stranger(response) from exc
+
+    def _stranger(self, response: aiohttp.ClientResponse) -> MonitorError:
         return MonitorError(
-            f"no daemon answers at {self._address} ({type(exc).__name__}): "
+            f"{self._address.url} answers {response.status} with {harmless(response.content_type)},"
+            f" which no dataprep-monitor does: is {self._address.named_by} right?"
+        )
+
+    def _unauthorized(self) -> str:
+        if self._address.authorization is None:
+            way = (
+                "add --token-file, or --username and --password-file"
+                if self._address.named_by == "--url"
+                else "restart it, so that it serves as this configuration says"
+            )
+            return f"the daemon at {self._address.url} wants a token or password; {way}"
+        return (
+            f"the daemon at {self._address.url} refuses the token or password of "
+            f"{self._address.named_by}; name the one that it was started with"
+        )
+
+    def _unreachable(self, exc: Exception) -> MonitorError:
+        hint = (
             "is it running, and with this configuration?"
+            if self._address.named_by == "-c"
+            else "is it running there?"
+        )
+        if isinstance(exc, aiohttp.ClientConnectorCertificateError):
+            hint = "its certificate is not trusted; name its authority with --ca-file"
+        elif isinstance(exc, aiohttp.ClientConnectorSSLError):
+            hint = "it does not speak TLS; write --url with http://"
+        return DaemonUnreachableError(
+            f"no daemon answers at {self._address.url} ({type(exc).__name__}): {hint}"
         )
 
 
-async def _check(response: aiohttp.ClientResponse) -> None:
-    if response.status < _ERRORS_FROM:
-        return
+def _trust(address: DaemonAddress) -> ssl.SSLContext:
     try:
-        detail = (await response.json(content_type=None))["detail"]
-    except (ValueError, TypeError, KeyError):
-        detail = response.reason
-    message = f"the daemon answered {response.status}: {detail}"
-    raise _ERRORS.get(response.status, MonitorError)(message)
+        return ssl.create_default_context(cafile=address.ca_file)
+    except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
+        raise ConfigurationError(
+            f"--ca-file: {str(address.ca_file)!r} holds no certificates in PEM form"
+        ) from exc
+
+
+def rows_of(answer: Any) -> list[dict[str, Any]]:
+    """Return the rows of an answer.
+
+    Raises:
+        MonitorError: it has none, so no dataprep-monitor has sent it.
+    """
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise stranger()
+    return rows
+
+
+def stranger() -> MonitorError:
+    """Return the error that an answer has another shape than a dataprep-monitor's."""
+    return MonitorError(
+        "the answer is not that of a dataprep-monitor: is the address or URL right?"
+    )

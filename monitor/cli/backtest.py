@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -23,8 +24,10 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import times
 from monitor.cli.admin import AdminClient
+from monitor.cli.daemon_address import DaemonAddress
+from monitor.cli.row_layout import OutputForm
 from monitor.cli.settings_files import read_toml
-from monitor.cli.tables import print_json, print_table
+from monitor.cli.tables import print_csv, print_json, print_table
 from monitor.config import SecretSource, parse_configuration
 from monitor.model.errors import ConfigurationError, MonitorError, NoSuchObjectError
 from monitor.model.live_state import WorkspaceStatus
@@ -35,7 +38,11 @@ from monitor.tracking.pipeline_health import PipelineHealthTracker
 _MOST_EVENTS = 1_000_000  # some ten minutes of evaluation
 _MOST_PLAN_RUNS = 10_000  # one request for each, some milliseconds
 _PAGE = 1_000
-_SHOWN = 50  # differences in the table; --json has them all
+_CSV_FIELDS = (
+    "difference", "starts_at", "rule", "fingerprint", "workspace", "pipeline", "summary",
+    "not_recorded",
+)  # fmt: skip
+_SHOWN = 50  # differences in the table; the other forms have them all
 
 
 class _Unread:
@@ -48,14 +55,21 @@ class _Unread:
         return path
 
 
-def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
-    """Run the rules of ``config`` on the events of ``daemon`` and print which would have fired."""
+def backtest(config: Path, *, daemon: DaemonAddress, since: str, form: OutputForm) -> None:
+    """Run the rules of ``config`` on the events of ``daemon`` and print which would have fired.
+
+    As CSV the differences, one a row; wide, all of them below the counts.
+    """
     logs.configure(level="error")  # the private engine logs about the past
     settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
     rows = asyncio.run(_compare(settings, daemon, times.since(since)))
-    if as_json:
+    if form is OutputForm.JSON:
         print_json(rows)
         return
+    if form is OutputForm.CSV:
+        print_csv(_csv_rows(rows), _CSV_FIELDS)
+        return
+    most = _SHOWN if form is OutputForm.TABLE else None
     print_table(
         ("rule", "would fire", "did fire", "only new", "only old", "undecided"),
         [_row(row) for row in rows],
@@ -67,31 +81,46 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
         ("only", "since", "rule", "workspace", "pipeline", "summary"),
         [_difference(side, firing, firing.summary) for side, firing in differences],
         what="differences",
+        most=most,
     )
     undecided = sorted(each for row in rows for each in row.undecided)
     _print_some(
         ("undecided", "since", "rule", "workspace", "pipeline", "not recorded"),
         [_difference(each.side, each.firing, each.why) for each in undecided],
         what="undecided alerts",
+        most=most,
     )
 
 
-def _print_some(columns: Sequence[str], rows: Sequence[Sequence[str]], *, what: str) -> None:
+def _csv_rows(rows: Iterable[RuleComparison]) -> list[dict[str, Any]]:
+    firings = [("only_new", firing, "") for row in rows for firing in row.only_new]
+    firings += [("only_old", firing, "") for row in rows for firing in row.only_old]
+    undecided = [each for row in rows for each in row.undecided]
+    firings += [(f"undecided_{each.side}", each.firing, each.why) for each in undecided]
+    return [
+        {**msgspec.to_builtins(firing), "difference": difference, "not_recorded": why}
+        for difference, firing, why in sorted(firings, key=lambda found: found[1])
+    ]
+
+
+def _print_some(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, what: str, most: int | None
+) -> None:
     """Print the first rows below what was printed before; nothing where there is none."""
     if not rows:
         return
     sys.stdout.write("\n")
-    print_table(columns, rows[:_SHOWN])
-    if len(rows) > _SHOWN:
-        sys.stderr.write(f"{len(rows) - _SHOWN} more {what}: see --json\n")
+    print_table(columns, rows[:most])
+    if most is not None and len(rows) > most:
+        sys.stderr.write(f"{len(rows) - most} more {what}: see --output wide\n")
 
 
 async def _compare(
-    settings: AlertingSettings, daemon: Path, since: datetime
+    settings: AlertingSettings, daemon: DaemonAddress, since: datetime
 ) -> list[RuleComparison]:
     with tempfile.TemporaryFile(prefix="dataprep-monitor-") as file:
         log = RecordedLog(file)
-        async with AdminClient.of(daemon) as client:
+        async with AdminClient(daemon) as client:
             workspaces = await _workspaces(client)
             start = await _start(client, since)
             await _read(client, start, log)

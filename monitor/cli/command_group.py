@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from monitor.cli.command_table import COMMANDS, CommandEntry
+from monitor.cli.option_groups import spread_groups
 
 _ENTRIES = {entry.name: entry for entry in COMMANDS}
 
@@ -68,6 +69,6 @@ def _load(entry: CommandEntry) -> Any:
     lines = [f"Example: dataprep-monitor {example}" for example in entry.examples]
     # The mark keeps the library from making one paragraph of the lines.
     single.command(entry.name, epilog="\b\n" + "\n".join(lines))(
-        getattr(importlib.import_module(module), function)
+        spread_groups(getattr(importlib.import_module(module), function))
     )
     return typer.main.get_command(single)

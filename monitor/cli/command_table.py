@@ -68,16 +68,44 @@ COMMANDS = (
         ),
     ),
     CommandEntry(
+        "status",
+        "monitor.cli.status:status",
+        "Print the state of everything in one sentence; exit by it.",
+        (
+            "status",
+            "status --url https://monitor.example.com --token-file ~/.monitor-token",
+            "status || echo 'somebody should look'",
+        ),
+    ),
+    CommandEntry(
+        "pipelines",
+        "monitor.cli.pipelines:pipelines",
+        "List flows and plans: how each is, its last run, its next start.",
+        (
+            "pipelines",
+            "pipelines --state failing",
+            "pipelines -w acme --sort next_start --output wide",
+        ),
+    ),
+    CommandEntry(
         "runs",
         "monitor.cli.runs:runs",
         "List runs that the daemon knows, the newest first.",
-        ("runs --status failed", "runs -w acme --kind plan_run --json"),
+        (
+            "runs --status failed --since 24h",
+            "runs --pipeline 'month end' --limit 0 --output csv",
+            "runs -w acme --kind plan_run --json",
+        ),
     ),
     CommandEntry(
         "events",
         "monitor.cli.events:events",
         "Print recorded events, one a line, and follow new ones.",
-        ("events --follow", "events --since 2026-11-21T10:00:00Z --json"),
+        (
+            "events --follow",
+            "events --since 7d --type run.failed --pipeline 'month end'",
+            "events --since 2026-11-21T10:00:00Z --json",
+        ),
     ),
     CommandEntry(
         "alerts",
@@ -88,6 +116,12 @@ COMMANDS = (
             "alerts --state firing -w acme --json",
             "alerts backtest --since 30d -c new.toml",
         ),
+    ),
+    CommandEntry(
+        "acknowledge",
+        "monitor.cli.acknowledge:acknowledge",
+        "Acknowledge an alert: no reminder of it goes out any more.",
+        ("acknowledge 9f86d081884c7d65 --comment 'I am on it'",),
     ),
     CommandEntry(
         "silence",
@@ -120,7 +154,25 @@ COMMANDS = (
         "track",
         "monitor.cli.track:track",
         "Follow one run by its id, also where the workspace lists none.",
-        ("track job_group 7827359",),
+        ("track job_group 7827359", "track flow_run 31 --wait --timeout 30m && ./next-step"),
+    ),
+    CommandEntry(
+        "workspaces",
+        "monitor.cli.workspaces:workspaces",
+        "List workspaces: whether each can be seen, and since when.",
+        (
+            "workspaces",
+            "workspaces --output wide",
+        ),
+    ),
+    CommandEntry(
+        "schedules",
+        "monitor.cli.schedules:schedules",
+        "List schedules: what each starts, and when next.",
+        (
+            "schedules",
+            "schedules -w acme --pipeline 'month end'",
+        ),
     ),
     CommandEntry(
         "store",

@@ -1,50 +1,121 @@
-"""What the commands that call a running daemon share: requests, and rows as a table."""
+"""What the commands that call a running daemon share: requests, and pages of rows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from monitor.cli import lazy
-from monitor.cli.tables import print_json, print_table
+from monitor.cli.options import DaemonOptions
+from monitor.model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from monitor.cli.daemon_address import DaemonAddress
 
 Rows = list[dict[str, Any]]
+Query = Mapping[str, str | int | None]
+
+_OF_URL = ("token_file", "username", "password_file", "ca_file")
+_PAGE = 1_000  # the most rows of one answer
+
+
+def address_of(options: DaemonOptions) -> DaemonAddress:
+    """Return the daemon that the options of a command name.
+
+    Raises:
+        ConfigurationError: with one sentence for each problem of options or configuration.
+    """
+    if options.is_url:
+        if options.is_typed("config"):
+            raise ConfigurationError("--url: -c is given too, and names a daemon; leave one out")
+        return url_address(options)
+    typed = [name for name in _OF_URL if options.is_typed(name)]
+    if typed:
+        raise ConfigurationError(
+            [f"--{name.replace('_', '-')}: belongs to --url; add that" for name in typed]
+        )
+    return configured_address(options.config)
+
+
+def url_address(options: DaemonOptions) -> DaemonAddress:
+    """Return the server at the URL that is given; raises as `address_of` does."""
+    return lazy.daemon_address.address_of_url(
+        options.url or "",
+        token_file=options.token_file,
+        username=options.username,
+        password_file=options.password_file,
+        ca_file=options.ca_file,
+    )
+
+
+def configured_address(path: Path) -> DaemonAddress:
+    """Return the daemon that runs with a configuration; raises as `address_of` does."""
+    return lazy.daemon_address.address_of_server(lazy.settings_files.load(path).server)
 
 
 def run_request(request: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(request)
 
 
-async def get(config: Path, path: str, query: Mapping[str, str | None]) -> Any:
-    given = {name: str(value) for name, value in query.items() if value is not None}
-    async with lazy.admin.AdminClient.of(config) as client:
-        return await client.get(path, given)
+async def get(daemon: DaemonOptions, path: str, query: Query | None = None) -> Any:
+    async with lazy.admin.AdminClient(address_of(daemon)) as client:
+        return await client.get(path, given(query or {}))
 
 
 async def post(
-    config: Path, path: str, body: Mapping[str, Any], *, timeout_seconds: float = 30.0
+    daemon: DaemonOptions, path: str, body: Mapping[str, Any], *, timeout_seconds: float = 30.0
 ) -> Any:
-    given = {key: value for key, value in body.items() if value is not None}
-    async with lazy.admin.AdminClient.of(config) as client:
-        return await client.post(path, given, timeout_seconds=timeout_seconds)
+    wanted = {key: value for key, value in body.items() if value is not None}
+    async with lazy.admin.AdminClient(address_of(daemon)) as client:
+        return await client.post(path, wanted, timeout_seconds=timeout_seconds)
 
 
-async def delete(config: Path, path: str) -> Any:
-    async with lazy.admin.AdminClient.of(config) as client:
+async def delete(daemon: DaemonOptions, path: str) -> Any:
+    async with lazy.admin.AdminClient(address_of(daemon)) as client:
         return await client.delete(path)
 
 
-def show(rows: Rows, columns: tuple[str, ...], *, as_json: bool) -> None:
-    """Print rows: a table, or JSON for programs."""
-    if as_json:
-        print_json(rows)
-        return
-    print_table(columns, [[cell(row.get(column)) for column in columns] for row in rows])
+def given(query: Query) -> dict[str, str]:
+    """Return the parameters that have a value."""
+    return {name: str(value) for name, value in query.items() if value is not None}
 
 
-def cell(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(str(part) for part in value) or "-"
-    return "-" if value is None else str(value)
+def list_rows(daemon: DaemonOptions, path: str, query: Query | None = None) -> Rows:
+    """Return the rows of a list that comes whole."""
+    return lazy.admin.rows_of(run_request(get(daemon, path, query)))
+
+
+class FirstRows(NamedTuple):
+    """The first rows of a list. ``total`` is None where only ``has_more`` is known."""
+
+    rows: Rows
+    has_more: bool
+    total: int | None
+
+
+async def first_rows(
+    daemon: DaemonOptions, path: str, query: Query, *, limit: int, page: int = _PAGE
+) -> FirstRows:
+    """Return the first rows of a list that comes in pages of at most ``page``; 0: all rows."""
+    rows: Rows = []
+    wanted = given(query)
+    async with lazy.admin.AdminClient(address_of(daemon)) as client:
+        while True:
+            size = min(limit - len(rows), page) if limit else page
+            answer = await client.get(path, {**wanted, "limit": str(size)})
+            rows += lazy.admin.rows_of(answer)
+            cursor, total = answer.get("next"), answer.get("total")
+            if limit and len(rows) >= limit:
+                has_more = cursor is not None or len(rows) > limit
+                return FirstRows(rows[:limit], has_more, total)
+            if not isinstance(cursor, str):
+                return FirstRows(rows, has_more=False, total=total)
+            wanted["cursor"] = cursor
+
+
+def list_first(
+    daemon: DaemonOptions, path: str, query: Query, *, limit: int, page: int = _PAGE
+) -> FirstRows:
+    return run_request(first_rows(daemon, path, query, limit=limit, page=page))  # type: ignore[no-any-return] # of asyncio

@@ -4,74 +4,129 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from monitor.cli import times
-from monitor.cli.admin import AdminClient
+from msgspec import Struct
+
+from monitor.cli import terminal
+from monitor.cli.admin import AdminClient, rows_of
+from monitor.cli.daemon_address import DaemonAddress
+from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
+from monitor.cli.row_layout import OutputForm
+from monitor.cli.tables import print_csv, print_remark
+from monitor.model.clock import SystemClock
 
 _PAGE = 1_000
 _LAST = 100
+_MOST_PAGES = 100  # that are searched backwards for events that fit
+_PATH = "/api/v1/events"
 
-Event = dict[str, Any]
+
+class EventRequest(Struct, frozen=True, kw_only=True):
+    """What is printed. ``limit`` None: the last hundred, or all since an instant; 0: all."""
+
+    fits: EventFilter
+    since: str | None
+    follow: bool
+    limit: int | None
+    form: OutputForm
 
 
-async def print_events(config: Path, *, follow: bool, since: str | None, as_json: bool) -> None:
-    """Print the events since an instant, or the last hundred; with ``follow`` then new ones."""
-
-    def write(event: Event) -> None:
-        sys.stdout.write((json.dumps(event) if as_json else event_line(event)) + "\n")
-        sys.stdout.flush()
-
-    async with AdminClient.of(config) as client:
+async def print_events(address: DaemonAddress, request: EventRequest) -> None:
+    """Print the events since an instant, or the newest; with ``follow`` then new ones."""
+    write = _writer(request)
+    async with AdminClient(address) as client:
         position = None
-        if since is not None or not follow:
-            position = await _print_recorded(client, since, write)
-        if follow:
+        if request.since is not None or request.limit is not None or not request.follow:
+            position = await _print_recorded(client, request, write)
+        if request.follow:
             async for event in client.events(position):
-                write(event)
+                if request.fits.fits(event):
+                    write(event)
 
 
 async def _print_recorded(
-    client: AdminClient, since: str | None, write: Callable[[Event], None]
+    client: AdminClient, request: EventRequest, write: Callable[[Event], None]
 ) -> int:
-    """Return the position behind the last event that was printed."""
-    query = {"limit": str(_PAGE), **({"last": str(_LAST)} if since is None else {"since": since})}
-    while True:
-        page = await client.get("/api/v1/events", query)
+    """Return the position behind the last event that was read."""
+    if request.since is None and request.limit != 0:
+        return await _print_newest(client, request, write)
+    printed = position = 0
+    async for page in _forward(client, request.since):
+        position = page["next"]
         for recorded in page["data"]:
+            if not request.fits.fits(recorded["event"]):
+                continue
+            if request.limit and printed == request.limit:
+                print_remark(f"showing the first {printed:,}; leave --limit out for all")
+                return int(position)
             write(recorded["event"])
-        if len(page["data"]) < _PAGE or "last" in query:
-            return int(page["next"])
+            printed += 1
+    return int(position)
+
+
+async def _forward(client: AdminClient, since: str | None) -> AsyncIterator[dict[str, Any]]:
+    query = {"limit": str(_PAGE), **({} if since is None else {"since": since})}
+    while True:
+        page = await client.get(_PATH, query)
+        full = len(rows_of(page)) >= _PAGE
+        yield page
+        if not full:
+            return
         query = {"limit": str(_PAGE), "after": str(page["next"])}
 
 
-def event_line(event: Event) -> str:
-    """Return an event as one line for people."""
-    at = _time_of(event)
-    if event["form"] == "run":
-        run = event["run"]
-        pipeline = (run.get("pipeline") or {}).get("name") or "unknown"
-        key = run["key"]
-        subject = f"{key['workspace']} {key['kind']} {key['id']} {pipeline!r}"
-        error = run.get("error")
-        return f"{at} {event['type']} {subject}" + (f": {error}" if error else "")
-    if event["form"] == "alert":
-        alert = event["alert"]
-        subject = f"{alert['workspace']} {alert['name']} {alert['fingerprint']}"
-        summary = alert["annotations"].get("summary")
-        return f"{at} {event['type']} {subject}" + (f": {summary}" if summary else "")
-    return f"{at} {event['type']} {event['workspace']} {event['what']}: {event['after']}"
+async def _print_newest(
+    client: AdminClient, request: EventRequest, write: Callable[[Event], None]
+) -> int:
+    """Print the newest events that fit, oldest first; search backwards for them."""
+    most = request.limit or _LAST
+    size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
+    page = await client.get(_PATH, {"limit": str(_PAGE), "last": str(size)})
+    position, rows, pages = int(page["next"]), rows_of(page), 1
+    fitting = [row["event"] for row in rows if request.fits.fits(row["event"])]
+    while rows and rows[0]["position"] > 1 and len(fitting) <= most and pages < _MOST_PAGES:
+        before = rows[0]["position"]
+        after = max(0, before - 1 - _PAGE)
+        page = await client.get(_PATH, {"limit": str(_PAGE), "after": str(after)})
+        rows = [row for row in rows_of(page) if row["position"] < before]
+        fitting = [row["event"] for row in rows if request.fits.fits(row["event"])] + fitting
+        pages += 1
+    for event in fitting[-most:]:
+        write(event)
+    if len(fitting) > most:
+        print_remark(f"showing the newest {most:,}; --limit 0 for all, or --since 7d")
+    elif pages == _MOST_PAGES:
+        print_remark(f"searched the newest {pages * _PAGE:,} events; --since 30d for older ones")
+    elif not fitting:
+        print_remark("no event fits" if not request.fits.is_any else "no event is recorded yet")
+    return position
 
 
-def _time_of(event: Event) -> str:
-    """Return when an event happened; marked where the workspace did not report that."""
-    occurred_at = event.get("occurred_at")
-    # Our own time may be after that of the next event, so it is never shown as the workspace's.
-    if occurred_at is None:
-        return f"{times.RECORDED}{event['recorded_at']}"
-    run = event.get("run") or {}
-    name = "started_at" if event["type"] == "run.started" else "finished_at"
-    is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
-    return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)
+def _writer(request: EventRequest) -> Callable[[Event], None]:
+    """Return what prints one event at once."""
+    # Beside new events an old one would age on the screen, so both stand with their instants.
+    has_instant = request.form is OutputForm.WIDE or request.follow
+    is_coloured = sys.stdout.isatty()
+    has_head = True
+
+    def write(event: Event) -> None:
+        nonlocal has_head
+        if request.form is OutputForm.JSON:
+            sys.stdout.write(json.dumps(event) + "\n")
+        elif request.form is OutputForm.CSV:
+            print_csv([event_row(event)], FIELDS, has_head=has_head)
+            has_head = False
+        else:
+            line = event_line(
+                event,
+                has_instant=has_instant,
+                is_wide=request.form is OutputForm.WIDE,
+                now=SystemClock().now(),
+            )
+            transition = event["type"].rpartition(".")[2]
+            sys.stdout.write((terminal.coloured(transition, line) if is_coloured else line) + "\n")
+        sys.stdout.flush()
+
+    return write

@@ -7,13 +7,27 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client, times
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
-from monitor.cli.tables import print_json
+from monitor.cli import completers, daemon_client, lazy, times
+from monitor.cli.options import DaemonOptions, OutputOptions, WorkspaceName
+from monitor.cli.row_layout import Column, Form, OutputForm
+from monitor.cli.tables import print_json, print_remark, print_rows
+from monitor.model.outside import LONGEST_ERROR, harmless
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.suggestions import did_you_mean
+from monitor.model.words import counted
 
-_COLUMNS = ("stage", "outcome", "at", "rule", "subject", "output", "detail")
+_COLUMNS = (
+    Column("stage", "stage"),
+    Column("outcome", "outcome", Form.STATE),
+    Column("at", "at", Form.INSTANT),
+    Column("rule", "rule"),
+    Column("subject", "about"),
+    Column("output", "output", Form.COPIED),
+    Column("fingerprint", "fingerprint", Form.COPIED, is_wide=True),
+    Column("event_id", "event", Form.COPIED, is_wide=True),
+    Column("detail", "detail", Form.TEXT),
+)
+_QUIET = ("condition not met", "no matching rule")  # outcomes of rules that did nothing
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
 
 
@@ -26,27 +40,37 @@ def explain(
             autocompletion=completers.explained_kinds,
         ),
     ],
-    config: ConfigFile = CONFIG_FILE,
     *,
     workspace: WorkspaceName = None,
-    as_json: AsJson = False,
+    output: OutputOptions,
+    daemon: DaemonOptions,
 ) -> None:
     """Explain why an alert fired, or why none did for a run.
 
     Shows the step that ended it. Name a flow or plan where no run came at all: it shows what each
     rule says of it now. Where a name fits several, name the kind too: flow 11, plan "month end".
     """
-    query = {"name": _name(words), "workspace": workspace}
-    answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/explain", query))
-    if as_json:
+    form, query = output.form, {"name": _name(words), "workspace": workspace}
+    answer = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/explain", query))
+    if not isinstance(answer, dict) or "steps" not in answer:
+        raise lazy.admin.stranger()
+    if form is OutputForm.JSON:
         print_json(answer)
         return
-    sys.stdout.write(f"{answer['answer']}\n\n")
-    daemon_client.show(answer["steps"], _COLUMNS, as_json=False)
+    if form is not OutputForm.CSV:
+        sys.stdout.write(f"{harmless(answer['answer'], longest=LONGEST_ERROR)}\n\n")
+    steps = answer["steps"]
+    telling = [step for step in steps if step["outcome"] not in _QUIET]
+    is_short = form is OutputForm.TABLE and 0 < len(telling) < len(steps)
+    print_rows(telling if is_short else steps, _COLUMNS, form, empty="nothing is known of it")
+    if is_short:
+        print_remark(
+            f"{counted(len(steps) - len(telling), 'other step')}: rules that do not apply, or "
+            "whose condition is not met; --output wide shows them"
+        )
 
 
 def replay(
-    config: ConfigFile = CONFIG_FILE,
     *,
     since: Annotated[str, typer.Option(help="From when on: ISO 8601 with its zone, or as 2h.")],
     to: Annotated[
@@ -57,16 +81,18 @@ def replay(
             autocompletion=completers.outputs,
         ),
     ],
-    as_json: AsJson = False,
+    output: OutputOptions,
+    daemon: DaemonOptions,
 ) -> None:
     """Send recorded events to one output again, with their ids.
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
-    body = {"output": to, "since": times.since(since).isoformat()}
-    replaying = daemon_client.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
+    form, body = output.form, {"output": to, "since": times.since(since).isoformat()}
+    replaying = daemon_client.post(daemon, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
     answer = daemon_client.run_request(replaying)
-    daemon_client.show([answer], tuple(answer), as_json=as_json)
+    columns = [Column(name, name.replace("_", " "), Form.COPIED) for name in answer]
+    print_rows([answer], columns, form)
 
 
 def _name(words: list[str]) -> str:

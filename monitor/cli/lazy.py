@@ -17,12 +17,16 @@ if TYPE_CHECKING:
         api_call,
         backtest,
         configuration_report,
+        daemon_address,
         daemon_process,
         demo_session,
         doctor_report,
+        event_lines,
         event_stream,
+        run_wait,
         sandbox_faults,
         sandbox_process,
+        settings_files,
         store_examination,
     )
 
@@ -31,12 +35,16 @@ __all__ = [
     "api_call",
     "backtest",
     "configuration_report",
+    "daemon_address",
     "daemon_process",
     "demo_session",
     "doctor_report",
+    "event_lines",
     "event_stream",
+    "run_wait",
     "sandbox_faults",
     "sandbox_process",
+    "settings_files",
     "store_examination",
 ]
 

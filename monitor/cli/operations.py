@@ -10,8 +10,23 @@ from monitor.catalogue.operations import Edition, Operation
 from monitor.catalogue.operations import operations as all_operations
 from monitor.catalogue.uses import use_of
 from monitor.cli import completers
-from monitor.cli.options import AsJson
-from monitor.cli.tables import print_json, print_table
+from monitor.cli.options import OutputOptions
+from monitor.cli.row_layout import Column, Form, OutputForm
+from monitor.cli.tables import print_rows
+
+_COLUMNS = (
+    Column("method", "method", Form.COPIED),
+    Column("path", "path", Form.COPIED),
+    Column("operation_id", "id", Form.COPIED),
+    Column("name", "name"),
+    Column("resource", "resource"),
+    Column("editions", "editions"),
+    Column("query", "parameters", is_wide=True),
+    Column("used_for", "used for", Form.TEXT),
+)
+_FIELDS = (
+    "method", "path", "operation_id", "name", "resource", "editions", "query", "used_for"
+)  # fmt: skip
 
 
 def operations(
@@ -37,16 +52,16 @@ def operations(
             help="Only what has all these words in its id, method, path, name or resource.",
         ),
     ] = None,
-    as_json: AsJson = False,
+    output: OutputOptions,
 ) -> None:
     """List the operations of the workspace API and our use of them."""
     words = (text or "").lower().split()
     matching = [operation for operation in _selected(edition, resource) if _has(operation, words)]
-    if as_json:
-        print_json([_document(operation) for operation in matching])
-    else:
-        columns = ("method", "path", "id", "name", "resource", "editions", "used for")
-        print_table(columns, [_row(operation) for operation in matching])
+    rows = [_document(operation) for operation in matching]
+    used = [{**row, "used_for": use_of(row["operation_id"])} for row in rows]
+    form = output.form
+    raw = rows if form is OutputForm.JSON else used
+    print_rows(used, _COLUMNS, form, raw=raw, fields=_FIELDS, empty="no operation fits")
 
 
 def _selected(edition: Edition | None, resource: str | None) -> list[Operation]:
@@ -89,9 +104,3 @@ def _document(operation: Operation) -> dict[str, Any]:
         "operation_id": operation.operation_id,
         "query": operation.query,
     }
-
-
-def _row(operation: Operation) -> tuple[str, ...]:
-    use = use_of(operation.operation_id) or "-"
-    names = (operation.operation_id, operation.name, operation.resource)
-    return (operation.method, operation.path, *names, " ".join(_editions(operation)), use)

@@ -2,39 +2,110 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from monitor.cli import daemon_client, times
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.cli.options import SHOWN, DaemonOptions, Limit, OnlyWorkspace, OutputOptions
+from monitor.cli.row_layout import Column, Form
+from monitor.cli.tables import print_cut, print_rows
+from monitor.model.clock import SystemClock
 from monitor.model.runs import RunKind, Status
 
-_COLUMNS = ("workspace", "kind", "id", "status", "pipeline", "created_at", "finished_at")
+_COLUMNS = (
+    Column("status", "status", Form.STATE),
+    Column("pipeline", "pipeline"),
+    Column("name", "run", Form.COPIED),
+    Column("workspace", "workspace"),
+    Column("created_at", "created", Form.INSTANT),
+    Column("started_at", "started", Form.INSTANT, is_wide=True),
+    Column("finished_at", "ended", Form.INSTANT, is_wide=True),
+    Column("duration_seconds", "duration", Form.SECONDS),
+    Column("percent", "done"),
+    Column("trigger", "trigger", is_wide=True),
+    Column("owner", "owner", is_wide=True),
+    Column("recipe", "recipe", is_wide=True),
+    Column("parents", "part of", Form.COPIED, is_wide=True),
+    Column("url", "url", Form.COPIED, is_wide=True),
+    Column("reason", "reason", Form.TEXT),
+)
+_FIELDS = (
+    "workspace", "kind", "id", "status", "native_status", "pipeline_id", "pipeline", "recipe_id",
+    "recipe", "created_at", "started_at", "finished_at", "approximate", "duration_seconds",
+    "trigger", "owner", "flow_run", "plan_run", "url", "error",
+)  # fmt: skip
 
 
 def runs(
-    config: ConfigFile = CONFIG_FILE,
     *,
-    workspace: WorkspaceName = None,
+    workspace: OnlyWorkspace = None,
     kind: Annotated[RunKind | None, typer.Option(help="Only this kind.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Only this flow or plan, by its name or id.")
+    ] = None,
     status: Annotated[Status | None, typer.Option(help="Only this status.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
-    as_json: AsJson = False,
+    since: Annotated[
+        str | None, typer.Option(help="Only runs created since then: 2h, 7d or ISO 8601.")
+    ] = None,
+    limit: Limit = None,
+    output: OutputOptions,
+    daemon: DaemonOptions,
 ) -> None:
     """List runs that the daemon knows, the newest first.
 
     Times are the workspace's. ~ before a time: approximate, the workspace did not report it itself.
     """
-    query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
-    answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/runs", query))
-    rows = answer["data"] if as_json else [_marked(row) for row in answer["data"]]
-    daemon_client.show(rows, _COLUMNS, as_json=as_json)
+    form, begin = output.form, None if since is None else times.since(since)
+    query = {
+        "workspace": workspace, "kind": kind, "pipeline": pipeline, "status": status,
+        "since": None if begin is None else begin.isoformat(),
+    }  # fmt: skip
+    most = SHOWN if limit is None else limit
+    found = daemon_client.list_first(daemon, "/api/v1/runs", query, limit=most)
+    empty = "no run fits; leave out a filter, or look further back with --since"
+    shown = [_shown(row, now=SystemClock().now()) for row in found.rows]
+    print_rows(shown, _COLUMNS, form, raw=found.rows, fields=_FIELDS, empty=empty)
+    if found.has_more:
+        print_cut(len(shown), of=found.total)
 
 
-def _marked(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run with marks before its approximate times."""
+def _shown(row: dict[str, Any], *, now: datetime) -> dict[str, Any]:
+    """Return a run with what people read: its name for `explain`, marks, percent and reason."""
     marked = {
         name: f"{times.APPROXIMATE}{row[name]}" for name in row["approximate"] if row.get(name)
     }
-    return {**row, **marked}
+    percent = row.get("percent_complete")
+    parents = [f"{kind}/{row[kind]}" for kind in ("flow_run", "plan_run") if row.get(kind)]
+    return {
+        **row,
+        **marked,
+        "name": f"{row['kind']}/{row['id']}",
+        "percent": None if percent is None else f"{percent:.0f} %",
+        "parents": parents,
+        "duration_seconds": _seconds(row, now),
+        "reason": _reason(row),
+    }
+
+
+def _seconds(row: dict[str, Any], now: datetime) -> float | None:
+    """Return how long a run took, or has run so far."""
+    begun = row.get("started_at") or row.get("created_at")
+    if row["status"] != Status.RUNNING or row.get("duration_seconds") is not None or begun is None:
+        seconds: float | None = row.get("duration_seconds")
+        return seconds
+    return max(0.0, (now - datetime.fromisoformat(begun)).total_seconds())
+
+
+def _reason(row: dict[str, Any]) -> str | None:
+    """Return why a run is as it is, where there is something to say."""
+    if row.get("reason") or row.get("error"):
+        return str(row.get("reason") or row["error"])
+    if row.get("unconfirmed_end"):
+        return f"a callback reported {row['unconfirmed_end']}; the workspace has not confirmed it"
+    if row["status"] == "unknown":
+        return f"last known {row['last_status']}; not confirmed since {row['confirmed_at']}"
+    if row.get("implausible"):
+        return f"implausible: {', '.join(row['implausible'])}"
+    return None

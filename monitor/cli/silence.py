@@ -10,10 +10,21 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli import completers, daemon_client, times
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
+from monitor.cli.options import DaemonOptions, OutputOptions
+from monitor.cli.row_layout import Column, Form
+from monitor.cli.tables import print_rows
 from monitor.model.errors import ConfigurationError
 
-_COLUMNS = ("id", "state", "matchers", "starts_at", "ends_at", "author", "comment", "origin")
+_COLUMNS = (
+    Column("id", "id", Form.COPIED),
+    Column("state", "state", Form.STATE),
+    Column("matchers", "matchers", Form.COPIED),
+    Column("starts_at", "starts", Form.INSTANT),
+    Column("ends_at", "ends", Form.INSTANT),
+    Column("author", "by"),
+    Column("origin", "made in"),
+    Column("comment", "comment", Form.TEXT),
+)
 
 
 def silence(
@@ -33,39 +44,39 @@ def silence(
             autocompletion=completers.silence_words,
         ),
     ] = None,
-    config: ConfigFile = CONFIG_FILE,
     *,
     lasts: Annotated[str | None, typer.Option("--for", help="How long, as 30m, 2h, 7d.")] = None,
     until: Annotated[str | None, typer.Option(help="Its end: ISO 8601 with its zone.")] = None,
     starts: Annotated[str | None, typer.Option("--from", help="Its start; default: now.")] = None,
     comment: Annotated[str | None, typer.Option(help="Why; who reads it later asks.")] = None,
     author: Annotated[str | None, typer.Option(help="Who; default: the user's name.")] = None,
-    as_json: AsJson = False,
+    output: OutputOptions,
+    daemon: DaemonOptions,
 ) -> None:
     """Add, list or expire silences.
 
     A silenced alert stays on the page, and notifies when the silence ends, if it still fires.
     """
-    given = words or []
+    given, form = words or [], output.form
     if action == "add":
         body = _request(given, lasts=lasts, until=until, starts=starts, comment=comment)
-        body["author"] = author or _user()
-        added = daemon_client.run_request(daemon_client.post(config, "/api/v1/silences", body))
-        daemon_client.show([added], _COLUMNS, as_json=as_json)
+        body["author"] = author or user_name()
+        added = daemon_client.run_request(daemon_client.post(daemon, "/api/v1/silences", body))
+        print_rows([added], _COLUMNS, form)
         return
     if any(option is not None for option in (lasts, until, starts, comment, author)):
         raise typer.BadParameter("--for, --until, --from, --comment and --author belong to add")
     if action == "list":
         if given:
             raise typer.BadParameter("list takes no further words")
-        answer = daemon_client.run_request(daemon_client.get(config, "/api/v1/silences", {}))
-        daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)
+        rows = daemon_client.list_rows(daemon, "/api/v1/silences")
+        print_rows(rows, _COLUMNS, form, empty="there is no silence")
     elif action == "expire":
         if len(given) != 1:
             raise typer.BadParameter("expire takes the id of one silence: see silence list")
         path = f"/api/v1/silences/{quote(given[0], safe='')}"
         sys.stdout.write(
-            f"{daemon_client.run_request(daemon_client.delete(config, path))['detail']}\n"
+            f"{daemon_client.run_request(daemon_client.delete(daemon, path))['detail']}\n"
         )
     else:
         raise typer.BadParameter(f"{action!r} is none of add, list, expire")
@@ -106,7 +117,8 @@ def _request(
     }
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Return who types this, as far as the machine knows."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in containers

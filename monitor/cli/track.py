@@ -1,4 +1,4 @@
-"""``track``: follow one run by its id."""
+"""``track``: follow one run by its id, and wait for its end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import daemon_client
-from monitor.cli.options import CONFIG_FILE, ConfigFile, WorkspaceName
+from monitor.cli import daemon_client, lazy, times
+from monitor.cli.options import DaemonOptions, WorkspaceName
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKind
 
@@ -16,19 +16,33 @@ from monitor.model.runs import RunKind
 def track(
     kind: Annotated[RunKind, typer.Argument(help="What kind of run it is.")],
     run_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in the workspace.")],
-    config: ConfigFile = CONFIG_FILE,
     *,
     workspace: WorkspaceName = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end; exit 0 only if it succeeded.")
+    ] = False,
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="With --wait: how long at most, as 30m or 2h.")
+    ] = "1h",
+    daemon: DaemonOptions,
 ) -> None:
     """Follow one run by its id, also where the workspace lists none.
 
-    While the workspace is unreachable, the daemon keeps the request, also over a restart.
+    While the workspace is unreachable, the daemon keeps the request, also over a restart. With
+    --wait: exits 0 if the run succeeded, 1 if it ended otherwise or has not ended in time.
     """
     if not is_run_id(run_id):
         raise typer.BadParameter(
             f"{run_id[:40]!r} is not the id of a run; name it as the workspace does, as 7827359",
             param_hint="ID",
         )
+    limit_seconds = times.seconds("--timeout", timeout)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
-    answer = daemon_client.run_request(daemon_client.post(config, "/api/v1/track", body))
-    sys.stdout.write(f"{answer['detail']}\n")
+    if not wait:
+        answer = daemon_client.run_request(daemon_client.post(daemon, "/api/v1/track", body))
+        sys.stdout.write(f"{answer['detail']}\n")
+        return
+    address = daemon_client.address_of(daemon)
+    waiting = lazy.run_wait.wait_for_end(address, body, limit_seconds=limit_seconds)
+    if not daemon_client.run_request(waiting):
+        raise typer.Exit(1)

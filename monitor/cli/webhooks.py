@@ -6,11 +6,24 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, daemon_client
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.cli import completers, daemon_client, lazy
+from monitor.cli.options import DaemonOptions, OutputOptions, WorkspaceName
+from monitor.cli.row_layout import Column, Form
+from monitor.cli.tables import print_rows
 
-_TASK_COLUMNS = ("workspace", "flow", "flow_id", "state", "reason")
-_TEST_COLUMNS = ("workspace", "ok", "status_code", "error")
+_TASK_COLUMNS = (
+    Column("state", "state", Form.STATE),
+    Column("flow", "flow"),
+    Column("flow_id", "flow id", Form.COPIED),
+    Column("workspace", "workspace"),
+    Column("reason", "reason", Form.TEXT),
+)
+_TEST_COLUMNS = (
+    Column("workspace", "workspace", Form.COPIED),
+    Column("ok", "ok"),
+    Column("status_code", "answer"),
+    Column("error", "error", Form.TEXT),
+)
 
 
 def webhooks(
@@ -22,22 +35,24 @@ def webhooks(
             autocompletion=completers.webhook_actions,
         ),
     ],
-    config: ConfigFile = CONFIG_FILE,
     *,
     workspace: WorkspaceName = None,
     flow: Annotated[str | None, typer.Option(help="Only the task of this flow, by id.")] = None,
-    as_json: AsJson = False,
+    output: OutputOptions,
+    daemon: DaemonOptions,
 ) -> None:
     """List, sync, test or delete the daemon's webhook tasks."""
     if action not in completers.webhook_actions():
         raise typer.BadParameter(f"{action!r} is none of list, sync, test, delete")
+    form = output.form
     if action == "list":
-        request = daemon_client.get(config, "/api/v1/webhooks", {"workspace": workspace})
+        request = daemon_client.get(daemon, "/api/v1/webhooks", {"workspace": workspace})
     else:
         body = {"action": action, "workspace": workspace, "flow": flow}
-        request = daemon_client.post(config, "/api/v1/webhooks", body)
-    rows = daemon_client.run_request(request)["data"]
+        request = daemon_client.post(daemon, "/api/v1/webhooks", body)
+    rows = lazy.admin.rows_of(daemon_client.run_request(request))
     is_test = action == "test"
-    daemon_client.show(rows, _TEST_COLUMNS if is_test else _TASK_COLUMNS, as_json=as_json)
+    empty = "the daemon has no webhook task; [workspaces.callbacks] says for which flows"
+    print_rows(rows, _TEST_COLUMNS if is_test else _TASK_COLUMNS, form, empty=empty)
     if is_test and not all(row["ok"] for row in rows):
         raise typer.Exit(1)

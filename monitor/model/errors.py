@@ -16,6 +16,7 @@
     │   ├── NoSuchObjectError         404 DataNotFoundException, 410: no such object
     │   ├── RequestRejectedError      any other 4xx: our request is wrong
     │   └── UnreadableAnswerError     not JSON, wrong shape, or larger than allowed
+    ├── DaemonUnreachableError        no daemon answers a command
     ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
@@ -129,6 +130,10 @@ class RequestRejectedError(WorkspaceError):
 
 class UnreadableAnswerError(WorkspaceError):
     """The answer is not JSON, has the wrong shape, or is larger than allowed."""
+
+
+class DaemonUnreachableError(MonitorError):
+    """No daemon answers where a command calls it."""
 
 
 class LocalFileError(MonitorError):

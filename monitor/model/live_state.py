@@ -22,6 +22,18 @@ class Reachability(StrEnum):
     UNREACHABLE = "unreachable"
 
 
+class ReachabilityStretch(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A time in which a workspace answered in one way; `Reachability.UNKNOWN`: nobody watched.
+
+    Instants are ours.
+    """
+
+    reachability: Reachability
+    since: datetime
+    until: datetime  # when it was last known to be so
+    reason: str | None = None
+
+
 class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
     """A run that has not ended, and when that was last confirmed (our clock)."""
 

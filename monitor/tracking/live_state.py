@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,10 +15,12 @@ from monitor.model.live_state import (
     NamedPipeline,
     PipelineHealth,
     PollStatus,
+    ReachabilityStretch,
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.pipeline_directory import PipelineDirectory
+from monitor.tracking.reachability_history import shown
 
 _SCHEDULE = "schedule"  # the field of an alert that rests on a schedule
 # The poll by which new runs of a kind, and changes of schedules, are seen.
@@ -48,6 +50,21 @@ class LiveStateView:
     def workspace(self, name: str) -> WorkspaceStatus | None:
         """Return one workspace, None where none of that name is configured."""
         return self._live_state.workspaces.get(name)
+
+    def reachability_history(
+        self, workspace: str, *, now: datetime, stale_after_seconds: float
+    ) -> tuple[ReachabilityStretch, ...]:
+        """Return how a workspace answered in the last seven days, without holes, oldest first.
+
+        It begins with the first that is known. Times in which no daemon watched, and the time
+        behind a status older than ``stale_after_seconds``, are `Reachability.UNKNOWN`.
+        """
+        status = self._live_state.workspaces.get(workspace)
+        if status is None:
+            return ()
+        stretches = self._live_state.reachability.get(workspace, ())
+        stale_after = timedelta(seconds=stale_after_seconds)
+        return shown(stretches, status, now=now, stale_after=stale_after)
 
     def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
         """Return the runs that have not ended, in no particular order."""
@@ -133,6 +150,8 @@ class LiveState:
         self.polls: dict[tuple[str, str], PollStatus] = {}
         self.confirmed: dict[tuple[str, RunKind], datetime] = {}
         self.complete: dict[tuple[str, RunKind], datetime] = {}
+        # By workspace, as of its last status that was stored.
+        self.reachability: dict[str, tuple[ReachabilityStretch, ...]] = {}
         self.names = PipelineDirectory()
         self.view = LiveStateView(self)
 
@@ -143,6 +162,7 @@ class LiveState:
     def remove_workspace(self, name: str) -> None:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
+        self.reachability.pop(name, None)
         self.names.forget_workspace(name)
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]

@@ -1,4 +1,4 @@
-"""Remembers over a restart when a workspace was last confirmed.
+"""Remembers over a restart when a workspace was last confirmed, and how it answered before.
 
 Without it every state would be unknown after a start until the first polls are over, although it
 was confirmed a moment ago. What is remembered keeps the time at which it was confirmed, so it
@@ -19,20 +19,25 @@ from monitor.model.errors import BusError
 from monitor.model.live_state import (
     DoubtedList,
     Reachability,
+    ReachabilityStretch,
     RefusedCapability,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveState
+from monitor.tracking.reachability_history import is_alike, left_alone, with_status
 
 log = structlog.get_logger()
 
 STATUS = "status"  # topic of the state entry
+REACHABILITY = "reachability"  # topic of the entry that holds the last days
 _KEY = "last"
 # After a kill so much is forgotten: little beside the limit at which a state turns unknown.
 _STORE_SECONDS = 15.0
 _COMMIT_SECONDS = 10.0
+# Past this between two attempts to store, the machine was asleep: nobody watched.
+_AWAKE_SECONDS = 120.0
 
 
 class _LastStatus(Struct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ class _LastStatus(Struct, frozen=True, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(_LastStatus)
+_HISTORY = msgspec.json.Decoder(tuple[ReachabilityStretch, ...])
 
 
 class StatusMemory:
@@ -67,6 +73,8 @@ class StatusMemory:
         self._live_state = live_state
         self._clock = clock
         self._stored: _LastStatus | None = None
+        self._stored_history: tuple[ReachabilityStretch, ...] = ()
+        self._attempted_at: datetime | None = None  # to store; None: not since the start
 
     async def restore(self) -> None:
         """Show what was known when the monitor stopped; after the active runs were loaded.
@@ -77,6 +85,8 @@ class StatusMemory:
         entries = await self._bus.state_entries(self._workspace, STATUS)
         last = decode_entries(entries, _DECODER, topic=STATUS).get(_KEY)
         live_state, name = self._live_state, self._workspace
+        if name not in live_state.reachability:
+            await self._restore_history(None if last is None else last.known_at)
         if last is None:
             return
         for pipeline_kind, pipeline_id, pipeline_name in last.names:
@@ -103,6 +113,13 @@ class StatusMemory:
             if key.workspace == name and at > active.confirmed_at:
                 live_state.active[key] = msgspec.structs.replace(active, confirmed_at=at)
 
+    async def _restore_history(self, known_at: datetime | None) -> None:
+        """``known_at`` is when the status that was stored with it was last confirmed."""
+        entries = await self._bus.state_entries(self._workspace, REACHABILITY)
+        stored = decode_entries(entries, _HISTORY, topic=REACHABILITY).get(_KEY, ())
+        self._stored_history = stored
+        self._live_state.reachability[self._workspace] = left_alone(stored, since=known_at)
+
     async def run(self) -> None:
         """Store what changes until cancelled."""
         while True:
@@ -115,17 +132,36 @@ class StatusMemory:
         if status is None or status.is_remembered or status.known_at is None:
             return
         last = await self._last(status, status.known_at)
+        history = self._history_with(status)
         if last == self._stored:
             return
-        entry = StateEntry(
-            workspace=self._workspace, topic=STATUS, key=_KEY, value=msgspec.json.encode(last)
-        )
+        entries = [self._entry(STATUS, last)]
+        # It stands once in the status, so it is rewritten only when another stretch begins.
+        if not is_alike(history, self._stored_history):
+            entries.append(self._entry(REACHABILITY, history))
         try:
-            await self._bus.commit(Change(state_entries=(entry,)), timeout_seconds=_COMMIT_SECONDS)
+            await self._bus.commit(
+                Change(state_entries=tuple(entries)), timeout_seconds=_COMMIT_SECONDS
+            )
         except BusError as exc:
             log.info("workspace status not stored", workspace=self._workspace, reason=str(exc))
         else:
-            self._stored = last
+            self._stored, self._stored_history = last, history
+
+    def _history_with(self, status: WorkspaceStatus) -> tuple[ReachabilityStretch, ...]:
+        """Return how the workspace answered up to this status, and show it."""
+        now, before = self._clock.now(), self._attempted_at
+        self._attempted_at = now
+        stretches = self._live_state.reachability.get(self._workspace, ())
+        if before is not None and (now - before).total_seconds() > _AWAKE_SECONDS:
+            stretches = left_alone(stretches)
+        history = with_status(stretches, status)
+        self._live_state.reachability[self._workspace] = history
+        return history
+
+    def _entry(self, topic: str, value: object) -> StateEntry:
+        encoded = msgspec.json.encode(value)
+        return StateEntry(workspace=self._workspace, topic=topic, key=_KEY, value=encoded)
 
     async def _last(self, status: WorkspaceStatus, known_at: datetime) -> _LastStatus:
         active: dict[RunKind, datetime] = {}

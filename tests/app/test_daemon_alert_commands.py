@@ -126,7 +126,8 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
         await eventually(lambda: scene.words() == words, why=scene.words)
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
         (line,) = [line for line in lines if " alert.silenced " in line]
-        assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line
+        alert = f"{silent['fingerprint']}  {name}  run_failed: Run "
+        assert f" alert.silenced     acme  {alert}" in line
         await _backtest_and_replay(scene, begun)
 
 

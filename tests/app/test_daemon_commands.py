@@ -85,7 +85,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
         assert await steered.rows("runs", "--kind", "plan_run") == []
         table = await steered.type("runs")
         assert table.code == 0
-        assert f"job_group  {first}" in table.out
+        assert f"job_group/{first}" in table.out
 
         listed = await steered.type("events", "--json")
         events = [json.loads(line) for line in listed.out.splitlines()]
@@ -168,5 +168,5 @@ async def test_a_command_without_a_daemon_reports_so(tmp_path: Path) -> None:
     settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
     done = await command("runs", config=settings.path)
     assert done.code == 1
-    assert done.err.startswith(f"error: no daemon answers at 127.0.0.1:{settings.port}")
+    assert done.err.startswith(f"error: no daemon answers at http://127.0.0.1:{settings.port}")
     assert done.err.count("\n") == 1

@@ -25,6 +25,9 @@ from tests.bench import (
     ingest,
     job_library,
     outage,
+    page_bytes,
+    page_reads,
+    page_viewers,
     pipelines,
     requests,
     run_memory,
@@ -46,6 +49,9 @@ BENCHMARKS = {
     "alert_rules": alert_rules,
     "alert_engine": alert_engine,
     "backtest": backtest,
+    "page_reads": page_reads,
+    "page_viewers": page_viewers,
+    "page_bytes": page_bytes,
 }
 
 
@@ -60,6 +66,8 @@ SLOWED: dict[str, Callable[[], Coroutine[None, None, list[Figure]]]] = {
     ),
     "pipelines": lambda: pipelines.measure(pipelines.Sizes(share=QUARTER)),
     "alerts": lambda: alerts.measure(alerts.Sizes(share=QUARTER, with_default=False)),
+    "page_reads": lambda: page_reads.measure(page_reads.Sizes(share=QUARTER)),
+    "page_viewers": lambda: page_viewers.measure(page_viewers.Sizes(share=QUARTER)),
 }
 
 

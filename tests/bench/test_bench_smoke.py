@@ -16,6 +16,9 @@ from tests.bench import (
     ingest,
     job_library,
     outage,
+    page_bytes,
+    page_reads,
+    page_viewers,
     pipelines,
     requests,
     run_memory,
@@ -190,3 +193,25 @@ async def test_trying_rules_is_measured() -> None:
 async def test_the_evaluation_of_rules_is_measured() -> None:
     """Few and many rules yield a ratio."""
     assert_measured(await alert_rules.measure(alert_rules.Sizes(repetitions=1, pipelines=1_000)))
+
+
+async def test_reads_beside_many_pipelines_are_measured() -> None:
+    """Few and many pipelines yield a ratio for each path."""
+    sizes = page_reads.Sizes(
+        repetitions=1, requests_per_minute=MANY, requests=5, few=5, many=50, runs_each=1
+    )
+    assert_measured(await page_reads.measure(sizes))
+
+
+async def test_viewers_are_measured() -> None:
+    """Callbacks beside viewers, who ask for the page again, and beside nobody yield a ratio."""
+    sizes = page_viewers.Sizes(
+        repetitions=1, requests_per_minute=MANY, seconds=0.3, viewers=3, pipelines=5
+    )
+    assert_measured(await page_viewers.measure(sizes))
+
+
+async def test_the_first_view_is_measured() -> None:
+    """Its bytes are counted, and a browser shows ours and plain files."""
+    sizes = page_bytes.Sizes(repetitions=1, requests_per_minute=MANY, pipelines=5, runs=10)
+    assert_measured(await page_bytes.measure(sizes))

@@ -1,8 +1,14 @@
-"""A workspace with a past, in which some things go wrong, and the daemon that follows it."""
+"""A workspace with a past, in which some things go wrong, and the daemon that follows it.
+
+The daemon follows a second workspace, whose names are made to harm: markup, control characters,
+text from right to left, and 5,000 characters without a place to break.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,13 +22,21 @@ from monitor.polling.settings import PollSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
-from monitor.sandbox.world.records.objects import Recipe
+from monitor.sandbox.world.records.objects import Flow, Plan, Recipe
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 
 ERROR = "The dataset of the recipe has a column that cannot be read: customer_id"
+HOSTILE_NAMES = (
+    "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">",
+    "}}{{ 7 * 7 }}{% raw %}'\"></table></main><h1>owned</h1><!--",
+    "\x1b[2J\x07\x00\u200b\u2028control\x9b characters\r\nSet-Cookie: owned=1",
+    "\u202e\u2066\u05e2\u05d1\u05e8\u05d9\u05ea \u0627\u0644\u0639\u0631\u0628\u064a\u0629 gnp.exe",
+    "W" * 5_000,
+    "\N{FAMILY}\N{ZERO WIDTH JOINER}" * 1_500,
+)
 _FLOWS = 300
 _PAST = timedelta(hours=4)  # a week takes the daemon half a minute to read
 _POLL = PollSettings(
@@ -39,35 +53,39 @@ _POLL = PollSettings(
 
 @dataclass
 class LivingWorkspace:
-    """What runs. ``ids`` are those that the paths of pages need, by name."""
+    """What runs. ``ids`` are those that the paths of pages need, by name.
+
+    ``hostile_ids`` are the same of the workspace whose names are made to harm.
+    """
 
     sandbox: Sandbox
     face: Face
     settings: Configuration
     ids: dict[str, str] = field(default_factory=dict)
+    hostile_ids: dict[str, str] = field(default_factory=dict)
 
-    def start(self, outcome: Outcome, *, number: int = 0, work_seconds: float = 60) -> str:
+    def start(self, outcome: Outcome, *, number: int = 0) -> str:
         """Start a job group of a recipe that runs alone, and return its id."""
-        recipe = recipes(self.sandbox)[number]
-        self.sandbox.engine.order(
-            Order(
-                flow_id=recipe.flow_id,
-                outcome=outcome,
-                work_seconds=work_seconds,
-                queue_seconds=1,
-                error_message=ERROR if outcome is Outcome.FAILED else None,
-            )
-        )
-        return str(self.sandbox.engine.start_job_group(recipe, by=recipe.creator_id).id)
+        return start(self.sandbox, outcome, number=number)
 
     async def shows(self, run_id: str, status: str) -> bool:
         """Return whether the daemon knows the job group in this status."""
         rows = (await self.face.json("/api/v1/runs?limit=1000"))["data"]
         return any((row["id"], row["status"]) == (run_id, status) for row in rows)
 
-    def path(self, template: str) -> str:
-        """Return the path of a page whose names in braces are filled in."""
-        return template.format_map(self.ids)
+    def url(self, template: str, ids: Mapping[str, str] | None = None) -> str:
+        """Return the address of a page whose names in braces are filled in."""
+        return self.face.url + template.format_map(self.ids if ids is None else ids)
+
+
+def start(sandbox: Sandbox, outcome: Outcome, *, number: int = 0) -> str:
+    """Start a job group of the recipe with that number, and return its id."""
+    recipe = recipes(sandbox)[number]
+    order = Order(flow_id=recipe.flow_id, outcome=outcome, work_seconds=60, queue_seconds=1)
+    if outcome is Outcome.FAILED:
+        order = dataclasses.replace(order, error_message=ERROR)
+    sandbox.engine.order(order)
+    return str(sandbox.engine.start_job_group(recipe, by=recipe.creator_id).id)
 
 
 def recipes(sandbox: Sandbox) -> list[Recipe]:
@@ -108,25 +126,58 @@ def settings_of(
     return replace(stage.configuration(folder, *followed), server=server)
 
 
+def hostile_workspace() -> Sandbox:
+    """Return a workspace whose flows, recipes and plans have names that are made to harm."""
+    sandbox = workspace_of(flows=len(HOSTILE_NAMES), past=None)
+    world = sandbox.world
+    for records in (world.flows.live(), world.recipes.live(), world.plans.live()):
+        for record, name in zip(records, itertools.cycle(HOSTILE_NAMES), strict=False):
+            assert isinstance(record, (Flow, Recipe, Plan))
+            record.name = name
+    return sandbox
+
+
 @contextlib.asynccontextmanager
 async def living_workspace(folder: Path) -> AsyncIterator[LivingWorkspace]:
-    """Yield a workspace whose failed run has its alert, and in which another run goes on."""
-    sandbox = workspace_of()
-    async with stage.started(sandbox) as url:
-        settings = settings_of(folder, {"acme": (sandbox, url)})
+    """Yield workspaces whose failed runs have their alerts, and in which other runs go on."""
+    sandbox, hostile = workspace_of(), hostile_workspace()
+    async with stage.started(sandbox) as url, stage.started(hostile) as hostile_url:
+        settings = settings_of(folder, {"acme": (sandbox, url), "hostile": (hostile, hostile_url)})
         async with stage.daemon(settings) as face:
-            await eventually(lambda: face.is_following("acme"), why="not followed")
+            await eventually(lambda: face.is_following("acme", "hostile"), why="not followed")
             living = LivingWorkspace(sandbox, face, settings)
-            failed = living.start(Outcome.FAILED, number=0)
-            active = living.start(Outcome.HANG, number=1)
-            living.ids |= {"failed": failed, "active": active, "workspace": "acme"}
-            living.ids["flow"] = str(recipes(sandbox)[0].flow_id)
-            await eventually(lambda: living.shows(failed, "failed"), why="nothing failed")
-            await eventually(lambda: living.shows(active, "running"), why="nothing runs")
-            await eventually(lambda: _is_alerted(face), why="no alert fires")
+            living.ids = await _begin(living, sandbox, "acme")
+            living.hostile_ids = await _begin(living, hostile, "hostile")
             yield living
 
 
-async def _is_alerted(face: Face) -> bool:
+async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> dict[str, str]:
+    """Let runs fail and others go on, and return the ids once the daemon knows of all of it."""
+    count = min(len(HOSTILE_NAMES), len(recipes(sandbox)) - 1)
+    failed = [start(sandbox, Outcome.FAILED, number=number) for number in range(count)]
+    active = start(sandbox, Outcome.HANG, number=count)
+    for run_id in failed:
+        await eventually(lambda: living.shows(run_id, "failed"), why="nothing failed")  # noqa: B023 - waited for here
+    await eventually(lambda: living.shows(active, "running"), why="nothing runs")
+    await eventually(
+        lambda: _has_alerts(living.face, workspace, len(failed)), why="too few alerts fire"
+    )
+    return {
+        "workspace": workspace,
+        "kind": "job_group",
+        "failed": failed[0],
+        "active": active,
+        "flow": str(recipes(sandbox)[0].flow_id),
+        "long": str(recipes(sandbox)[count - 2].flow_id),
+        "plan": str(next(sandbox.world.plans.live()).id),
+    }
+
+
+async def _has_alerts(face: Face, workspace: str, number: int) -> bool:
     alerts = (await face.json("/api/v1/alerts"))["data"]
-    return any(alert["rule"] == "run_failed" for alert in alerts)
+    failures = [
+        alert
+        for alert in alerts
+        if (alert["workspace"], alert["rule"]) == (workspace, "run_failed")
+    ]
+    return len(failures) >= number

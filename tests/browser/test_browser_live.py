@@ -12,14 +12,14 @@ from tests.app import stage
 from tests.app.eventually import eventually
 from tests.browser.living_workspace import LivingWorkspace, settings_of, workspace_of
 from tests.browser.screens import Screen, screen
+from tests.browser.views import LIVE, VIEWS
 from tests.servers import free_port
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-PAGE = "/new"
+PAGE = next(iter(VIEWS))
 _SENTENCE = "document.querySelector('#status .sentence').firstChild.data"
 _LINK = "document.getElementById('link')"
-_IS_LIVE = f"{_LINK}.dataset.state === 'live'"
 
 
 async def _sentence(living: LivingWorkspace) -> str:
@@ -40,7 +40,7 @@ async def _start_another(living: LivingWorkspace, number: int) -> str:
 
 async def _opened(living: LivingWorkspace, shown: Screen, path: str = PAGE) -> None:
     await shown.page.goto(living.face.url + path)
-    await shown.until(_IS_LIVE)
+    await shown.until(LIVE)
 
 
 async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browser: Browser) -> None:
@@ -48,7 +48,7 @@ async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browse
     async with screen(browser) as shown:
         await _opened(living, shown)
         await shown.page.evaluate("() => { window.isTheSame = true; }")
-        after = await _start_another(living, 2)
+        after = await _start_another(living, 10)
         await shown.until(f"{_SENTENCE} === argument", argument=after)
         assert await shown.page.evaluate("() => window.isTheSame")
         assert shown.console == []
@@ -61,14 +61,14 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
         await _opened(living, another)
         before = await shown.page.evaluate(f"() => {_SENTENCE}")
         await shown.page.get_by_role("button", name="Pause").click()
-        after = await _start_another(living, 3)
+        after = await _start_another(living, 11)
         await another.until(f"{_SENTENCE} === argument", argument=after)
         assert await shown.page.evaluate(f"() => {_SENTENCE}") == before
         assert "Paused at" in await shown.page.locator("#link").inner_text()
 
         await shown.page.get_by_role("button", name="Resume").click()
         await shown.until(f"{_SENTENCE} === argument", argument=after)
-        await shown.until(_IS_LIVE)
+        await shown.until(LIVE)
 
 
 async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> N
         settings = settings_of(tmp_path, {"acme": (sandbox, url)}, port=port)
         async with stage.daemon(settings) as face:
             await shown.page.goto(face.url + PAGE)
-            await shown.until(_IS_LIVE)
+            await shown.until(LIVE)
             await shown.page.evaluate("() => { window.isTheSame = true; }")
         await shown.until("!document.getElementById('gone').hidden")
         banner = await shown.page.get_by_role("alert").inner_text()
@@ -87,7 +87,7 @@ async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> N
         assert "The daemon does not answer. What you see is from " in banner
         assert state == "lost"
         async with stage.daemon(settings):
-            await shown.until(_IS_LIVE)
+            await shown.until(LIVE)
             await shown.until("document.getElementById('gone').hidden")
             assert await shown.page.evaluate("() => window.isTheSame")
 

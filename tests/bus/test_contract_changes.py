@@ -142,12 +142,12 @@ async def test_recent_runs_can_be_narrowed(bus: EventBus) -> None:
     await bus.commit(Change(runs=(matching, *others)), timeout_seconds=SOON)
 
     narrowed = await bus.recent_runs(
-        workspace="w", kind=RunKind.FLOW_RUN, status=Status.FAILED, limit=9
+        workspace="w", kind=RunKind.FLOW_RUN, statuses=[Status.FAILED], limit=9
     )
     assert narrowed == [matching]
     assert await bus.recent_runs(workspace="w", limit=2) == [others[2], others[1]]
     assert await bus.recent_runs(kind=RunKind.FLOW_RUN, limit=1) == [others[2]]
-    assert await bus.recent_runs(status=Status.FAILED, limit=1) == [others[1]]
+    assert await bus.recent_runs(statuses=[Status.FAILED], limit=1) == [others[1]]
 
 
 async def test_children_are_the_runs_whose_parent_it_is(bus: EventBus) -> None:

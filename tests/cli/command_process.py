@@ -7,8 +7,10 @@ import base64
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -39,8 +41,14 @@ class CommandProcess:
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
-    async def __call__(self, *arguments: str, config: Path) -> CommandResult:
-        line = [*arguments, "-c", str(config)]
+    async def __call__(
+        self,
+        *arguments: str,
+        config: Path | None,
+        environment: Mapping[str, str] | None = None,
+    ) -> CommandResult:
+        words = arguments if config is None else (*arguments, "-c", str(config))
+        line = {"words": words, "environment": environment or {}}
         async with asyncio.timeout(_ANSWER_SECONDS):
             printed = json.loads(await asyncio.to_thread(self._exchange, line))
         return CommandResult(printed["code"], base64.b64decode(printed["out"]), printed["err"])
@@ -52,7 +60,7 @@ class CommandProcess:
         self._process.wait(_END_SECONDS)
         self._process.stdout.close()
 
-    def _exchange(self, line: list[str]) -> bytes:
+    def _exchange(self, line: Mapping[str, object]) -> bytes:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(line).encode() + b"\n")
@@ -61,12 +69,16 @@ class CommandProcess:
 
 
 def _listen() -> None:
-    ours = sys.stdout
+    ours, usual = sys.stdout, dict(os.environ)
     for line in sys.stdin:
+        typed = json.loads(line)
+        os.environ.update(typed["environment"])
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(json.loads(line))
+            code = main(typed["words"])
             out.flush()
+        os.environ.clear()
+        os.environ.update(usual)
         printed = base64.b64encode(out.buffer.getvalue()).decode()
         ours.write(json.dumps({"code": code, "out": printed, "err": err.getvalue()}) + "\n")
         ours.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -12,13 +13,15 @@ from monitor.cli.command_table import COMMANDS, CommandEntry
 from monitor.cli.main import app, main
 from monitor.workspace.calling import resolve
 
+_OTHER_COMMAND = re.compile(r" (?:>|\|\||&&) ")  # of the shell
+
 EXAMPLES = [(entry.name, example) for entry in COMMANDS for example in entry.examples]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
 def test_an_example_is_understood(name: str, example: str) -> None:
     """Each example names its own command, with arguments and options that the command has."""
-    first, *arguments = shlex.split(example.split(" > ", maxsplit=1)[0])
+    first, *arguments = shlex.split(_OTHER_COMMAND.split(example, maxsplit=1)[0])
     assert first == name
     group = get_command(app)
     with typer.Context(group, info_name="dataprep-monitor") as context:

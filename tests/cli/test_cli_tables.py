@@ -1,21 +1,55 @@
-"""Results are fitted to a terminal and left whole elsewhere."""
+"""How rows look on a terminal, in a pipe, and as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from monitor.cli.tables import print_table
+from monitor.cli.row_layout import Column, Form, OutputForm
+from monitor.cli.tables import print_rows, print_table
 
-ROWS = [("[bold]flow[/bold]", "x" * 100), ("plan", "y")]
+URL = f"https://workspace.example.com/jobs/{'4' * 60}"
+COLUMNS = (
+    Column("state", "state", Form.STATE),
+    Column("name", "name"),
+    Column("url", "url", Form.COPIED),
+    Column("reason", "reason", Form.TEXT),
+)
+ROWS: list[dict[str, Any]] = [
+    {"state": "failed", "name": "[bold]a[/bold]", "url": URL, "reason": "no such column " * 9},
+    {"state": "succeeded", "name": "b", "url": "-", "reason": None},
+]
+_SCRIPT = """
+from tests.cli.test_cli_tables import COLUMNS, ROWS, OutputForm
+from monitor.cli.tables import print_rows
+print_rows(ROWS, COLUMNS, OutputForm.TABLE)
+"""
+
+
+def on_a_terminal(**environment: str) -> str:
+    """Return what a terminal gets, line ends as elsewhere."""
+    master, slave = os.openpty()
+    subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        stdout=slave,
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        timeout=30,
+        check=True,
+    )
+    os.close(slave)
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        return terminal.read(65_536).decode().replace("\r\n", "\n")
 
 
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is cut, coloured or read as a style."""
-    print_table(("name", "path"), ROWS)
+    print_table(("name", "path"), [("[bold]flow[/bold]", "x" * 100), ("plan", "y")])
     assert capsys.readouterr().out.splitlines() == [
         "name               path",
         f"[bold]flow[/bold]  {'x' * 100}",
@@ -23,17 +57,48 @@ def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_terminal_gets_a_table_that_fits() -> None:
-    """On a terminal long cells are folded into its width, and names stay as they are."""
-    master, slave = os.openpty()
-    code = f"from monitor.cli.tables import print_table; print_table(('name', 'path'), {ROWS!r})"
-    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm", "NO_COLOR": "1"}
-    subprocess.run(
-        [sys.executable, "-c", code], stdout=slave, env=environment, timeout=30, check=True
-    )
-    os.close(slave)
-    with os.fdopen(master, "rb", buffering=0) as terminal:
-        lines = terminal.read(65_536).decode().splitlines()
-    assert "[bold]flow[/bold]" in "".join(lines)
-    assert max(len(line) for line in lines if "x" in line) <= 60 + len("\x1b[1m\x1b[0m")
-    assert "".join(lines).count("x") == 100
+@pytest.mark.parametrize("width", ["40", "140"])
+def test_what_is_copied_is_whole_on_a_terminal(width: str) -> None:
+    """However narrow, a URL stands in one piece; the reason is wrapped between its words."""
+    lines = on_a_terminal(COLUMNS=width, NO_COLOR="1").splitlines()
+    assert sum(URL in line for line in lines) == 1
+    assert "[bold]a[/bold]" in "".join(lines)
+    words = " ".join(" ".join(lines).split())
+    assert words.count("no such column") == 9
+    reasons = [line for line in lines if "no such" in line]
+    assert all(len(line) <= int(width) for line in reasons)
+
+
+def test_colour_is_for_terminals() -> None:
+    """A state has a colour there, and with NO_COLOR none."""
+    assert "\x1b[31mfailed" in on_a_terminal(COLUMNS="140")
+    assert "\x1b[31m" not in on_a_terminal(COLUMNS="140", NO_COLOR="1")
+
+
+def test_colour_and_width_are_nothing_to_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same table in a pipe is plain, with each row in one line."""
+    print_rows(ROWS, COLUMNS, OutputForm.TABLE)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert "\x1b" not in "".join(lines)
+    assert lines[1].endswith("no such column")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1"])
+def test_a_spreadsheet_runs_no_name_as_a_formula(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """A text that begins as a formula does gets an apostrophe; a number stays a number."""
+    rows: list[dict[str, Any]] = [{"name": text, "number": -1.5, "none": None, "list": [text, "b"]}]
+    print_rows(rows, [], OutputForm.CSV, fields=("name", "number", "none", "list"))
+    head, line = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert head == ["name", "number", "none", "list"]
+    shown = text.replace("\r", "\n")
+    assert line == [f"'{shown}", "-1.5", "", f"'{shown}; b"]
+
+
+def test_csv_quotes_what_holds_its_own_signs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Commas, quotes and line ends come back as they were."""
+    text = 'a, "b"\nc'
+    print_rows([{"name": {"inside": text}}], [], OutputForm.CSV, fields=("name.inside",))
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out))) == [["name.inside"], [text]]

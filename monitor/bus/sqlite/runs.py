@@ -10,6 +10,7 @@ from itertools import chain, islice
 from sqlite3 import Connection
 
 import msgspec
+from msgspec import Struct
 
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import DECODED_AT_ONCE, BulkInsert, JsonQuery
@@ -44,10 +45,20 @@ _CHILDREN = {
         "SELECT body FROM run WHERE workspace = ? AND plan_run = ? ORDER BY created_at, number"
     ),
 }
+# The bounds of created_at are for the index, which finds both ends of a stretch by them.
+_PLACE = "'[' || created_at || ',' || number || ']'"
 _NEWEST = JsonQuery(
     "SELECT created_at, number FROM run WHERE workspace = ? AND kind = ? AND status = ?"
+    " AND created_at >= ? AND created_at <= ? AND (created_at, number) < (?, ?)"
     " ORDER BY created_at DESC, number DESC LIMIT ?",
-    item="'[' || created_at || ',' || number || ']'",
+    item=_PLACE,
+)
+_NEWEST_OF_PIPELINE = JsonQuery(
+    "SELECT created_at, number FROM run WHERE workspace = ? AND kind = ? AND pipeline_id = ?"
+    " AND status IN (SELECT value FROM json_each(?))"
+    " AND created_at >= ? AND created_at <= ? AND (created_at, number) < (?, ?)"
+    " ORDER BY created_at DESC, number DESC LIMIT ?",
+    item=_PLACE,
 )
 # Of each pipeline in its place in the list of pipelines; all of them by one statement.
 _OF_PIPELINES = JsonQuery(
@@ -65,10 +76,24 @@ _BY_NUMBER = JsonQuery(
     "SELECT body FROM json_each(?) AS wanted CROSS JOIN run ON number = wanted.value"
     " ORDER BY wanted.key"
 )
+_PLACE_OF_RUN = "SELECT created_at, number FROM run WHERE workspace = ? AND kind = ? AND id = ?"
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
+_LAST_PLACE = (_LATEST, _LATEST)
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _decode_lists_of_numbers = msgspec.json.Decoder(list[list[int]]).decode
 _decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class RecentRuns(Struct, frozen=True, kw_only=True):
+    """What is asked of `EventBus.recent_runs`."""
+
+    workspace: str | None
+    kind: RunKind | None
+    statuses: tuple[Status, ...]
+    pipelines: tuple[PipelineOfKind, ...] | None
+    since: datetime | None
+    before: RunKey | None
+    limit: int
 
 
 def rows(runs: Iterable[RunState]) -> list[RunRow]:
@@ -106,23 +131,37 @@ def children(db: Connection, key: RunKey) -> list[RunState]:
     return codec.decode_runs(query.fetch(db, (key.workspace, key.id)))
 
 
-def recent(
-    db: Connection,
-    *,
-    workspace: str | None,
-    kind: RunKind | None,
-    status: Status | None,
-    limit: int,
-) -> list[RunState]:
+def recent(db: Connection, wanted: RecentRuns) -> list[RunState]:
     """Merge the newest of each workspace, kind and status: a filter that fits few costs little."""
+    place = _LAST_PLACE
+    if wanted.before is not None:
+        key = wanted.before
+        found = db.execute(_PLACE_OF_RUN, (key.workspace, key.kind, key.id)).fetchone()
+        if found is None:
+            return []
+        place = found
+    earliest = _EARLIEST if wanted.since is None else codec.microseconds(wanted.since)
+    bounds = (earliest, place[0], *place, wanted.limit)
     newest: list[tuple[int, int]] = []
+    for query, values in _queries(db, wanted):
+        newest += _decode_newest(query.fetch(db, (*values, *bounds)))
+    numbers = [number for _, number in heapq.nlargest(wanted.limit, newest)]
+    return _by_number(db, numbers)
+
+
+def _queries(db: Connection, wanted: RecentRuns) -> Iterator[tuple[JsonQuery, tuple[str, ...]]]:
+    """Yield what is to be merged: each query goes through one stretch of an index."""
+    workspace, kind, statuses = wanted.workspace, wanted.kind, wanted.statuses or tuple(Status)
+    if wanted.pipelines is not None:
+        words = codec.encode(statuses).decode()
+        for pipeline in set(wanted.pipelines):
+            if workspace in (None, pipeline[0]) and kind in (None, pipeline[1]):
+                yield _NEWEST_OF_PIPELINE, (*pipeline, words)
+        return
     for workspace_name in _workspaces(db) if workspace is None else (workspace,):
         for run_kind in RunKind if kind is None else (kind,):
-            for run_status in Status if status is None else (status,):
-                found = _NEWEST.fetch(db, (workspace_name, run_kind, run_status, limit))
-                newest += _decode_newest(found)
-    numbers = [number for _, number in heapq.nlargest(limit, newest)]
-    return _by_number(db, numbers)
+            for run_status in set(statuses):
+                yield _NEWEST, (workspace_name, run_kind, run_status)
 
 
 def of_pipelines(

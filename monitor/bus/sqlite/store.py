@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,7 +11,7 @@ from sqlite3 import Connection
 from typing import Any, Self, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import (
     Batch,
@@ -36,16 +35,12 @@ from monitor.bus.sqlite.connection import (
     CommitNews,
     StoreConnection,
     connect,
-    connect_idle,
     connect_reading,
 )
-from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
-from monitor.bus.sqlite.soundness import refuse_surprises
+from monitor.bus.sqlite.store_file import commit_durations, store_bytes, take
 from monitor.bus.sqlite.tail import LogTail
-from monitor.bus.sqlite.traces import begin_anew, traces_beside
-from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.alerts import PipelineOfKind
@@ -60,7 +55,6 @@ logger = structlog.get_logger()
 _VERIFY_SECONDS = 1.0  # between two looks at whether the files are still ours
 # No workspace can have this name, so the probe's state entry collides with none.
 _PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
-_DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class SqliteBus:
@@ -109,7 +103,7 @@ class SqliteBus:
         """
         settings = where if isinstance(where, StorageSettings) else StorageSettings()
         path = where if isinstance(where, Path) else store_path(settings.url)
-        lock = await asyncio.to_thread(_take, path, clock.now())
+        lock = await asyncio.to_thread(take, path, clock.now())
         path = lock.store
         reader = StoreReader(
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
@@ -121,7 +115,7 @@ class SqliteBus:
             writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
-                durations=_durations(registry),
+                durations=commit_durations(registry),
                 on_commit=partial(_update_memory, tail, arrivals),
                 verify=lock.verify,
                 failures=failures,
@@ -196,12 +190,22 @@ class SqliteBus:
         *,
         workspace: str | None = None,
         kind: RunKind | None = None,
-        status: Status | None = None,
+        statuses: Collection[Status] = (),
+        pipelines: Collection[PipelineOfKind] | None = None,
+        since: datetime | None = None,
+        before: RunKey | None = None,
         limit: int,
     ) -> list[RunState]:
-        return await self._reader.run(
-            partial(runs.recent, workspace=workspace, kind=kind, status=status, limit=limit)
+        wanted = runs.RecentRuns(
+            workspace=workspace,
+            kind=kind,
+            statuses=tuple(statuses),
+            pipelines=None if pipelines is None else tuple(pipelines),
+            since=since,
+            before=before,
+            limit=limit,
         )
+        return await self._reader.run(partial(runs.recent, wanted=wanted))
 
     async def pipeline_runs(
         self,
@@ -316,7 +320,7 @@ class SqliteBus:
                 oldest_position=log.oldest_position(db),
                 consumers=progress.consumer_statuses(db),
                 inbox=inbox.sizes(db),
-                store_bytes=_store_bytes(self._path),
+                store_bytes=store_bytes(self._path),
                 write_failures=failures,
             )
 
@@ -364,35 +368,3 @@ def _probe(db: StoreConnection, probes: Sequence[None]) -> Sequence[None]:
 
 def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:
     return [work(db) for work in works]
-
-
-def _take(path: Path, now: datetime) -> StoreLock:
-    traces = traces_beside(locate(path))
-    lock = StoreLock(path, now=now)
-    try:
-        if traces:
-            begin_anew(lock.store, traces, now=now)
-        prepare(lock.store)
-        lock.keep_open(anchor := connect_idle(lock.store))
-        refuse_surprises(anchor, lock.store)
-    except BaseException:
-        lock.release()
-        raise
-    return lock
-
-
-def _durations(registry: CollectorRegistry) -> Histogram:
-    return Histogram(
-        "dataprep_monitor_commit_duration_seconds",
-        "Time from the start of a transaction to its being durable; one holds many changes.",
-        buckets=_DURATION_BUCKETS,
-        registry=registry,
-    )
-
-
-def _store_bytes(path: Path) -> int:
-    """Return the size of the file and its write-ahead log, which a clean close removes."""
-    sizes = [path.stat().st_size]
-    with contextlib.suppress(FileNotFoundError):
-        sizes.append(path.with_name(f"{path.name}-wal").stat().st_size)
-    return sum(sizes)

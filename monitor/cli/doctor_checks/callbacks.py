@@ -9,6 +9,7 @@ from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
+from monitor.cli.daemon_address import address_of_server
 from monitor.cli.doctor_checks.callbacks_address import Listening
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
@@ -94,7 +95,7 @@ async def check_tasks(
         return [warning(subject, "they cannot be created here: not offered", _BY_HAND)]
     if not has_daemon:
         return [ok(subject, "they can be created; no daemon runs that keeps them")]
-    async with AdminClient(server) as client:
+    async with AdminClient(address_of_server(server)) as client:
         rows = (await client.get("/api/v1/webhooks", {"workspace": workspace}))["data"]
     states = Counter(str(row["state"]) for row in rows)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"

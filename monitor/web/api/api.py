@@ -10,12 +10,11 @@ from msgspec import Struct
 
 from monitor.bus.contract import EventBus
 from monitor.model.outside import is_run_id
-from monitor.model.runs import RunKey, RunKind, Status
+from monitor.model.runs import RunKind
 from monitor.web.http.problems import ProblemDetails, number
 from monitor.web.http.request_parsing import (
     answer_json,
     answer_rows,
-    choice,
     read_body,
     refuse_unknown,
 )
@@ -57,8 +56,6 @@ class Api:
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
         router.add_get(f"{prefix}/pipelines", self._pipelines)
-        router.add_get(f"{prefix}/runs", self._runs)
-        router.add_get(f"{prefix}/runs/{{workspace}}/{{kind}}/{{id}}", self._run)
         router.add_get(f"{prefix}/events", self._events)
         router.add_get(f"{prefix}/events/stream", self._streams.serve)
         router.add_post(f"{prefix}/track", self._track)
@@ -69,34 +66,10 @@ class Api:
         workspace = request.query.get("workspace")
         return await self._answer_of(workspace, await self._overview.pipelines(workspace))
 
-    async def _runs(self, request: web.Request) -> web.Response:
-        workspace = request.query.get("workspace")
-        runs = await self._overview.runs(
-            workspace=workspace,
-            kind=choice(request, "kind", RunKind),
-            status=choice(request, "status", Status),
-            limit=_number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST),
-        )
-        return await self._answer_of(workspace, runs)
-
     async def _answer_of(self, workspace: str | None, rows: Sequence[Struct]) -> web.Response:
         if not rows:
             refuse_unknown(workspace, self._overview.workspace_names())
         return await answer_rows(rows)
-
-    async def _run(self, request: web.Request) -> web.Response:
-        path = request.match_info
-        if path["kind"] not in list(RunKind):
-            raise ProblemDetails(
-                404, f"kind: {path['kind'][:40]!r} is none of {', '.join(RunKind)}"
-            )
-        key = RunKey(path["workspace"], RunKind(path["kind"]), path["id"])
-        result = await self._overview.run(key)
-        if result is None:
-            refuse_unknown(key.workspace, self._overview.workspace_names(), status=404)
-            raise ProblemDetails(404, f"run {str(key)[:120]} is not known, or was forgotten")
-        run, children = result
-        return answer_json({"run": run, "children": children})
 
     async def _events(self, request: web.Request) -> web.Response:
         after = _number(request, "after", default=0, most=FARTHEST)

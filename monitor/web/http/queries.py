@@ -27,7 +27,7 @@ def parse_queries(
 
     Raises:
         ProblemDetails: a parameter that none of them has, that is given twice, or whose value
-            does not fit.
+            does not fit. What is wrong in the path names no page: 404.
     """
     known = sorted({field.encode_name for kind in types for field in fields(kind)} - path.keys())
     values = dict(path)
@@ -39,7 +39,7 @@ def parse_queries(
             raise ProblemDetails(400, f"{name}: is given twice")
         if text:  # a form sends its empty fields too
             values[name] = text
-    return [_parse(kind, values) for kind in types]
+    return [_parse(kind, values, path) for kind in types]
 
 
 def parse_query(kind: type[S], path: Mapping[str, str], query: Iterable[tuple[str, str]]) -> S:
@@ -65,21 +65,22 @@ def url_of(path: str, query: Struct, **changes: object) -> str:
     return f"{path}?{urlencode(shown)}" if shown else path
 
 
-def _parse(kind: type[S], values: Mapping[str, str]) -> S:
+def _parse(kind: type[S], values: Mapping[str, str], path: Mapping[str, str]) -> S:
     parsed: dict[str, Any] = {}
     for field in fields(kind):
         text = values.get(field.encode_name)
         if text is not None:
-            parsed[field.name] = _value(field, text)
+            status = 404 if field.encode_name in path else 400
+            parsed[field.name] = _value(field, text, status=status)
         elif field.default is NODEFAULT:
             raise ProblemDetails(400, f"{field.encode_name}: is missing")
     return kind(**parsed)
 
 
-def _value(field: FieldInfo, text: str) -> Any:
+def _value(field: FieldInfo, text: str, *, status: int) -> Any:
     if len(text) > LONGEST_PARAMETER:
         raise ProblemDetails(
-            400, f"{field.encode_name}: is longer than {LONGEST_PARAMETER} characters"
+            status, f"{field.encode_name}: is longer than {LONGEST_PARAMETER} characters"
         )
     kinds = _kinds(field.type)
     try:
@@ -89,7 +90,7 @@ def _value(field: FieldInfo, text: str) -> Any:
     except ValueError as exc:
         need = next(filter(None, map(_need, kinds)), f"does not fit: {exc}")
         shown = one_line(text[:SHOWN])
-        raise ProblemDetails(400, f"{field.encode_name}: {shown!r} {need}") from exc
+        raise ProblemDetails(status, f"{field.encode_name}: {shown!r} {need}") from exc
 
 
 def _instant(name: str, text: str) -> datetime:

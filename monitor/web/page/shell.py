@@ -23,6 +23,8 @@ from monitor.model.clock import Clock
 from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
+from monitor.web.page import charts
+from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
@@ -71,6 +73,9 @@ class PageShell:
             static=files.url,
             version=__version__,
             menu=[page for page in pages if page.in_menu],
+            run_path=run_path,
+            pipeline_path=pipeline_path,
+            charts=charts,
         )
         for name in self.templates.list_templates(
             filter_func=lambda name: not name.startswith("old/")
@@ -104,11 +109,10 @@ class PageShell:
             ]
         except ProblemDetails as problem:
             return problem.status, await self.problem(problem, url=request.path_qs)
-        names = {name: text for query in queries for name, text in _texts(query).items()}
         body = await self.text(
             "part.html" if is_part else "page.html",
             page=page,
-            title=page.title.format_map(names),
+            title=_title(page, queries),
             boxes=boxes,
             url=request.path_qs,
             apis=[url_of(box.api, query) for box, query in zip(page.boxes, queries, strict=True)],
@@ -185,6 +189,13 @@ async def _joined(texts: Any) -> str:
         pieces.append("".join(some))
         await asyncio.sleep(0)  # hundreds of rows must not hold up a callback
     return "".join(pieces)
+
+
+def _title(page: WebPage, queries: Sequence[Struct]) -> str:
+    if callable(page.title):
+        return page.title(queries[0])
+    names = {name: text for query in queries for name, text in _texts(query).items()}
+    return page.title.format_map(names)
 
 
 def _texts(query: Struct) -> dict[str, str]:

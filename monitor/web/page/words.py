@@ -40,6 +40,15 @@ def instant(at: datetime | None) -> str | Markup:
     )
 
 
+def instant_seconds(at: datetime | None) -> str | Markup:
+    """Return an instant in full, with its seconds."""
+    if at is None:
+        return NOTHING
+    return Markup('<time datetime="{}" title="{}" data-local="seconds">{}</time>').format(
+        iso(at), utc(at), utc(at)
+    )
+
+
 @pass_context
 def ago(context: Context, at: datetime | None) -> str | Markup:
     """Return how long ago an instant was, or in how long it comes; it ticks in the browser."""
@@ -74,6 +83,7 @@ def path_part(text: str) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "instant": instant,
+    "instant_seconds": instant_seconds,
     "utc": utc,
     "iso": iso,
     "duration": duration,

@@ -10,6 +10,7 @@ from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.run_pages import run_pages
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
 from monitor.web.views.sources import ViewSources
@@ -24,6 +25,7 @@ class AllViews:
         self.status: View = status_view(sources)
         self.pages: tuple[WebPage, ...] = (
             WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
+            *run_pages(sources),
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower

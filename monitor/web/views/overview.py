@@ -10,7 +10,7 @@ from monitor.bus.contract import EventBus
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
 from monitor.model.live_state import PipelineHealth
-from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.runs import RunKind, RunState, Status
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 from monitor.web.views.view_models import (
@@ -123,17 +123,12 @@ class Overview:
     ) -> list[RunView]:
         """Return runs, newest creation first."""
         stored = await self._bus.recent_runs(
-            workspace=workspace, kind=kind, status=status, limit=limit
+            workspace=workspace,
+            kind=kind,
+            statuses=() if status is None else (status,),
+            limit=limit,
         )
         return await self._run_views(stored)
-
-    async def run(self, key: RunKey) -> tuple[RunView, list[RunView]] | None:
-        """Return a run and its children; None where it is unknown or forgotten."""
-        stored = (await self._bus.runs([key])).get(key)
-        if stored is None:
-            return None
-        children = await self._bus.children(key)
-        return self._run_view(stored), await self._run_views(children)
 
     async def _run_views(self, runs: Iterable[RunState]) -> list[RunView]:
         return [self._run_view(run) async for run in in_slices(runs)]

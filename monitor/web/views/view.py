@@ -34,7 +34,8 @@ class WebPage:
     """A page: boxes under one URL, which share its query."""
 
     path: str  # such as "/runs/{workspace}/{kind}/{id}"
-    title: str  # such as "Run {id}"; the parts in braces are fields of the query
+    # Such as "Run {id}", with fields of the query in braces; or what names the query's object.
+    title: str | Callable[[Any], str]
     boxes: tuple[View, ...]
     in_menu: str | None = None  # the word of the menu that leads here
     scripts: tuple[str, ...] = ()  # files of ``static`` that this page needs beside the usual ones

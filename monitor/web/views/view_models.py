@@ -12,13 +12,24 @@ from monitor.model.live_state import (
     PipelineHealth,
     WorkspaceStatus,
 )
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import PipelineKind, RunKind, RunState, Status
+
+
+class FailedPartView(Struct, frozen=True, kw_only=True):
+    """The first part of a flow run or plan run that failed."""
+
+    kind: RunKind
+    id: str
+    name: str | None
+    error: str | None
+    failed_at: datetime | None
 
 
 class RunView(Struct, frozen=True, kw_only=True):
     """One run. ``status`` is ``unknown`` if the run was not confirmed for too long.
 
-    ``last_status`` is always the last one known. ``unconfirmed_end`` is the end that only a
+    ``reason`` is one line: its error, else that of the part that failed first. ``last_status`` is
+    always the last one known. ``unconfirmed_end`` is the end that only a
     callback has reported so far, ``implausible`` what was reported and cannot be true. Instants
     are the workspace's, but for ``confirmed_at``, which is ours.
     """
@@ -30,6 +41,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     last_status: Status
     unconfirmed_end: Status | None
     native_status: str | None
+    pipeline_kind: PipelineKind | None
     pipeline_id: str | None
     pipeline: str
     recipe_id: str | None
@@ -43,6 +55,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     trigger: str
     owner: str | None
     error: str | None
+    reason: str | None
+    failed_part: FailedPartView | None
     flow_run: str | None
     plan_run: str | None
     jobs: tuple[str, ...]
@@ -204,6 +218,7 @@ def run_view(
         last_status=run.status,
         unconfirmed_end=run.unconfirmed_end,
         native_status=run.native_status,
+        pipeline_kind=run.pipeline.kind if run.pipeline is not None else None,
         pipeline_id=run.pipeline.id if run.pipeline is not None else None,
         pipeline=label,
         recipe_id=run.recipe.id if run.recipe is not None else None,
@@ -217,6 +232,8 @@ def run_view(
         trigger=run.trigger,
         owner=run.owner,
         error=run.error,
+        reason=_reason(run),
+        failed_part=_failed_part(run),
         flow_run=run.parents.flow_run,
         plan_run=run.parents.plan_run,
         jobs=run.jobs.ids if run.jobs is not None else (),
@@ -227,6 +244,27 @@ def run_view(
         confirmed_at=confirmed_at,
         confirmed_by=active.confirmed_by if active is not None else run.confirmed_by,
     )
+
+
+def _failed_part(run: RunState) -> FailedPartView | None:
+    part = run.failed_part
+    if part is None:
+        return None
+    return FailedPartView(
+        kind=part.key.kind,
+        id=part.key.id,
+        name=part.name,
+        error=part.error,
+        failed_at=part.failed_at,
+    )
+
+
+def _reason(run: RunState) -> str | None:
+    part = run.failed_part
+    if run.error is not None or part is None:
+        return run.error
+    named = part.name or f"{part.key.kind.replace('_', ' ')} {part.key.id}"
+    return f"{named} failed" + (f": {part.error}" if part.error else "")
 
 
 def pipeline_view(

@@ -17,6 +17,7 @@
 
   const clock = new Intl.DateTimeFormat([], { timeStyle: "medium" });
   const day = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
+  const second = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "medium" });
 
   // The same words as the server's.
   function rough(seconds) {
@@ -39,7 +40,7 @@
   function tick() {
     for (const element of document.querySelectorAll("time[data-ago], time[data-local]")) {
       const at = new Date(element.dateTime);
-      write(element, element.hasAttribute("data-ago") ? relative(at) : day.format(at));
+      write(element, element.hasAttribute("data-ago") ? relative(at) : (element.dataset.local === "seconds" ? second : day).format(at));
       if (!element.dataset.hover) {
         element.dataset.hover = "1";
         element.title = day.format(at) + " (" + element.title + ")";

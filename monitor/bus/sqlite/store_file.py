@@ -1,0 +1,51 @@
+"""The file of a store: taken, measured, and how long its commits take."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Histogram
+
+from monitor.bus.sqlite.connection import connect_idle
+from monitor.bus.sqlite.location import locate
+from monitor.bus.sqlite.lock import StoreLock
+from monitor.bus.sqlite.soundness import refuse_surprises
+from monitor.bus.sqlite.traces import begin_anew, traces_beside
+from monitor.bus.sqlite.upgrade import prepare
+
+_DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+def take(path: Path, now: datetime) -> StoreLock:
+    """Take the file for this process, creating or upgrading it; raises as `SqliteBus.open` does."""
+    traces = traces_beside(locate(path))
+    lock = StoreLock(path, now=now)
+    try:
+        if traces:
+            begin_anew(lock.store, traces, now=now)
+        prepare(lock.store)
+        lock.keep_open(anchor := connect_idle(lock.store))
+        refuse_surprises(anchor, lock.store)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def commit_durations(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        "dataprep_monitor_commit_duration_seconds",
+        "Time from the start of a transaction to its being durable; one holds many changes.",
+        buckets=_DURATION_BUCKETS,
+        registry=registry,
+    )
+
+
+def store_bytes(path: Path) -> int:
+    """Return the size of the file and its write-ahead log, which a clean close removes."""
+    sizes = [path.stat().st_size]
+    with contextlib.suppress(FileNotFoundError):
+        sizes.append(path.with_name(f"{path.name}-wal").stat().st_size)
+    return sum(sizes)

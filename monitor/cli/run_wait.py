@@ -1,0 +1,115 @@
+"""Waits for the end of one run, and shows on a terminal how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from monitor.cli.admin import AdminClient, rows_of
+from monitor.cli.daemon_address import DaemonAddress
+from monitor.cli.row_layout import Form, cell
+from monitor.model.clock import SystemClock
+from monitor.model.errors import (
+    ConfigurationError,
+    DaemonUnreachableError,
+    MonitorError,
+    NoSuchObjectError,
+)
+from monitor.model.runs import Status
+from monitor.model.words import duration
+
+_POLL_SECONDS = 1.0
+_ENDS = frozenset(status.value for status in Status if status.is_terminal)
+
+Run = dict[str, Any]
+
+
+async def wait_for_end(
+    address: DaemonAddress, wanted: Mapping[str, str | None], *, limit_seconds: float
+) -> bool:
+    """Let the daemon follow a run, and print its end; True if it succeeded.
+
+    A daemon that does not answer meanwhile is asked again: it may be restarting.
+
+    Raises:
+        MonitorError: it has not ended in time, or the daemon refuses the request.
+    """
+    deadline = time.monotonic() + limit_seconds
+    async with AdminClient(address) as client:
+        body = {name: value for name, value in wanted.items() if value is not None}
+        await client.post("/api/v1/track", body)
+        workspace = wanted["workspace"] or await _only_workspace(client)
+        path = f"/api/v1/runs/{quote(workspace)}/{wanted['kind']}/{quote(str(wanted['id']))}"
+        name = f"{wanted['kind']}/{wanted['id']}"
+        run: Run | None = None
+        while run is None or run["status"] not in _ENDS:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise MonitorError(_too_late(name, run, limit_seconds))
+            run = await _read(client, path, run)
+            if run is None or run["status"] not in _ENDS:
+                _progress(_so_far(name, run))
+                await asyncio.sleep(min(_POLL_SECONDS, left))
+        _progress("")
+    sys.stdout.write(f"{_end(name, run)}\n")
+    return bool(run["status"] == Status.SUCCEEDED)
+
+
+async def _read(client: AdminClient, path: str, before: Run | None) -> Run | None:
+    """Return the run as the daemon knows it, None while it has not read it yet."""
+    try:
+        run: Run = (await client.get(path))["run"]
+    except NoSuchObjectError:
+        return None
+    except DaemonUnreachableError as exc:
+        _progress(str(exc))
+        return before
+    return run
+
+
+async def _only_workspace(client: AdminClient) -> str:
+    names = [row["workspace"] for row in rows_of(await client.get("/api/v1/workspaces"))]
+    if len(names) != 1:
+        raise ConfigurationError(f"--workspace: name one of {', '.join(names)}")
+    return str(names[0])
+
+
+def _so_far(name: str, run: Run | None) -> str:
+    if run is None:
+        return f"{name}: not read from the workspace yet"
+    words = [f"{name}: {run['status']}"]
+    if run.get("percent_complete") is not None:
+        words.append(f"{run['percent_complete']:.0f} %")
+    if begun := run.get("started_at") or run.get("created_at"):
+        seconds = (SystemClock().now() - datetime.fromisoformat(begun)).total_seconds()
+        words.append(f"for {duration(max(0.0, seconds))}")
+    return ", ".join(words)
+
+
+def _end(name: str, run: Run) -> str:
+    words = f"{name} {run['status']}"
+    if run.get("duration_seconds") is not None:
+        words += f" after {duration(run['duration_seconds'])}"
+    reason = run.get("reason") or run.get("error")
+    if reason:
+        words += f": {cell(reason, Form.COPIED, is_wide=True, now=SystemClock().now())}"
+    return words
+
+
+def _too_late(name: str, run: Run | None, limit_seconds: float) -> str:
+    state = "was not read from the workspace" if run is None else f"is {run['status']}"
+    return (
+        f"{name} {state} after {duration(limit_seconds)} of waiting; the daemon follows it "
+        "further; wait longer with --timeout"
+    )
+
+
+def _progress(text: str) -> None:
+    """Overwrite the line of progress, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

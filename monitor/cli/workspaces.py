@@ -1,0 +1,40 @@
+"""``workspaces``: what is followed, and whether it can be seen."""
+
+from __future__ import annotations
+
+from monitor.cli import daemon_client
+from monitor.cli.options import DaemonOptions, OutputOptions
+from monitor.cli.row_layout import Column, Form
+from monitor.cli.tables import print_rows
+
+_COLUMNS = (
+    Column("workspace", "workspace", Form.COPIED),
+    Column("reachability", "state", Form.STATE),
+    Column("since", "since", Form.INSTANT),
+    Column("known_at", "confirmed", Form.INSTANT),
+    Column("edition", "edition"),
+    Column("active_runs", "running", Form.COUNT),
+    Column("schedules_watched", "schedules", Form.COUNT),
+    Column("schedules_of", "schedules of"),
+    Column("callbacks_missed", "missed callbacks", Form.COUNT),
+    Column("clock_skew_seconds", "clock skew", Form.SECONDS, is_wide=True),
+    Column("followed_since", "followed since", Form.INSTANT, is_wide=True),
+    Column("capabilities", "capabilities", is_wide=True),
+    Column("unwatched", "not watched"),
+    Column("reason", "reason", Form.TEXT),
+)
+_FIELDS = (
+    "workspace", "reachability", "since", "known_at", "reason", "edition", "active_runs",
+    "schedules_watched", "schedules_of", "callbacks_missed", "clock_skew_seconds",
+    "followed_since", "capabilities", "unwatched",
+)  # fmt: skip
+
+
+def workspaces(
+    *,
+    output: OutputOptions,
+    daemon: DaemonOptions,
+) -> None:
+    """List workspaces: whether each can be seen, and since when."""
+    rows = daemon_client.list_rows(daemon, "/api/v1/workspaces")
+    print_rows(rows, _COLUMNS, output.form, fields=_FIELDS, empty="no workspace is followed")

@@ -1,0 +1,110 @@
+"""Which pipelines have failed most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from monitor.model.runs import PipelineKind, RunState, Status
+from monitor.model.slices import in_slices
+from monitor.web.views.run_list import fitting_pipelines, runs_of, since_of
+from monitor.web.views.run_rows import RunRows, without_parts
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+from monitor.web.views.view_models import RunView
+
+_READ = 1_000  # runs
+_SHOWN = 10  # pipelines
+_USUAL = timedelta(days=7)
+
+
+class FailuresQuery(Struct, frozen=True, kw_only=True):
+    """Of which pipelines, as in the list of runs; of the last seven days where nothing is said."""
+
+    workspace: str | None = None
+    pipeline: str | None = None
+    since: str | None = None
+
+
+class FailingPipeline(Struct, frozen=True, kw_only=True):
+    """A pipeline, how many runs of it have failed, and the newest of them."""
+
+    workspace: str
+    kind: PipelineKind
+    id: str
+    pipeline: str
+    failed: int
+    newest: RunView
+
+
+class FailuresAnswer(Struct, frozen=True, kw_only=True):
+    """The pipelines with the most failed runs first. A flow run and its parts count as one.
+
+    ``is_complete`` is false where only the newest failures were counted.
+    """
+
+    data: tuple[FailingPipeline, ...]
+    next: str | None
+    since: datetime
+    failed: int  # runs
+    pipelines: int  # with failures
+    is_complete: bool
+
+
+class FailuresReader:
+    """Counts the newest failed runs, which the store finds by index."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._rows = RunRows(sources)
+
+    async def read(self, query: FailuresQuery) -> FailuresAnswer:
+        now = self._sources.clock.now()
+        since = since_of(query.since, now=now) or now - _USUAL
+        fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
+        runs = await self._sources.bus.recent_runs(
+            workspace=query.workspace,
+            statuses=[Status.FAILED],
+            pipelines=None if fitting is None else runs_of(fitting[:_READ]),
+            since=since,
+            limit=_READ,
+        )
+        failures: defaultdict[tuple[str, PipelineKind, str], list[RunState]] = defaultdict(list)
+        async for run in in_slices(await without_parts(self._sources.bus, runs)):
+            if run.pipeline is not None:
+                identity = (run.key.workspace, run.pipeline.kind, run.pipeline.id)
+                failures[identity].append(run)
+        # Of equal counts the pipeline that failed last stands first, as the runs do.
+        worst = sorted(failures.items(), key=lambda item: -len(item[1]))[:_SHOWN]
+        return FailuresAnswer(
+            data=tuple(
+                FailingPipeline(
+                    workspace=workspace,
+                    kind=kind,
+                    id=pipeline_id,
+                    pipeline=newest.pipeline,
+                    failed=len(failed),
+                    newest=newest,
+                )
+                for (workspace, kind, pipeline_id), failed in worst
+                for newest in (self._rows.row(failed[0]),)
+            ),
+            next=None,
+            since=since,
+            failed=sum(map(len, failures.values())),
+            pipelines=len(failures),
+            is_complete=len(runs) < _READ,
+        )
+
+
+def failures_view(sources: ViewSources) -> View:
+    return View(
+        name="failures",
+        summary="The pipelines that have failed most.",
+        api="/api/v1/failures",
+        query=FailuresQuery,
+        answer=FailuresAnswer,
+        read=FailuresReader(sources).read,
+    )

@@ -1,0 +1,263 @@
+"""One run: its states and who reported them, its parents, and its parts down to the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from monitor.alerting.explain.explanation import Explanation
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.slices import in_slices
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.run_rows import RunRows
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+from monitor.web.views.view_models import RunView
+
+_MOST_PARTS = 500
+_MOST_FLOW_RUNS = 100  # of a plan run, whose parts are read
+_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_CONFIRMED, EventType.RUN_CORRECTED)
+_SHOWN = 120  # characters of a run that is not known
+
+
+class RunQuery(Struct, frozen=True, kw_only=True):
+    """Which run."""
+
+    workspace: str
+    kind: RunKind
+    id: str
+
+
+class ReportedState(Struct, frozen=True, kw_only=True):
+    """A state that a run has reached, when, and who reported it.
+
+    ``at``, ``not_before`` and ``not_after`` are the workspace's time, the latter two where only
+    the reads around an end are known. ``recorded_at`` is ours, ``observed_by`` the source: both
+    are None where the log holds no event of it.
+    """
+
+    state: str
+    at: datetime | None
+    is_approximate: bool = False
+    not_before: datetime | None = None
+    not_after: datetime | None = None
+    observed_by: Source | None = None
+    recorded_at: datetime | None = None
+    event_id: str | None = None
+
+
+class RunPart(Struct, frozen=True, kw_only=True):
+    """A run, or a job, inside a run; ``depth`` counts from 0, the run itself.
+
+    ``kind`` is that of a run, or ``job``; ``status`` of a job is the workspace's word.
+    """
+
+    depth: int
+    kind: str
+    id: str
+    name: str | None
+    status: str
+    created_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_seconds: float | None
+    reason: str | None = None
+
+
+class RunDetails(Struct, frozen=True, kw_only=True):
+    """A run. ``children`` are the runs right inside, ``parents`` those around, outermost first.
+
+    ``parts`` are the run itself and all that is inside, in the order of a tree; ``parts_hidden``
+    counts those beyond the first.
+    """
+
+    run: RunView
+    children: tuple[RunView, ...]
+    parents: tuple[RunView, ...]
+    transitions: tuple[ReportedState, ...]
+    parts: tuple[RunPart, ...]
+    parts_hidden: int
+
+
+class RunDetailsReader:
+    """Reads a run with what is around and inside it, each by index."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._bus = sources.bus
+        self._rows = RunRows(sources)
+
+    async def read(self, query: RunQuery) -> RunDetails:
+        key = RunKey(query.workspace, query.kind, query.id)
+        stored = (await self._bus.runs([key])).get(key)
+        if stored is None:
+            refuse_unknown(key.workspace, self._rows.workspaces(), status=404)
+            raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
+        active = self._sources.live.active_run(key)
+        run = stored if active is None else active.run
+        children = await self._bus.children(key)
+        tree = await self._tree(run, children)
+        parts = [self._part(depth, part) async for depth, part in in_slices(tree[:_MOST_PARTS])]
+        return RunDetails(
+            run=self._rows.row(run),
+            children=await self._rows.rows(children),
+            parents=await self._parents(run),
+            transitions=await self._transitions(run),
+            parts=tuple(parts),
+            parts_hidden=len(tree) - len(parts),
+        )
+
+    async def explanation(self, query: RunQuery) -> Explanation:
+        """Return why people were notified of a run, or why not."""
+        key = RunKey(query.workspace, query.kind, query.id)
+        explanation = await self._sources.alerting.explain_run(key)
+        if explanation is None:
+            raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
+        return explanation
+
+    async def _parents(self, run: RunState) -> tuple[RunView, ...]:
+        around = (
+            (RunKind.PLAN_RUN, run.parents.plan_run),
+            (RunKind.FLOW_RUN, run.parents.flow_run),
+        )
+        keys = [RunKey(run.key.workspace, kind, key) for kind, key in around if key is not None]
+        stored = await self._bus.runs(keys)
+        return await self._rows.rows(stored[key] for key in keys if key in stored)
+
+    async def _transitions(self, run: RunState) -> tuple[ReportedState, ...]:
+        ids = {run_event_id(run.key, event_type): event_type for event_type in _EVENTS}
+        recorded = await self._bus.events_by_id(ids)
+        events = {
+            ids[event_id]: found.event
+            for event_id, found in recorded.items()
+            if isinstance(found.event, RunEvent)
+        }
+        return tuple(transitions_of(run, events))
+
+    async def _tree(
+        self, run: RunState, children: Sequence[RunState]
+    ) -> list[tuple[int, RunState]]:
+        """Return the run and all inside it in the order of a tree, each with its depth."""
+        inside: dict[RunKey, list[RunState]] = {run.key: list(children)}
+        flow_runs = [child for child in children if child.key.kind is RunKind.FLOW_RUN]
+        for flow_run in flow_runs[:_MOST_FLOW_RUNS]:
+            inside[flow_run.key] = await self._bus.children(flow_run.key)
+        # The parts of a flow run name the plan run around it too: each is shown at its nearest.
+        nested = {part.key for flow_run in flow_runs for part in inside.get(flow_run.key, ())}
+        rows, seen = [(0, run)], {run.key}
+        for child in children:
+            if child.key in nested | seen:
+                continue
+            seen.add(child.key)
+            rows.append((1, child))
+            for part in inside.get(child.key, ()):
+                if part.key not in seen:
+                    seen.add(part.key)
+                    rows.append((2, part))
+        return rows
+
+    def _part(self, depth: int, run: RunState) -> RunPart:
+        row = self._rows.row(run)
+        return RunPart(
+            depth=depth,
+            kind=row.kind,
+            id=row.id,
+            name=row.recipe or row.pipeline,
+            status=row.status,
+            created_at=row.created_at,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            duration_seconds=row.duration_seconds,
+            reason=row.reason,
+        )
+
+
+def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[ReportedState]:
+    """Return the states that a run has reached, in their order, with the events of them."""
+    rows = [_transition(run, Status.PENDING, events, at=run.created_at)]
+    if run.started_at is not None or EventType.RUN_STARTED in events:
+        rows.append(_transition(run, Status.RUNNING, events, at=run.started_at, name="started_at"))
+    former = [
+        status
+        for status in Status
+        if status.is_terminal and status is not run.status and STATUS_EVENTS[status] in events
+    ]
+    for status in former:  # that only a callback reported, and the workspace then corrected
+        event = events[STATUS_EVENTS[status]]
+        rows.append(_transition(run, status, events, at=event.occurred_at))
+    if run.status.is_terminal:
+        row = _transition(run, run.status, events, at=run.finished_at, name="finished_at")
+        if run.finished_at is None:
+            row = replace(row, not_before=run.unfinished_at, not_after=run.end_seen_at)
+        rows.append(row)
+    rows += [
+        ReportedState(
+            state=event_type.removeprefix("run."),
+            at=None,
+            observed_by=events[event_type].observed_by,
+            recorded_at=events[event_type].recorded_at,
+            event_id=events[event_type].id,
+        )
+        for event_type in (EventType.RUN_CONFIRMED, EventType.RUN_CORRECTED)
+        if event_type in events
+    ]
+    return rows
+
+
+def _transition(
+    run: RunState,
+    status: Status,
+    events: Mapping[EventType, RunEvent],
+    *,
+    at: datetime | None,
+    name: str = "",
+) -> ReportedState:
+    event = events.get(STATUS_EVENTS[status])
+    state = {Status.PENDING: "queued", Status.RUNNING: "started"}.get(status, status.value)
+    if event is None:
+        is_end = status.is_terminal and status is run.status
+        return ReportedState(
+            state=state,
+            at=at,
+            is_approximate=name in run.approximate,
+            observed_by=run.ended_by if is_end else None,
+        )
+    return ReportedState(
+        state=state,
+        at=at,
+        is_approximate=name in run.approximate,
+        observed_by=event.observed_by,
+        recorded_at=event.recorded_at,
+        event_id=event.id,
+    )
+
+
+def run_page_title(query: RunQuery) -> str:
+    return f"{query.kind.replace('_', ' ').capitalize()} {query.id}"
+
+
+def run_details_view(reader: RunDetailsReader) -> View:
+    return View(
+        name="run",
+        summary="A run, its states, and what is inside it.",
+        api="/api/v1/runs/{workspace}/{kind}/{id}",
+        query=RunQuery,
+        answer=RunDetails,
+        read=reader.read,
+    )
+
+
+def run_explanation_view(reader: RunDetailsReader) -> View:
+    return View(
+        name="run_explanation",
+        summary="Why people were notified of a run, or why not.",
+        api="/api/v1/runs/{workspace}/{kind}/{id}/explanation",
+        query=RunQuery,
+        answer=Explanation,
+        read=reader.explanation,
+    )

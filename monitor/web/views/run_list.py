@@ -1,0 +1,183 @@
+"""Runs, newest first, with filters; and which pipelines fail most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from monitor.model.alerts import PipelineOfKind
+from monitor.model.live_state import NamedPipeline
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.slices import in_slices
+from monitor.web.http.cursors import cursor_behind, read_cursor
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
+from monitor.web.views.run_rows import KINDS_OF, RunRows
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+from monitor.web.views.view_models import RunView
+
+_PIPELINES = 500  # whose names fit a text
+LIST = "runs by creation"
+_UNITS = {"h": 3_600, "d": 86_400}
+_LONGEST_DAYS = 3_650
+_ACTIVE = (Status.PENDING, Status.RUNNING)
+
+
+class RunFilter(StrEnum):
+    """A status, or all of those that runs have before they end."""
+
+    ACTIVE = "active"
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    LOST = "lost"
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        return _ACTIVE if self is RunFilter.ACTIVE else (Status(self.value),)
+
+
+class RunsQuery(Struct, frozen=True, kw_only=True):
+    """Which runs. ``pipeline`` is an id, or a part of a name in any case.
+
+    ``since`` is an ISO 8601 instant, or how long ago, such as ``24h`` or ``7d``.
+    """
+
+    workspace: str | None = None
+    kind: RunKind | None = None
+    status: RunFilter | None = None
+    pipeline: str | None = None
+    since: str | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class RunsAnswer(Struct, frozen=True, kw_only=True):
+    """Runs, newest creation first. ``fitting`` counts the pipelines whose names fit.
+
+    Where more than ``searched`` fit, only the runs of so many of them are there. Both are None
+    where no pipeline is asked for.
+    """
+
+    data: tuple[RunView, ...]
+    next: str | None
+    fitting: int | None
+    searched: int | None
+
+
+class RunListReader:
+    """Reads the newest runs by the indexes of the store."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._rows = RunRows(sources)
+
+    async def read(self, query: RunsQuery) -> RunsAnswer:
+        since = since_of(query.since, now=self._sources.clock.now())
+        fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
+        searched = None if fitting is None else fitting[:_PIPELINES]
+        runs = await self._sources.bus.recent_runs(
+            workspace=query.workspace,
+            kind=query.kind,
+            statuses=() if query.status is None else query.status.statuses,
+            pipelines=None if searched is None else runs_of(searched),
+            since=since,
+            before=await place_of(self._sources, LIST, query.cursor),
+            limit=query.limit + 1,
+        )
+        shown = runs[: query.limit]
+        if not shown:
+            refuse_unknown(query.workspace, self._rows.workspaces())
+        return RunsAnswer(
+            data=await self._rows.rows(shown),
+            next=cursor_of(LIST, shown[-1]) if len(runs) > len(shown) else None,
+            fitting=None if fitting is None else len(fitting),
+            searched=None if searched is None else len(searched),
+        )
+
+
+async def fitting_pipelines(
+    sources: ViewSources, workspace: str | None, text: str | None
+) -> list[NamedPipeline] | None:
+    """Return the pipelines that have that id, or the text in their names; None without a text."""
+    if text is None:
+        return None
+    folded = text.casefold()
+    return [
+        pipeline
+        async for pipeline in in_slices(sources.live.pipelines())
+        if workspace in (None, pipeline.workspace)
+        and (text == pipeline.id or folded in pipeline.label.casefold())
+    ]
+
+
+def runs_of(pipelines: Sequence[NamedPipeline]) -> list[PipelineOfKind]:
+    """Return what the runs of pipelines are found by."""
+    return [
+        (pipeline.workspace, kind, pipeline.id)
+        for pipeline in pipelines
+        for kind in KINDS_OF[pipeline.kind]
+    ]
+
+
+def since_of(text: str | None, *, now: datetime) -> datetime | None:
+    """Return the instant that a filter names, or from which on so much time has passed.
+
+    Raises:
+        ProblemDetails: it is neither.
+    """
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1]
+    if unit in _UNITS and number.isascii() and number.isdigit() and len(number) < SHOWN:
+        seconds = min(int(number) * _UNITS[unit], _LONGEST_DAYS * _UNITS["d"])
+        return now - timedelta(seconds=seconds)
+    shown = repr(one_line(text[:SHOWN]))
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise ProblemDetails(
+            400, f"since: {shown} is not an ISO 8601 instant, nor a time such as 24h or 7d"
+        ) from exc
+    if instant.tzinfo is None:
+        raise ProblemDetails(400, f"since: {shown} names no time zone; add Z or an offset")
+    return instant
+
+
+def cursor_of(list_name: str, run: RunState) -> str:
+    return cursor_behind(list_name, (run.key.workspace, run.key.kind, run.key.id))
+
+
+async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> RunKey | None:
+    """Return the run behind which a list goes on.
+
+    Raises:
+        ProblemDetails: the cursor is none of this list, or retention has removed its run.
+    """
+    place = read_cursor(list_name, cursor, tuple[str, RunKind, str])
+    if place is None:
+        return None
+    key = RunKey(*place)
+    if key not in await sources.bus.runs([key]):
+        raise ProblemDetails(
+            400, "cursor: the run behind which it goes on is no longer stored; leave it out"
+        )
+    return key
+
+
+def runs_view(sources: ViewSources) -> View:
+    return View(
+        name="runs",
+        summary="Runs, newest first.",
+        api="/api/v1/runs",
+        query=RunsQuery,
+        answer=RunsAnswer,
+        read=RunListReader(sources).read,
+    )

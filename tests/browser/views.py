@@ -1,0 +1,6 @@
+"""All pages, by the path that is registered. What stands in braces is of a living workspace."""
+
+from __future__ import annotations
+
+VIEWS = {"/new": "/new"}
+LIVE = "document.getElementById('link').dataset.state === 'live'"

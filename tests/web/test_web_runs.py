@@ -1,0 +1,120 @@
+"""The list of runs: filters, pages, and which pipelines fail most."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from monitor.bus.contract import Retention
+from monitor.model.runs import (
+    FailedPart,
+    Parents,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    Status,
+)
+from tests.web.site import Site
+
+FLOW_RUN, PLAN_RUN = RunKind.FLOW_RUN, RunKind.PLAN_RUN
+
+
+def flow(flow_id: str, name: str) -> Pipeline:
+    return Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=name)
+
+
+async def listed(site: Site, query: str = "") -> list[str]:
+    """Return the ids of all pages of the list."""
+    ids: list[str] = []
+    cursor = ""
+    while True:
+        mark = "&" if query else "?"
+        answer = await site.get(f"/api/v1/runs{query}{cursor and f'{mark}cursor={cursor}'}")
+        assert answer.status == 200, answer.text
+        ids += [run["id"] for run in answer.document["data"]]
+        if (cursor := answer.document["next"] or "") == "":
+            return ids
+
+
+async def test_every_run_is_on_one_page_of_the_list(site: Site) -> None:
+    """The pages hold every run once, though several were created at the same time."""
+    for number in range(0, 9, 3):
+        await site.observe(*(site.run(str(number + more)) for more in range(3)))
+        await site.clock.advance(1)
+    await site.observe(site.run("9", key=RunKey("acme", PLAN_RUN, "9")))
+
+    assert await listed(site, "?limit=2") == [str(number) for number in range(9, -1, -1)]
+
+
+async def test_runs_are_chosen_by_state_pipeline_and_time(site: Site) -> None:
+    """Active ones, those of pipelines whose name holds a text, and those of the last hours."""
+    for flow_id, name in (("7", "orders"), ("8", "Daily orders"), ("9", "prices")):
+        site.live_state.name_pipeline("acme", PipelineKind.FLOW, flow_id, name)
+        run = site.run(flow_id, Status.SUCCEEDED, pipeline=flow(flow_id, name))
+        await site.observe(run)
+        await site.clock.advance(3600)
+    await site.observe(site.run("10"), site.run("11", Status.PENDING))
+
+    assert set(await listed(site, "?status=active")) == {"10", "11"}
+    assert await listed(site, "?pipeline=ORDERS&status=succeeded") == ["8", "7"]
+    assert await listed(site, "?pipeline=9") == ["9"]
+    assert await listed(site, "?pipeline=nothing") == []
+    assert await listed(site, "?since=2h&status=succeeded") == ["9", "8"]
+    since = (site.clock.now()).isoformat().replace("+", "%2B")
+    assert set(await listed(site, f"?since={since}")) == {"10", "11"}
+
+
+async def test_the_page_of_runs_shows_reasons_and_keeps_its_filters(site: Site) -> None:
+    """A failure has its reason in its row; the form shows what is asked for, as text."""
+    error = "<script>alert(1)</script>"
+    await site.observe(site.run("1", Status.FAILED, error=error), site.run("2"))
+    page = (await site.get("/runs?status=failed&workspace=acme")).text
+
+    assert 'href="/runs/acme/job_group/1"' in page
+    assert 'href="/runs/acme/job_group/2"' not in page
+    assert 'href="/pipelines/acme/flow/7"' in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert error not in page
+    assert "<option selected>failed</option>" in page
+    assert 'value="acme"' in page
+    hint = "No flow or plan has this name or id."
+    assert hint in (await site.get("/runs?pipeline=nothing")).text
+    assert "No run fits these filters." in (await site.get("/runs?status=lost")).text
+
+
+async def test_a_page_behind_a_forgotten_run_says_so(site: Site) -> None:
+    """A cursor whose run retention has removed, or that is none, leads back to the beginning."""
+    await site.observe(*(site.run(str(number), Status.SUCCEEDED) for number in range(3)))
+    cursor = (await site.get("/api/v1/runs?limit=1")).document["next"]
+    assert "is not one of this list" in (await site.get(f"/runs?cursor={cursor}x")).text
+
+    now = site.clock.now() + timedelta(days=31)
+    await site.bus.prune(Retention(), now=now)
+    page = await site.get(f"/runs?cursor={cursor}")
+    assert page.status == 400
+    assert "is no longer stored; leave it out" in page.text
+    assert 'href="/runs"' in page.text
+
+
+async def test_the_pipelines_that_fail_most_stand_first(site: Site) -> None:
+    """A flow run and its failed parts count as one failure; what succeeded counts as none."""
+    in_flow_run: dict[str, Any] = {"parents": Parents(flow_run="20"), "error": "no such table"}
+    part = FailedPart(key=RunKey("acme", RunKind.JOB_GROUP, "1"), error="no such table")
+    await site.observe(
+        site.run("20", Status.FAILED, key=RunKey("acme", FLOW_RUN, "20"), failed_part=part),
+        site.run("1", Status.FAILED, **in_flow_run),
+        site.run("2", Status.FAILED, **in_flow_run),
+        site.run("3", Status.FAILED, pipeline=flow("8", "prices"), parents=Parents(flow_run="9")),
+        site.run("4", Status.FAILED, pipeline=flow("8", "prices")),
+        site.run("5", Status.SUCCEEDED),
+    )
+    document = (await site.get("/api/v1/failures")).document
+    shown = [(row["pipeline"], row["failed"]) for row in document["data"]]
+
+    assert shown == [("prices", 2), ("orders", 1)]
+    assert document["data"][1]["newest"]["reason"] == "job group 1 failed: no such table"
+    assert (document["failed"], document["pipelines"]) == (3, 2)
+    await site.clock.advance(8 * 86_400)
+    assert (await site.get("/api/v1/failures")).document["data"] == []
+    assert "Most failures since" in (await site.get("/runs?since=30d")).text

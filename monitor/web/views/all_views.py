@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
+from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
@@ -74,7 +75,7 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/workspaces/{workspace}",
             title="Workspace {workspace}",
-            boxes=(workspace_details_view(sources), *traffic),
+            boxes=(workspace_details_view(sources), reachability_view(sources), *traffic),
             styles=styles,
         ),
     )

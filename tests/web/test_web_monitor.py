@@ -167,7 +167,7 @@ async def test_a_workspace_shows_what_it_can_and_what_is_not_watched(site: Site)
     page = (await site.get("/workspaces/acme")).text
     for words in (
         "Degraded</span>", "for 3 h", "1 min 30 s behind ours", "list plan runs, ",
-        "Plan runs</span>",
+        "plan runs</span>",
         "The list of job groups is doubted", "lacks 3 &lt;script&gt;", "in 5 d", "cannot be opened",
     ):  # fmt: skip
         assert words in page, words
@@ -224,5 +224,5 @@ async def test_a_workspace_shows_how_it_answered_in_the_last_days(site: Site) ->
     assert shown["reachable_ratio"] == pytest.approx(2 / 3)
     page = (await site.get("/workspaces/acme")).text
     assert '<rect class="unreachable" x="714.29" y="0" width="142.86" height="24">' in page
-    for words in ("reachable 66.7 % of the time", "for 1 d from", "no route &lt;script&gt;"):
+    for words in ("reachable 66.7 % of the 3 d that it was watched", "for 1 d from", "no route &lt;script&gt;"):
         assert words in page, words

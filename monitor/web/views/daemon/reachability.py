@@ -24,6 +24,7 @@ class ReachabilityView(Struct, frozen=True, kw_only=True):
 
     begin: datetime  # seven days before ``until``
     until: datetime
+    watched_seconds: float
     reachable_ratio: float | None  # degraded is not reachable
     data: tuple[ReachabilityStretch, ...]
     next: str | None = None
@@ -64,6 +65,7 @@ class ReachabilityReader:
         return ReachabilityView(
             begin=now - _SHOWN,
             until=now,
+            watched_seconds=total.total_seconds(),
             reachable_ratio=reachable / total if total else None,
             data=stretches,
         )

@@ -34,6 +34,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tracking.live_state",
         "alerting",
         "outputs.metrics",
+        "outputs.cloudevent_schemas",
+        "outputs.replaying.Replayed",
         "bus.contract",
     ),
     "config": (*MODEL, "schedules", "*.settings", "outputs.records"),

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RunKey, RunState
 
 
@@ -32,6 +33,11 @@ class Store(Protocol):
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         """Return stored runs."""
+
+    async def pipeline_runs(
+        self, pipelines: Collection[PipelineOfKind], *, limit: int
+    ) -> dict[PipelineOfKind, list[RunState]]:
+        """Return the newest stored runs of each pipeline."""
 
     async def children(self, key: RunKey) -> list[RunState]:
         """Return the runs whose parent is the run."""

@@ -151,6 +151,12 @@ COMMANDS = (
         ("replay --since 2h --to webhook", "replay --since 2026-11-21T10:00:00Z --to mqtt"),
     ),
     CommandEntry(
+        "dead-letters",
+        "monitor.cli.dead_letters:dead_letters",
+        "List the newest events that an output refused for good.",
+        ("dead-letters", "dead-letters --for webhook --output wide"),
+    ),
+    CommandEntry(
         "track",
         "monitor.cli.track:track",
         "Follow one run by its id, also where the workspace lists none.",

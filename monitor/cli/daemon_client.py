@@ -103,13 +103,13 @@ async def first_rows(
     wanted = given(query)
     async with lazy.admin.AdminClient(address_of(daemon)) as client:
         while True:
-            size = min(limit - len(rows), page) if limit else page
+            # One more than is shown: not every list says whether more would follow.
+            size = min(limit + 1 - len(rows), page) if limit else page
             answer = await client.get(path, {**wanted, "limit": str(size)})
             rows += lazy.admin.rows_of(answer)
             cursor, total = answer.get("next"), answer.get("total")
-            if limit and len(rows) >= limit:
-                has_more = cursor is not None or len(rows) > limit
-                return FirstRows(rows[:limit], has_more, total)
+            if limit and len(rows) > limit:
+                return FirstRows(rows[:limit], has_more=True, total=total)
             if not isinstance(cursor, str):
                 return FirstRows(rows, has_more=False, total=total)
             wanted["cursor"] = cursor

@@ -15,7 +15,10 @@ from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
 from monitor.cli.row_layout import OutputForm
 from monitor.cli.tables import print_csv, print_remark
+from monitor.model.alerts import BRIDGE
 from monitor.model.clock import SystemClock
+from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 
 _PAGE = 1_000
 _LAST = 100
@@ -37,6 +40,7 @@ async def print_events(address: DaemonAddress, request: EventRequest) -> None:
     """Print the events since an instant, or the newest; with ``follow`` then new ones."""
     write = _writer(request)
     async with AdminClient(address) as client:
+        await _refuse_unknown(client, request.fits.workspace)
         position = None
         if request.since is not None or request.limit is not None or not request.follow:
             position = await _print_recorded(client, request, write)
@@ -44,6 +48,17 @@ async def print_events(address: DaemonAddress, request: EventRequest) -> None:
             async for event in client.events(position):
                 if request.fits.fits(event):
                     write(event)
+
+
+async def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
+    """Refuse a workspace that is not followed: no events would read as if all were well."""
+    if workspace is None:
+        return
+    rows = rows_of(await client.get("/api/v1/workspaces"))
+    names = [BRIDGE, *(row["workspace"] for row in rows)]
+    if workspace not in names:
+        hint = did_you_mean(workspace, names) or f"; there are {', '.join(names)}"
+        raise ConfigurationError(f"--workspace: {workspace!r} is not known{hint}")
 
 
 async def _print_recorded(

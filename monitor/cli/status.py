@@ -29,8 +29,8 @@ def status(
 ) -> None:
     """Print the state of everything in one sentence; exit by it.
 
-    Exits 0 when all is well, 1 when something needs people (the sentence says what), 3 when nobody
-    can tell: the daemon does not answer, or sees no workspace. 2 is wrong usage, as everywhere.
+    Exits 0 when all is well, 1 when something needs people (the sentence says what), 3 when the
+    state is unknown: the daemon does not answer, or sees no workspace. 2 is wrong usage, as ever.
     """
     form = output.form
     try:

@@ -12,6 +12,7 @@ from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.outputs.replaying import Replayed
 
 
 class Requests(Struct, frozen=True, kw_only=True):
@@ -41,4 +42,4 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
     explain_pipeline: Callable[[str, PipelineKind, str], Awaitable[Explanation | None]]
     outputs: Callable[[], Sequence[str]]
-    replay: Callable[[str, datetime], Awaitable[Struct]]  # output, since; what it took
+    replay: Callable[[str, datetime], Awaitable[Replayed]]  # output, since

@@ -16,10 +16,10 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.alerts_api import AlertsApi
-from monitor.web.api.api import Api
+from monitor.web.api.all_routes import json_api
+from monitor.web.api.event_stream import EventStreams
 from monitor.web.api.explain_api import ExplainApi
 from monitor.web.api.explained_names import ExplainedNames
-from monitor.web.api.json_views import add_json_routes
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
@@ -27,10 +27,10 @@ from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
-from monitor.web.http.stream import EventStreams
 from monitor.web.http.writes import log_writes
 from monitor.web.page.live import LivePages
 from monitor.web.page.page_view import PageView
+from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
@@ -71,7 +71,6 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
-        self._streams = EventStreams(bus)
         overview = Overview(
             bus=bus,
             view=view,
@@ -79,11 +78,12 @@ class Server:
             stale_after_seconds=settings.stale_after_seconds,
             alerting=alerting.snapshot,
         )
-        api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
-        self._apis: list[Api | AlertsApi | ExplainApi] = [api]
         names = ExplainedNames(alerting, view=view, bus=bus)
         explain = ExplainApi(alerting, names=names)
-        self._apis += [AlertsApi(alerting, clock=clock, overview=overview), explain]
+        self._apis: list[AlertsApi | ExplainApi] = [
+            AlertsApi(alerting, clock=clock, overview=overview),
+            explain,
+        ]
         self._old_page = PageView(overview, explain)
         self._follower = LogFollower(bus)
         self._live = LivePages(clock=clock)
@@ -97,7 +97,11 @@ class Server:
             alerting=alerting,
             daemon=daemon,
         )
+        self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
+        self._json = json_api(
+            self._views, sources=sources, streams=self._streams, requests=requests
+        )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
         )
@@ -108,22 +112,25 @@ class Server:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        app = web.Application(
-            client_max_size=_BODY_BYTES,
-            middlewares=self._middlewares(),
+        return await self._listener.start(
+            web.AppRunner(
+                self.application(), shutdown_timeout=STOP_SECONDS, **self._listener.options()
+            )
         )
+
+    def application(self) -> web.Application:
+        """Return a new application with every route."""
+        app = web.Application(client_max_size=_BODY_BYTES, middlewares=self._middlewares())
         app[BODY_SECONDS] = self._settings.body_timeout_seconds
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         self._old_page.add_routes(app.router)
         self._page.add_routes(app.router)
-        add_json_routes(app.router, self._views.all())
+        self._json.add_routes(app.router)
         for api in self._apis:
             api.add_routes(app.router)
-        return await self._listener.start(
-            web.AppRunner(app, shutdown_timeout=STOP_SECONDS, **self._listener.options())
-        )
+        return app
 
     def _middlewares(self) -> list[Middleware]:
         """Return what a request passes before its handler, the outermost first."""
@@ -133,6 +140,7 @@ class Server:
         )
         return [
             in_pieces,
+            problems_as_pages(self._page),
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),

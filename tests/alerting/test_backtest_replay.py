@@ -116,11 +116,14 @@ def test_an_evaluation_that_is_left_out_would_have_fired_nothing(
 @given(runs=RUNS, sizes=st.lists(st.integers(1, 9), min_size=1))
 @settings(max_examples=10, deadline=None)
 def test_a_store_in_memory_answers_as_a_real_one(runs: list[Ran], sizes: list[int]) -> None:
-    """Runs, their children and their failures are those that a real store returns."""
+    """Runs, their children, failures and pipelines are those that a real store returns."""
 
     async def answers(past: ReplayStore, keys: Collection[RunKey], ids: Collection[str]) -> Any:
         inside = {key: {child.key: child for child in await past.children(key)} for key in keys}
-        return await past.runs(keys), inside, await past.events_by_id(ids)
+        newest = await past.pipeline_runs(
+            [(WORKSPACE, kind, str(number)) for kind in RunKind for number in range(4)], limit=3
+        )
+        return await past.runs(keys), inside, await past.events_by_id(ids), newest
 
     async def compare() -> None:
         log = [row.event for row in recorded(runs)]

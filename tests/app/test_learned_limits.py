@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -95,3 +96,35 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
                 return set(starts) <= set(await values(face, EXPECTED))
 
             await eventually(are_expected, why="not all starts are expected again")
+
+
+async def test_a_new_daemon_knows_what_was_usual_before_it(tmp_path: Path) -> None:
+    """Runs that ended before it followed the workspace make no events, and a limit at once."""
+    clock = FastClock()
+    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
+    recipes = recipes_of_one_flow(workspace)
+    flow = next(flow for flow in workspace.world.flows.live() if flow.id == recipes[0].flow_id)
+    async with stage.started(workspace) as url:
+        for recipe in RUNS * recipes:
+            order = Order(
+                flow_id=flow.id, outcome=Outcome.COMPLETE, queue_seconds=1, work_seconds=30
+            )
+            workspace.engine.order(order)
+            workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+        await eventually(lambda: not workspace.ledger.active(), why="the runs do not end")
+        ended_at = clock.now()
+        # A stamp is cut to its second: an end within the first one would count as followed.
+        await eventually(
+            lambda: clock.now() >= ended_at + timedelta(seconds=2), why="time stands still"
+        )
+        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        async with stage.daemon(settings, clock=clock) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+
+            async def is_learned() -> bool:
+                return flow.name in await values(face, "dataprep_run_duration_limit_seconds")
+
+            await eventually(is_learned, why="no limit from the past")
+            assert await face.total("dataprep_runs_total") == 0
+            events = (await face.json("/api/v1/events?limit=1000"))["data"]
+            assert [event for event in events if event["type"].startswith("dataprep.run.")] == []

@@ -41,7 +41,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     requests_per_minute: float = REQUESTS_PER_MINUTE
     pipelines: int = 300
     runs: int = 6_000
-    path: str = "/new"
+    path: str = "/"
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:

@@ -37,7 +37,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     per_second: float = 200.0
     viewers: int = 50
     pipelines: int = 300
-    path: str = "/new"
+    path: str = "/"
     share: float = 1.0  # of all cores, that the daemon may use
 
     @property

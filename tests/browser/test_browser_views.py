@@ -29,9 +29,11 @@ _FOCUSED = """() => {
   const box = element.getBoundingClientRect();
   return [element.outerHTML.slice(0, 200), seen && box.width > 0 && box.left >= 0];
 }"""
-# What looks as if a mouse could act upon it, and no key can.
+# What looks as if a mouse could act upon it, and no key can. A run in a drawing stands beside a
+# link that leads to all of them.
 _MOUSE_ONLY = """() => [...document.querySelectorAll(
-    "a:not([href]), [onclick], [role=button]:not(button), [tabindex]:not([tabindex='0'], #main)")]
+    `a:not([href]), [onclick], [role=button]:not(button),
+    [tabindex]:not([tabindex='0'], #main, svg a)`)]
   .map((element) => element.outerHTML.slice(0, 200))"""
 _TABLES_OF_ROWS = """() => [...document.querySelectorAll("table")]
   .filter((table) => getComputedStyle(table).display === "table" && !table.closest(".scroll"))

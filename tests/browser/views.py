@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-VIEWS = {"/new": "/new"}
+VIEWS = {"/": "/"}
 LIVE = "document.getElementById('link').dataset.state === 'live'"

@@ -51,6 +51,10 @@ TYPED = [
     ("explain fl", ["flow", "flow_run"]),
     ("replay --to alert", ["alertmanager:mail:9093"]),
     ("replay --to f", ["file"]),
+    ("dead-letters --for f", ["file"]),
+    ("sta", ["status"]),
+    ("runs --output ", ["table", "wide", "json", "csv"]),
+    ("events --type run.fail", ["run.failed"]),
 ]
 # The other shells run the same command, so one of each form is enough.
 SOME = TYPED[:4] + TYPED[5:7] + TYPED[9:11]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,6 +77,62 @@ async def test_the_time_of_recording_is_not_printed_as_reported(client: DaemonCl
         ["2026-11-21T10:00:00Z", "run.failed"],
         ["recorded:2026-11-21T10:00:02Z", "workspace.changed"],
     ]
+
+
+async def test_a_table_of_events_is_relative_in_time(client: DaemonClientScene) -> None:
+    """What is read at once has words for its times, with the marks of the instants."""
+    await _a_run_noticed_at_its_end(client)
+    done = await client.type("events", "--type", "run.started", "--type", "run.succeeded")
+    first, second = done.out.splitlines()
+    assert re.match(r"recorded:\d+ (s|min|h|d) ago +run\.started  ", first)
+    assert re.match(r"~\d+ (s|min|h|d) ago +run\.succeeded +acme  job_group/1  orders$", second)
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (("--type", "run.failed"), ["2"]),
+        (("--pipeline", "orders"), ["1", "1", "2"]),
+        (("--pipeline", "7", "--kind", "job_group", "--limit", "1"), ["2"]),
+        (("--pipeline", "order"), []),
+        (("--kind", "plan_run"), []),
+        (("-w", "acme", "--limit", "2"), ["2", ""]),
+        (("--since", "2026-11-21T09:00:00Z", "--type", "workspace.changed"), [""]),
+        (("--since", "2026-11-21T09:00:00Z", "--limit", "1"), ["1"]),
+        (("--limit", "0"), ["1", "1", "2", ""]),
+    ],
+)
+async def test_events_are_filtered(
+    client: DaemonClientScene, options: tuple[str, ...], ids: list[str]
+) -> None:
+    """By workspace, kind, pipeline, type and instant; a limit is of the newest that fit."""
+    await _a_run_noticed_at_its_end(client)
+    done = await client.type("events", "-o", "csv", *options)
+    assert done.code == 0
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["run_id"] for row in rows] == ids
+    assert all(row["workspace"] == "acme" for row in rows)
+
+
+async def test_what_fits_is_searched_beyond_the_last_page(client: DaemonClientScene) -> None:
+    """The newest event of a rare type is found behind a thousand others."""
+    rare = client.site.run("rare", Status.FAILED)
+    await _record(client, rare, EventType.RUN_FAILED, ENDED)
+    runs = [client.site.run(str(number), Status.SUCCEEDED) for number in range(1_100)]
+    await client.site.observe(*runs)
+    done = await client.type("events", "--type", "run.failed")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.split()[-2:] == ["job_group/rare", "orders"]
+    last = await client.type("events", "--limit", "3")
+    assert len(last.out.splitlines()) == 3
+    assert last.err == "showing the newest 3; --limit 0 for all, or --since 7d\n"
+
+
+async def test_no_events_of_an_unknown_workspace(client: DaemonClientScene) -> None:
+    """It is refused with the nearest name, not answered with nothing."""
+    done = await client.type("events", "-w", "acm")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "--workspace: 'acm' is not known; did you mean acme?\n"
 
 
 async def test_both_times_are_in_json_under_their_names(client: DaemonClientScene) -> None:

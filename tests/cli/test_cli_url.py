@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,13 @@ from aiohttp import web
 from monitor.cli.main import main
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
+from tests.cli.canned_server import always, other_server
 from tests.cli.command_process import CommandProcess, CommandResult
 from tests.web.serving import serving
 from tests.web.site import Site
 
 TOKEN, PASSWORD = "0123456789abcdef-token", "correct horse battery"
 NOWHERE = "http://127.0.0.1:9"  # discard, which no machine serves any more
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @pytest.fixture
@@ -49,20 +47,6 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     )
     async with serving(tmp_path, settings) as site:
         yield site
-
-
-@contextlib.asynccontextmanager
-async def other_server(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Yield the port of a server that answers everything so."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    listening = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await listening.start()
-    assert runner.addresses
-    yield runner.addresses[0][1]
-    await runner.cleanup()
 
 
 def line_of(done: CommandResult, code: int = 1) -> str:
@@ -134,14 +118,13 @@ async def test_a_redirect_gets_no_token(token_file: Path, run_command: CommandPr
     async with other_server(greedy) as other:
 
         async def redirect(request: web.Request) -> web.Response:
-            raise web.HTTPFound(f"http://127.0.0.1:{other}{request.path}")
+            raise web.HTTPFound(f"{other}{request.path}")
 
-        async with other_server(redirect) as port:
-            url = f"http://127.0.0.1:{port}"
+        async with other_server(redirect) as url:
             done = await run_command(
                 "alerts", "--url", url, "--token-file", str(token_file), config=None
             )
-    assert f"a redirect to http://127.0.0.1:{other}/api/v1/alerts; name that URL" in line_of(done)
+    assert f"a redirect to {other}/api/v1/alerts; name that URL" in line_of(done)
     assert asked == []
 
 
@@ -151,20 +134,16 @@ async def test_another_server_is_not_taken_for_a_daemon(run_command: CommandProc
     async def page(_: web.Request) -> web.Response:
         return web.Response(text="<h1>hello</h1>", content_type="text/html")
 
-    async def other_json(_: web.Request) -> web.Response:
-        return web.json_response({"status": "up"})
-
     async def broken_json(_: web.Request) -> web.Response:
         return web.Response(text="{", content_type="application/json")
 
     for handler, words in (
         (page, "answers 200 with text/html, which no dataprep-monitor does: is --url right?"),
-        (other_json, "the answer is not that of a dataprep-monitor"),
+        (always({"status": "up"}), "the answer is not that of a dataprep-monitor"),
         (broken_json, "which no dataprep-monitor does: is --url right?"),
     ):
-        async with other_server(handler) as port:
+        async with other_server(handler) as url:
             for command in ("runs", "alerts", "pipelines"):
-                url = f"http://127.0.0.1:{port}"
                 assert words in line_of(await run_command(command, "--url", url, config=None))
 
 
@@ -181,15 +160,11 @@ async def test_tls_is_verified_by_the_authorities_that_are_named(
     certificate: tuple[Path, Path], run_command: CommandProcess, tmp_path: Path
 ) -> None:
     """An unknown certificate is refused, one that --ca-file names is trusted."""
-
-    async def nothing(_: web.Request) -> web.Response:
-        return web.json_response({"data": []})
-
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(*certificate)
     (tmp_path / "no.pem").write_text("no certificate")
-    async with other_server(nothing, tls) as port:
-        words = ("workspaces", "--url", f"https://127.0.0.1:{port}")
+    async with other_server(always({"data": []}), tls) as url:
+        words = ("workspaces", "--url", url)
         refused = line_of(await run_command(*words, config=None))
         trusted = await run_command(*words, "--ca-file", str(certificate[0]), config=None)
         wrong = await run_command(*words, "--ca-file", str(tmp_path / "no.pem"), config=None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.model.alerts import AlertingSnapshot
+from monitor.bus.contract import Retention
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end
 from monitor.model.observations import Observation
 from monitor.model.runs import (
@@ -31,9 +31,14 @@ from monitor.outputs.mqtt.states import StateSnapshot
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
-from monitor.web.views.overview import Overview
+from monitor.web.daemon_status import DaemonStatus
+from monitor.web.settings import ServerSettings
+from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.pipeline_rows import PipelineRow
+from monitor.web.views.sources import ViewSources
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
+from tests.web.fake_alerting import FakeAlerting
 
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
 IDENTITY = ("one", RunKind.FLOW_RUN, "7")
@@ -118,25 +123,38 @@ def observer_of(daemon: Daemon) -> Observer:
     )
 
 
-def overview_of(daemon: Daemon) -> Overview:
-    return Overview(
-        bus=daemon.bus,
-        view=daemon.live_state.view,
-        clock=daemon.clock,
-        stale_after_seconds=60,
-        alerting=AlertingSnapshot,
+async def row_of_page(daemon: Daemon) -> PipelineRow:
+    """Return the only pipeline as the page's read model has it."""
+    status = DaemonStatus(
+        started_at=NOON, config_hash="", store_schema=3, retention=Retention(), outputs=()
     )
+    index = PipelineIndex(
+        ViewSources(
+            bus=daemon.bus,
+            live=daemon.live_state.view,
+            clock=daemon.clock,
+            settings=ServerSettings(),
+            checks=dict,
+            alerting=FakeAlerting(now=daemon.clock.now).requests(),
+            daemon=lambda: status,
+        )
+    )
+    await index.refresh()
+    row = index.get(("one", PipelineKind.FLOW, "7"))
+    assert row is not None
+    return row
 
 
 async def by_web(daemon: Daemon) -> Shown:
-    (view,) = await overview_of(daemon).pipelines()
+    row = await row_of_page(daemon)
+    assert row.last is not None
     return (
-        view.last_run_id,
-        view.last_status,
-        view.last_finished_at,
-        view.last_success_at,
-        view.last_duration_seconds,
-        view.consecutive_failures,
+        row.last.last_run_id,
+        row.last.last_status,
+        row.last.last_finished_at,
+        row.last.last_success_at,
+        row.last.last_duration_seconds,
+        row.failures,
     )
 
 
@@ -198,8 +216,9 @@ async def test_of_several_recipes_all_show_the_most_failures_in_a_row(tmp_path: 
             await observer.observe(
                 [msgspec.structs.replace(run, key=key, recipe=Recipe(id=recipe))]
             )
-        (view,) = await overview_of(daemon).pipelines()
-        assert (view.last_status, view.consecutive_failures) == (Status.FAILED, 3)
+        row = await row_of_page(daemon)
+        assert row.last is not None
+        assert (row.last.last_status, row.failures) == (Status.FAILED, 3)
         page = (await daemon.page()).decode()
         failures = [line for line in page.splitlines() if "consecutive_failures{" in line]
         assert [line.rpartition(" ")[2] for line in failures] == ["3.0"]

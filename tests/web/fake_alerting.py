@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.alerts.pending_step import EndedAlert, ended_key
@@ -31,15 +30,10 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests
 
 KNOWN_RUN = RunKey("acme", RunKind.JOB_GROUP, "17")
-
-
-class Replayed(Struct, frozen=True):
-    """What an output took."""
-
-    sent: int
 
 
 class FakeAlerting:
@@ -170,7 +164,7 @@ class FakeAlerting:
 
     async def _replay(self, output: str, since: datetime) -> Replayed:
         self.replayed.append((output, since))
-        return Replayed(sent=3)
+        return Replayed(output=output, sent=3, skipped=0, refused=0)
 
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:

@@ -181,7 +181,7 @@ async def test_all_problems_of_a_silence_are_reported_at_once(site: Site) -> Non
 
 
 async def test_silences_have_a_state(site: Site) -> None:
-    """Pending and expired silences differ; the page leaves the latter out."""
+    """Pending and expired silences differ."""
     now, hour = site.clock.now(), timedelta(hours=1)
     silence = site.alerting.silence
     site.alerting.show(
@@ -197,8 +197,6 @@ async def test_silences_have_a_state(site: Site) -> None:
         ("later", "pending"),
         ("over", "expired"),
     ]
-    page = (await site.get("/")).text
-    assert ("<td>now</td>" in page, "<td>over</td>" in page) == (True, False)
 
 
 async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
@@ -237,7 +235,7 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
 async def test_an_output_is_sent_the_past_again(site: Site) -> None:
     """The output and the instant reach whoever replays, and the count comes back."""
     body = {"output": "mqtt", "since": "2026-11-21T11:00:00+01:00"}
-    assert (await site.post("/api/v1/replay", json=body)).document == {"sent": 3}
+    assert (await site.post("/api/v1/replay", json=body)).document["sent"] == 3
     assert site.alerting.replayed == [("mqtt", site.clock.now())]
 
 

@@ -40,7 +40,7 @@ WRITES = [
         ".",
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/state", "/api/v1/runs", "/none"])
+@pytest.mark.parametrize("path", ["/", "/live", "/api/v1/runs", "/none"])
 async def test_a_foreign_host_is_misdirected(site: Site, host: str, path: str) -> None:
     """A name that somebody else's DNS leads here, as in DNS rebinding, is answered 421."""
     answer = await site.get(path, headers={"Host": host})

@@ -12,10 +12,11 @@ import pytest
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.web.api.json_views import add_json_routes
+from monitor.web.api.json_api import JsonApi
 from monitor.web.http.json_answers import encode_in_slices
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
+from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
 from tests.full_size import LINES_IN_A_STEP, counting_steps
 
@@ -51,7 +52,7 @@ VIEW = View(
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client of a server that has one view."""
     app = web.Application(middlewares=[in_pieces, errors_as_problems])
-    add_json_routes(app.router, [VIEW])
+    JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(app.router)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -48,7 +48,6 @@ async def backtest(
     did: list[BacktestFiring] = []
     gathered = Gathered(
         settings.rules,
-        workspaces=workspaces,
         start=start,
         learning=learning_rules(settings),
         parts=parts,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
+from monitor.model.alerts import PipelineOfKind
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 
@@ -102,6 +103,20 @@ class MemoryStore:
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         return {key: self._runs[key] for key in keys if key in self._runs}
+
+    async def pipeline_runs(
+        self, pipelines: Collection[PipelineOfKind], *, limit: int
+    ) -> dict[PipelineOfKind, list[RunState]]:
+        found: dict[PipelineOfKind, list[RunState]] = {pipeline: [] for pipeline in pipelines}
+        newest = sorted(self._runs.values(), key=_began_at)
+        newest.reverse()  # as a whole, so of two that began at once the later one comes first
+        for run in newest:
+            of = (
+                None if run.pipeline is None else (run.key.workspace, run.key.kind, run.pipeline.id)
+            )
+            if of in found and len(found[of]) < limit:
+                found[of].append(run)
+        return found
 
     async def children(self, key: RunKey) -> list[RunState]:
         return [self._runs[child] for child in self._children.get(key, ())]

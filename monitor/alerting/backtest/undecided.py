@@ -27,7 +27,6 @@ from monitor.model.events import (
     WorkspaceEvent,
     run_event_id,
 )
-from monitor.model.live_state import WorkspaceStatus
 from monitor.model.runs import RunKey, RunKind
 
 _BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
@@ -62,14 +61,12 @@ class Gathered:
         self,
         rules: Iterable[RuleSettings],
         *,
-        workspaces: Sequence[WorkspaceStatus],
         start: datetime,
         learning: Collection[str],
         parts: Parts,
     ) -> None:
         """``learning`` are the rules that learn their limits from the events."""
         self._kinds = {rule.name: rule.rule for rule in rules}
-        self._followed_since = {status.workspace: status.followed_since for status in workspaces}
         self._start = start
         self._learning = frozenset(learning)
         self._parts = parts
@@ -202,8 +199,8 @@ class Gathered:
         return f"a schedule changed later, at {changed_at}, and they are used as they are today"
 
     def _learned(self, known: _Known) -> str | None:
-        since = self._followed_since.get(known.alert.workspace)
-        if known.alert.name not in self._learning or since is None or since >= self._start - _SLACK:
+        # Also where the log is whole: runs that ended before it are learned from run memory.
+        if known.alert.name not in self._learning:
             return None
         return "its limit was learned from runs before the first event"
 

@@ -129,7 +129,7 @@ class EvaluationContext:
         self.complete = complete
         self.now = now  # our steady clock, which no jump of the wall clock moves
         self.wall_now = wall_now
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._view = view
         self._lineage = lineage
         self._schedules = schedules
@@ -229,7 +229,7 @@ class EvaluationContext:
             late = frozenset(
                 poll.poll
                 for poll in polls
-                if poll.overdue_at is not None and poll.overdue_at < self._monotonic
+                if poll.overdue_at is not None and poll.overdue_at < self.monotonic
             )
             return WorkspaceFacts(status=workspace, polls=polls, late=late)
         return self._thing(workspace, subject)

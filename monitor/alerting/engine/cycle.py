@@ -17,6 +17,7 @@ from monitor.alerting.engine.advancement import Advancer, end
 from monitor.alerting.engine.context import EvaluationContext, domain_of
 from monitor.alerting.engine.evaluation import Answer, Evaluator
 from monitor.alerting.engine.inhibitors import Inhibitors
+from monitor.alerting.engine.past_successes import PastSuccesses
 from monitor.alerting.engine.rule_removal import end_removed
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import VITAL_KINDS, Timeline
@@ -46,6 +47,7 @@ class EvaluationCycle:
         self._lineage = lineage
         self._timeline = timeline
         self._initial = InitialEvaluation(bus=bus, lineage=lineage, view=view)
+        self._past = PastSuccesses(bus=bus, view=view, timeline=timeline)
 
     def reset(
         self,
@@ -65,6 +67,7 @@ class EvaluationCycle:
     def restart(self) -> None:
         """Evaluate everything in the next cycle, as after a start."""
         self._initial.reset()
+        self._past.reset()
         self._timeline.reset(self._rules)
 
     async def run(self, context: EvaluationContext) -> None:
@@ -80,6 +83,7 @@ class EvaluationCycle:
             await end_removed(context, self._rules, self._view)
         if self._timeline.considers_past:
             await self._evaluate_past(context)
+            await self._past.learn(context)
         vital = _vital_subjects(context, self._rules)
         await self._evaluate(context, vital, is_inhibiting=True)
         await self._pass_time(context, is_inhibiting=True)

@@ -33,6 +33,7 @@ class _StoredRow(Struct, frozen=True):
     gaps: _StoredBaseline | None = None
     succeeded_at: dict[str, datetime] = {}
     newest_at: datetime | None = None
+    past: Raw | None = None
 
 
 _ROW = msgspec.json.Decoder(_StoredRow)
@@ -59,9 +60,12 @@ def _read(stored: bytes | None, values: int) -> Learned | None:
     baselines = [baseline for baseline in (row.durations, row.gaps) if baseline is not None]
     if any(len(baseline.recent) + values >= VALUES_AT_ONCE for baseline in baselines):
         return read_learned(stored)
+    # Read only where a first sketch takes it up, which these values do not make.
+    past: Any = row.past
     return Learned(
         durations=None if row.durations is None else row.durations.as_it_stands(),
         gaps=None if row.gaps is None else row.gaps.as_it_stands(),
         succeeded_at=row.succeeded_at,
         newest_at=row.newest_at,
+        past=past,
     )

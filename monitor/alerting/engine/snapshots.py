@@ -24,7 +24,13 @@ from monitor.alerting.engine.context import read_learned
 from monitor.alerting.engine.evaluation import Evaluator
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.awaited_starts import AwaitedStarts, upcoming
-from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
+from monitor.alerting.rules.baselines import (
+    MINIMUM_RUNS,
+    age_seconds,
+    known_durations,
+    known_gaps,
+    limit_seconds,
+)
 from monitor.model.alerts import (
     AlertingSnapshot,
     LearnedLimit,
@@ -166,8 +172,8 @@ class Snapshots:
         workspace, kind, pipeline_id = _identity(key)
         of = PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
         for seconds, learned_from, limits in (
-            (limit_seconds(learned), learned.durations, self._limits),
-            (age_seconds(learned, minimum_runs=MINIMUM_RUNS), learned.gaps, self._cadences),
+            (limit_seconds(learned), known_durations(learned), self._limits),
+            (age_seconds(learned, minimum_runs=MINIMUM_RUNS), known_gaps(learned), self._cadences),
         ):
             if seconds is not None and learned_from is not None:
                 limits[key] = LearnedLimit(

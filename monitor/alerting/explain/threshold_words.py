@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from monitor.alerting.rules.baselines import Baseline, Learned, age_seconds, limit_seconds
+from monitor.alerting.rules.baselines import (
+    Baseline,
+    Learned,
+    age_seconds,
+    known_durations,
+    known_gaps,
+    limit_seconds,
+)
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.words import duration
 
@@ -23,13 +30,12 @@ def threshold_words(rule: RuleSettings, learned: Learned | None) -> str:
 
 def _overdue(rule: RuleSettings, learned: Learned | None) -> str:
     limit = limit_seconds(learned, minimum_runs=rule.minimum)
-    of = learned.durations if learned is not None else None
-    return _longer_than("longer than", "run", rule, limit, _count(of))
+    return _longer_than("longer than", "run", rule, limit, _count(known_durations(learned)))
 
 
 def _not_fresh(rule: RuleSettings, learned: Learned | None) -> str:
     limit = age_seconds(learned, minimum_runs=rule.minimum)
-    gaps = _count(learned.gaps if learned is not None else None)
+    gaps = _count(known_gaps(learned))
     successes = gaps + 1 if learned is not None and learned.newest_at is not None else 0
     return _longer_than("no success for more than", "success", rule, limit, successes)
 

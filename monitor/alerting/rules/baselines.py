@@ -3,10 +3,14 @@
 How long its runs take, and how far apart its successes are. Both are kept as sketches (t-digests)
 and not as samples: the memory of a pipeline never grows, however often it runs. What is stored
 are the sketches' pairs of mean and count, which any other implementation of t-digests reads too.
+
+Events teach one by one. Historical runs make no events: what they show stands apart, where it can
+be replaced by a newer reading of the same runs, until it goes into the first sketch of events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -62,6 +66,13 @@ class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return len(self.recent) + sum(digest.count for digest in digests if digest is not None)
 
 
+class Past(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What historical successes show, in seconds, the oldest first."""
+
+    durations: tuple[float, ...] = ()
+    gaps: tuple[float, ...] = ()
+
+
 class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that is learned of one pipeline and kind of run. Instants are the workspace's."""
 
@@ -70,6 +81,7 @@ class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # By recipe: the recipes of one flow succeed side by side, and each has its own rhythm.
     succeeded_at: dict[str, datetime] = {}
     newest_at: datetime | None = None  # of all successes, also of those inside other runs
+    past: Past | None = None
 
 
 def learn(before: Learned | None, event: RunEvent) -> Learned | None:
@@ -78,17 +90,103 @@ def learn(before: Learned | None, event: RunEvent) -> Learned | None:
     if run.finished_at is None or not _is_success(event):
         return before
     learned = before or Learned()
-    durations = learned.durations
+    newest_at = max(run.finished_at, learned.newest_at or run.finished_at)
+    learned = msgspec.structs.replace(learned, newest_at=newest_at)
     if run.duration_seconds is not None:
-        durations = with_value(durations, run.duration_seconds)
-    learned = msgspec.structs.replace(
-        learned,
-        durations=durations,
-        newest_at=max(run.finished_at, learned.newest_at or run.finished_at),
+        learned = _with_duration(learned, run.duration_seconds)
+    return learned if _is_inside(run) else _with_gap(learned, run, run.finished_at)
+
+
+def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | None:
+    """Return what is learned, with what the historical ones of these runs show.
+
+    It stands in place of what such runs showed before, so reading them again adds nothing. The
+    same object where it is the same.
+    """
+    ended = [
+        (run.finished_at, run)
+        for run in runs
+        if run.historical and run.status is Status.SUCCEEDED and run.finished_at is not None
+    ]
+    if not ended:
+        return before
+    ended.sort(key=lambda end: (end[0], end[1].key))
+    learned, shown = before or Learned(), _past_of(ended)
+    past = Past(
+        durations=() if _has_sketch(learned.durations) else shown.durations,
+        gaps=() if _has_sketch(learned.gaps) else shown.gaps,
     )
-    # What runs inside another run has no rhythm of its own.
-    is_inside = run.parents != Parents() or run.trigger is Trigger.PLAN
-    return learned if is_inside else _with_gap(learned, run, run.finished_at)
+    if past == (learned.past or Past()):
+        return before
+    newest_at = max(ended[-1][0], learned.newest_at or ended[-1][0])
+    return msgspec.structs.replace(learned, past=past, newest_at=newest_at)
+
+
+def is_grown(learned: Learned) -> bool:
+    """True where no historical run adds to what is learned any more."""
+    return _has_sketch(learned.durations) and _has_sketch(learned.gaps)
+
+
+def known_durations(learned: Learned | None) -> Baseline | None:
+    """Return how long runs take, by events and historical runs; None where nothing shows it."""
+    if learned is None:
+        return None
+    return _behind_past(learned.durations, learned.past.durations if learned.past else ())
+
+
+def known_gaps(learned: Learned | None) -> Baseline | None:
+    """Return how far apart successes are, by events and historical runs; None as above."""
+    if learned is None:
+        return None
+    return _behind_past(learned.gaps, learned.past.gaps if learned.past else ())
+
+
+def _past_of(ended: Sequence[tuple[datetime, RunState]]) -> Past:
+    durations: list[float] = []
+    gaps: list[float] = []
+    succeeded_at: dict[str, datetime] = {}
+    for finished_at, run in ended:
+        if run.duration_seconds is not None:
+            durations.append(round(run.duration_seconds, 3))
+        if _is_inside(run):
+            continue
+        before = succeeded_at.get(_recipe_of(run))
+        if before is not None and finished_at > before:
+            gaps.append(round((finished_at - before).total_seconds(), 3))
+        succeeded_at[_recipe_of(run)] = finished_at
+    return Past(durations=tuple(durations), gaps=tuple(gaps))
+
+
+def _behind_past(baseline: Baseline | None, past: tuple[float, ...]) -> Baseline | None:
+    if not past or _has_sketch(baseline):
+        return baseline
+    return Baseline(recent=(*past, *(baseline.recent if baseline is not None else ())))
+
+
+def _has_sketch(baseline: Baseline | None) -> bool:
+    return baseline is not None and (baseline.newer is not None or baseline.older is not None)
+
+
+def _fills_first_sketch(baseline: Baseline | None) -> bool:
+    """True where the next value makes the first sketch, which takes up the past."""
+    recent = () if baseline is None else baseline.recent
+    return not _has_sketch(baseline) and len(recent) + 1 >= VALUES_AT_ONCE
+
+
+def _with_duration(learned: Learned, seconds: float) -> Learned:
+    durations, past = learned.durations, learned.past
+    if past is not None and _fills_first_sketch(durations):
+        durations, past = known_durations(learned), msgspec.structs.replace(past, durations=())
+    return msgspec.structs.replace(learned, durations=with_value(durations, seconds), past=past)
+
+
+def _is_inside(run: RunState) -> bool:
+    """True of what runs inside another run, and so has no rhythm of its own."""
+    return run.parents != Parents() or run.trigger is Trigger.PLAN
+
+
+def _recipe_of(run: RunState) -> str:
+    return run.recipe.id if run.recipe is not None else ""
 
 
 def _is_success(event: RunEvent) -> bool:
@@ -99,14 +197,15 @@ def _is_success(event: RunEvent) -> bool:
 
 
 def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:
-    gaps = learned.gaps
-    recipe = run.recipe.id if run.recipe is not None else ""
+    gaps, past, recipe = learned.gaps, learned.past, _recipe_of(run)
     before = learned.succeeded_at.get(recipe)
     if before is not None and finished_at > before:
+        if past is not None and _fills_first_sketch(gaps):
+            gaps, past = known_gaps(learned), msgspec.structs.replace(past, gaps=())
         gaps = with_value(gaps, (finished_at - before).total_seconds())
     succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
     newest = sorted(succeeded_at.items(), key=lambda success: success[1])[-_RECIPES_KEPT:]
-    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
+    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest), past=past)
 
 
 def is_idle(learned: Learned, now: datetime) -> bool:
@@ -116,7 +215,7 @@ def is_idle(learned: Learned, now: datetime) -> bool:
 
 def limit_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) -> float | None:
     """Return how long a run may take; None below ``minimum_runs``."""
-    baseline = learned.durations if learned is not None else None
+    baseline = known_durations(learned)
     if baseline is None or baseline.count < minimum_runs:
         return None
     return max(_LEAST_LIMIT_SECONDS, _LIMIT_FACTOR * quantile(baseline, 0.95))
@@ -128,7 +227,7 @@ def age_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) ->
     Three times the usual gap, and more than a gap that comes back: what runs each hour of a
     working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
     """
-    baseline = learned.gaps if learned is not None else None
+    baseline = known_gaps(learned)
     if baseline is None or baseline.count + 1 < minimum_runs:
         return None
     usual = _AGE_FACTOR * quantile(baseline, 0.95)

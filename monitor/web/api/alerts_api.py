@@ -1,4 +1,4 @@
-"""The JSON API of alerts, silences and replays."""
+"""The JSON API of alerts and silences."""
 
 from __future__ import annotations
 
@@ -41,13 +41,6 @@ class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     for_seconds: float | None = None
 
 
-class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of ``POST /api/v1/replay``."""
-
-    output: str
-    since: str
-
-
 class AlertsApi:
     """The handlers of ``/api/v1`` that are about alerts."""
 
@@ -69,7 +62,6 @@ class AlertsApi:
         router.add_get(f"{prefix}/silences", self._silences)
         router.add_post(f"{prefix}/silences", self._silence)
         router.add_delete(f"{prefix}/silences/{{id}}", self._expire)
-        router.add_post(f"{prefix}/replay", self._replay)
 
     async def _alerts(self, request: web.Request) -> web.Response:
         snapshot = self._requests.snapshot()
@@ -152,17 +144,6 @@ class AlertsApi:
         if silence is None or not await self._requests.expire_silence(silence_id):
             raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
         return answer_json({"detail": f"silence {silence_id} has expired"})
-
-    async def _replay(self, request: web.Request) -> web.Response:
-        body = await read_body(request, ReplayRequest)
-        outputs = self._requests.outputs()
-        if body.output not in outputs:
-            raise ProblemDetails(404, f"output: {unknown(body.output, outputs)}")
-        try:
-            since = parse_instant(body.since)
-        except ConfigurationError as exc:
-            raise ProblemDetails(400, one_line(f"since: {exc}")) from exc
-        return answer_json(await self._requests.replay(body.output, since))
 
 
 def no_alert(fingerprint: str, snapshot: AlertingSnapshot) -> ProblemDetails:

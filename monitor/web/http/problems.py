@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 from aiohttp import web
+from msgspec import Struct
 
 from monitor.model.errors import (
     BusError,
@@ -18,6 +19,9 @@ from monitor.model.errors import (
 )
 
 log = structlog.get_logger()
+
+NOT_FOUND = "there is nothing under this address; /api/v1/openapi.json lists the JSON API"
+_METHOD_SHOWN = 20  # characters of a method, which may be anything
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -42,12 +46,21 @@ def number(name: str, text: str, *, most: int) -> int:
     return int(text)
 
 
+class ProblemDocument(Struct, frozen=True, kw_only=True):
+    """Problem details. ``detail`` is one sentence that says what to change."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
 def problem_response(status: int, detail: str) -> web.Response:
     """Return a response with problem details."""
-    body = {"type": "about:blank", "title": http.HTTPStatus(status).phrase, "status": status}
+    title = http.HTTPStatus(status).phrase
     return web.Response(
         status=status,
-        body=msgspec.json.encode({**body, "detail": detail}),
+        body=msgspec.json.encode(ProblemDocument(title=title, status=status, detail=detail)),
         content_type="application/problem+json",
     )
 
@@ -59,17 +72,34 @@ async def errors_as_problems(request: web.Request, handler: Handler) -> web.Stre
         return await handler(request)
     except ProblemDetails as problem:
         return problem_response(problem.status, problem.detail)
-    except (BusError, OutputUnavailableError, TryLaterError) as exc:
-        log.warning("request cannot be served now", route=_route(request), reason=str(exc))
-        return problem_response(503, str(exc))
-    except NoSuchObjectError as exc:
-        return problem_response(404, str(exc))
     except MonitorError as exc:
-        return problem_response(409, str(exc))
+        status = _status_of(exc)
+        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            log.warning("request cannot be served now", route=_route(request), reason=str(exc))
+        return problem_response(status, str(exc))
     except web.HTTPException as exc:
         if exc.status < http.HTTPStatus.BAD_REQUEST:
             raise
-        return problem_response(exc.status, exc.reason)
+        return _of_aiohttp(exc)
+
+
+def _status_of(error: MonitorError) -> int:
+    if isinstance(error, BusError | OutputUnavailableError | TryLaterError):
+        return http.HTTPStatus.SERVICE_UNAVAILABLE
+    is_missing = isinstance(error, NoSuchObjectError)
+    return http.HTTPStatus.NOT_FOUND if is_missing else http.HTTPStatus.CONFLICT
+
+
+def _of_aiohttp(error: web.HTTPException) -> web.Response:
+    """Return the answer to a request that no route takes, or whose body is too long."""
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        method = error.method[:_METHOD_SHOWN]
+        answer = problem_response(error.status, f"{method} is not allowed here; {allowed} is")
+        answer.headers["Allow"] = allowed
+        return answer
+    is_missing = isinstance(error, web.HTTPNotFound)
+    return problem_response(error.status, NOT_FOUND if is_missing else error.reason)
 
 
 def _route(request: web.Request) -> str:

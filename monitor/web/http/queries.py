@@ -12,6 +12,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from monitor.model.suggestions import did_you_mean
+from monitor.web.http.allowed_values import kinds_of, need_of
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line
 
@@ -82,13 +83,13 @@ def _value(field: FieldInfo, text: str, *, status: int) -> Any:
         raise ProblemDetails(
             status, f"{field.encode_name}: is longer than {LONGEST_PARAMETER} characters"
         )
-    kinds = _kinds(field.type)
+    kinds = kinds_of(field.type)
     try:
         if any(isinstance(kind, msgspec.inspect.DateTimeType) for kind in kinds):
             return _instant(field.encode_name, text)  # msgspec would take a number for one too
         return msgspec.convert(text, field.type, strict=False)
     except ValueError as exc:
-        need = next(filter(None, map(_need, kinds)), f"does not fit: {exc}")
+        need = need_of(kinds) or f"does not fit: {exc}"
         shown = one_line(text[:SHOWN])
         raise ProblemDetails(status, f"{field.encode_name}: {shown!r} {need}") from exc
 
@@ -100,28 +101,6 @@ def _instant(name: str, text: str) -> datetime:
             400, f"{name}: {text[:SHOWN]!r} names no time zone; add Z or an offset"
         )
     return instant
-
-
-def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """Return the types that a parameter may have, None and limits among them."""
-    info: Any = msgspec.inspect.type_info(annotation)
-    return getattr(info, "types", (info,))
-
-
-def _need(kind: Any) -> str:
-    """Return what a value should have been, empty where its error says it."""
-    match kind:
-        case msgspec.inspect.EnumType(cls=words):
-            return f"is none of {', '.join(str(word.value) for word in words)}"
-        case msgspec.inspect.LiteralType(values=words):
-            return f"is none of {', '.join(map(str, words))}"
-        case msgspec.inspect.IntType(ge=least, le=most) if None not in (least, most):
-            return f"is not a number from {least} to {most}"
-        case msgspec.inspect.DateTimeType():
-            return "is not an ISO 8601 instant"
-        case msgspec.inspect.BoolType():
-            return "is neither true nor false"
-    return ""
 
 
 def _text(value: object) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import fields
 
 from monitor.model.slices import in_slices
 from monitor.model.suggestions import did_you_mean
+from monitor.web.http.allowed_values import kinds_of, need_of
 from monitor.web.http.problems import ProblemDetails
 
 T = TypeVar("T")
@@ -21,6 +24,7 @@ BODY = web.RequestKey("body", object)  # the parsed body of a write, for its lin
 BODY_SECONDS = web.AppKey("body_seconds", float)  # for a client to send a body
 _ERROR_SHOWN = 200  # characters of an error, which repeats parts of the body
 SHOWN = 40  # characters of what a request names
+_WRONG_WORD = re.compile(r"Invalid enum value .* - at `\$\.(\w+)`")
 _KNOWN_SHOWN = 10  # names that fit into a line
 
 
@@ -68,9 +72,19 @@ async def read_body(request: web.Request, shape: type[T]) -> T:
         body = msgspec.json.decode(text, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         # The error repeats the name of an unknown field, which may be anything.
-        raise ProblemDetails(400, f"body: {one_line(str(exc)[:_ERROR_SHOWN])}") from exc
+        error = one_line(str(exc)[:_ERROR_SHOWN])
+        raise ProblemDetails(400, f"body: {error}{_allowed(error, shape)}") from exc
     request[BODY] = body
     return body
+
+
+def _allowed(error: str, shape: type[Any]) -> str:
+    """Return the words that the field may have whose value is none of them."""
+    field = _WRONG_WORD.fullmatch(error)
+    if field is None:
+        return ""
+    annotations = {each.encode_name: each.type for each in fields(shape)}
+    return f", which {need_of(kinds_of(annotations[field[1]]))}"
 
 
 def choice(request: web.Request, name: str, words: type[E]) -> E | None:

@@ -28,6 +28,7 @@ from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
+from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.words import FILTERS
 from monitor.web.views.status import StateSummary, StatusQuery
 from monitor.web.views.view import View, WebPage
@@ -41,6 +42,7 @@ POLICY = (
 )
 _TEXTS_IN_A_SLICE = 300  # of those that a template is made of, some dozens a row
 _LONGEST_URL = 2_000
+NOT_SHOWN = "This cannot be shown"
 
 
 class PageShell:
@@ -67,7 +69,7 @@ class PageShell:
             lstrip_blocks=True,
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
         )
-        self.templates.filters.update(FILTERS)
+        self.templates.filters.update(FILTERS | SVG_FILTERS)
         self.templates.globals.update(
             url_of=url_of,
             static=files.url,
@@ -119,16 +121,26 @@ class PageShell:
         )
         return 200, body
 
-    async def problem(self, problem: ProblemDetails, *, url: str) -> bytes:
-        """Return the page that says why something cannot be shown, with a way back."""
+    async def problem(
+        self, problem: ProblemDetails, *, url: str | None = None, title: str = NOT_SHOWN
+    ) -> bytes:
+        """Return the page that says why something cannot be shown, with a way back.
+
+        ``url``: the same page without filters may be shown.
+        """
         return await self.text(
             "problem.html",
             page=WebPage(path="", title="", boxes=(), is_live=False),
-            title="This cannot be shown",
+            title=title,
             problem=problem,
             url=url,
             apis=(),
         )
+
+    def refusal(self, problem: ProblemDetails, *, title: str) -> bytes:
+        """Return the page for somebody who may see nothing, not even the state of everything."""
+        refused = self.templates.get_template("refused.html")
+        return refused.render(problem=problem, title=title).encode()
 
     async def text(self, template: str, **shown: Any) -> bytes:
         """Return a whole page, with the state of everything in its head."""

@@ -6,6 +6,7 @@ turns them into local time and lets them tick.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -60,6 +61,13 @@ def ago(context: Context, at: datetime | None) -> str | Markup:
     )
 
 
+def sentence(text: str) -> str:
+    """Return a problem as a sentence; one that begins with the name of a key keeps that."""
+    begins_with_key = re.match(r"[\w.]+:", text)
+    text = text if begins_with_key else text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def clock(at: datetime, zone: str) -> str:
     """Return the time of day in a time zone: ``06:30``."""
     return at.astimezone(ZoneInfo(zone)).strftime("%H:%M")
@@ -92,6 +100,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "clock": clock,
     "size": size,
     "percent": percent,
+    "sentence": sentence,
     "path_part": path_part,
     "kind_words": kind_words,
 }

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.attention import attention_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
+from monitor.web.views.events import events_view
 from monitor.web.views.log_follower import LogFollower
+from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.pipeline_list import pipelines_view
 from monitor.web.views.run_pages import run_pages
+from monitor.web.views.run_strips import RunStrips
+from monitor.web.views.running import running_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
+from monitor.web.views.trouble import trouble_view
 from monitor.web.views.view import View, WebPage
 
 
@@ -23,14 +30,27 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        self.status: View = status_view(sources)
+        index, strips = PipelineIndex(sources), RunStrips(sources.bus, clock=sources.clock)
+        follower.add(strips.on_events)
+        self.status: View = status_view(sources, index)
         self.pages: tuple[WebPage, ...] = (
-            WebPage(path="/new", title="Overview", boxes=(), in_menu="Overview"),
+            WebPage(
+                path="/",
+                title="Overview",
+                boxes=(
+                    trouble_view(sources, index),
+                    attention_view(sources),
+                    running_view(sources, index, strips),
+                    pipelines_view(sources, index, strips),
+                ),
+                in_menu="Overview",
+                styles=("overview.css",),
+            ),
             *run_pages(sources),
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = (schedules_view(sources),)
+        self.others: tuple[View, ...] = (schedules_view(sources), events_view(sources))
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""

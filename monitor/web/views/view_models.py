@@ -6,10 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, LearnedLimit, Silence
+from monitor.model.alerts import Alert, Silence
 from monitor.model.live_state import (
     ActiveRun,
-    PipelineHealth,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
@@ -66,27 +65,6 @@ class RunView(Struct, frozen=True, kw_only=True):
     heartbeat_at: datetime | None
     confirmed_at: datetime
     confirmed_by: str
-
-
-class PipelineView(Struct, frozen=True, kw_only=True):
-    """One pipeline and its last run of one kind."""
-
-    workspace: str
-    run_kind: str
-    pipeline_id: str
-    pipeline: str
-    active: int
-    last_status: str | None
-    last_run_id: str | None
-    last_started_at: datetime | None
-    last_finished_at: datetime | None
-    last_success_at: datetime | None
-    last_duration_seconds: float | None
-    consecutive_failures: int
-    limit_seconds: float | None  # learned: a run that takes longer is overdue
-    limit_runs: int  # that it was learned from
-    expected_start_at: datetime | None  # of a schedule that the token can see
-    missed_starts: int
 
 
 class WorkspaceView(Struct, frozen=True, kw_only=True):
@@ -265,37 +243,6 @@ def _reason(run: RunState) -> str | None:
         return run.error
     named = part.name or f"{part.key.kind.replace('_', ' ')} {part.key.id}"
     return f"{named} failed" + (f": {part.error}" if part.error else "")
-
-
-def pipeline_view(
-    health: PipelineHealth,
-    *,
-    label: str,
-    active: int,
-    consecutive_failures: int,
-    limit: LearnedLimit | None = None,
-    expected_start_at: datetime | None = None,
-    missed_starts: int = 0,
-) -> PipelineView:
-    """Return the view of a pipeline: its last run, learned limit and next expected start."""
-    return PipelineView(
-        workspace=health.workspace,
-        run_kind=health.run_kind,
-        pipeline_id=health.pipeline.id,
-        pipeline=label,
-        active=active,
-        last_status=health.last_status,
-        last_run_id=health.last_run_id,
-        last_started_at=health.last_started_at,
-        last_finished_at=health.last_finished_at,
-        last_success_at=health.last_success_at,
-        last_duration_seconds=health.last_duration_seconds,
-        consecutive_failures=consecutive_failures,
-        limit_seconds=limit.seconds if limit is not None else None,
-        limit_runs=limit.runs if limit is not None else 0,
-        expected_start_at=expected_start_at,
-        missed_starts=missed_starts,
-    )
 
 
 def workspace_view(

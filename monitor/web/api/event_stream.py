@@ -1,22 +1,27 @@
-"""The live stream of events: server-sent events that a browser resumes by itself."""
+"""``/api/v1/events/stream``: events as they happen, which a browser resumes by itself."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
 import structlog
 from aiohttp import web
+from msgspec import Meta
 
-from monitor.bus.contract import EventBus
 from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
+from monitor.web.api.routes import RawRoute
 from monitor.web.http.problems import ProblemDetails, number
+from monitor.web.http.queries import parse_query
+from monitor.web.views.events import FARTHEST, EventReader, EventSelection, Position
+from monitor.web.views.sources import ViewSources
 
 log = structlog.get_logger()
 
-FARTHEST = 2**63 - 1  # the largest position
 _BATCH = 200
 _IN_A_SLICE = 25  # events written in one step
 _KEEPALIVE_SECONDS = 15.0
@@ -25,15 +30,34 @@ _STREAMS_AT_ONCE = 64
 _STREAMS_OF_A_SOURCE = 32
 
 
+class StreamQuery(EventSelection, frozen=True, kw_only=True):
+    """Which events, and where to begin: now, or behind what is named here."""
+
+    after: Annotated[
+        Position | None,
+        Meta(description="A position: first the events behind it. `Last-Event-ID` goes before it."),
+    ] = None
+    since: (
+        Annotated[
+            datetime,
+            Meta(tz=True, description="First those that were recorded at that instant or later."),
+        ]
+        | None
+    ) = None
+
+
 class EventStreams:
     """Serves streams; a reader too slow for an event is disconnected and may reconnect."""
 
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
+    def __init__(self, sources: ViewSources) -> None:
+        self._bus = sources.bus
+        self._reader = EventReader(sources)
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events behind ``Last-Event-ID``, or from now on."""
+        query = parse_query(StreamQuery, request.match_info, request.query.items())
+        self._reader.refuse_unknown(query)
         if len(self._open) >= _STREAMS_AT_ONCE:
             raise ProblemDetails(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
         source = source_of(request)
@@ -41,12 +65,12 @@ class EventStreams:
             raise ProblemDetails(
                 503, f"{source} has {_STREAMS_OF_A_SOURCE} streams open already; close one"
             )
-        position = await self._begin(request)
+        position = await self._begin(request, query)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
-        task = asyncio.create_task(self._pump(response, position), name="event stream")
+        task = asyncio.create_task(self._pump(response, query, position), name="event stream")
         self._open[task] = source
         try:
             await task
@@ -69,23 +93,29 @@ class EventStreams:
         for task in self._open:
             task.cancel()
 
-    async def _begin(self, request: web.Request) -> int:
-        text = request.headers.get("Last-Event-ID") or request.query.get("after")
+    async def _begin(self, request: web.Request, query: StreamQuery) -> int:
         newest = (await self._bus.status()).newest_position
-        if text is None:
+        after = query.after
+        if last_id := request.headers.get("Last-Event-ID"):
+            after = number("Last-Event-ID", last_id, most=FARTHEST)
+        elif query.since is not None:
+            after = max(after or 0, await self._bus.events_since(query.since))
+        if after is None:
             return newest
         # A position behind the newest belongs to a store that was replaced.
-        return min(number("Last-Event-ID", text, most=FARTHEST), newest)
+        return min(after, newest)
 
-    async def _pump(self, response: web.StreamResponse, position: int) -> None:
+    async def _pump(self, response: web.StreamResponse, query: StreamQuery, position: int) -> None:
         while True:
             recorded = await self._bus.events(after=position, limit=_BATCH)
             async for event in in_slices(recorded, size=_IN_A_SLICE):
+                position = event.position
+                if not query.includes(event.event):
+                    continue
                 data = msgspec.json.encode(event.event).decode()
                 await self._send(
-                    response, f"id: {event.position}\nevent: {event.event.type}\ndata: {data}\n\n"
+                    response, f"id: {position}\nevent: {event.event.type}\ndata: {data}\n\n"
                 )
-                position = event.position
             if not recorded and not await self._bus.wait(
                 position, timeout_seconds=_KEEPALIVE_SECONDS
             ):
@@ -94,3 +124,16 @@ class EventStreams:
     async def _send(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(_SEND_SECONDS):
             await response.write(text.encode())
+
+
+def stream_route(streams: EventStreams) -> RawRoute:
+    return RawRoute(
+        name="events_stream",
+        summary="Events as they are recorded, as server-sent events.",
+        api="/api/v1/events/stream",
+        query=StreamQuery,
+        content_type="text/event-stream",
+        schema={"type": "string"},
+        problems={503: "Too many streams are open already."},
+        serve=streams.serve,
+    )

@@ -1,0 +1,111 @@
+"""Learns what is usual from successes that ended before they were followed, and made no events.
+
+They are read from run memory as soon as all of a kind is known, and some times more in the hour
+behind that: a workspace shows old flow runs only one by one. What is read replaces what was read
+before, so no run counts twice, over restarts neither; see `baselines.with_past`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.alerts.pending_step import LEARNED
+from monitor.alerting.attribution.subjects import key_of, of_pipeline, of_run
+from monitor.alerting.engine.context import EvaluationContext, read_learned
+from monitor.alerting.engine.timeline import Timeline
+from monitor.alerting.rules.baselines import is_grown, with_past
+from monitor.alerting.store import Store
+from monitor.model.runs import Pipeline, RunKey, RunKind
+from monitor.model.slices import in_slices
+from monitor.tracking.live_state import LiveStateView
+
+_RUNS = 40  # of each pipeline, the newest ones
+_READ_AT = (0.0, 60.0, 300.0, 1_200.0, 3_600.0)  # seconds since all of the kind was known first
+_PIPELINES_OF_A_CYCLE, _READ_AT_ONCE = 100, 20
+_HEALTHS_AT_ONCE, _LEARNED_AT_ONCE = 500, 5
+
+_KindOfRun = tuple[str, RunKind]  # workspace, kind
+
+
+class _Readings(Struct, kw_only=True):
+    """How often the pipelines of one kind of run were read, since when on our steady clock."""
+
+    began: float
+    count: int = 0
+
+
+class PastSuccesses:
+    """Reads pipelines of which too little is learned, some with each cycle."""
+
+    def __init__(self, *, bus: Store, view: LiveStateView, timeline: Timeline) -> None:
+        self._bus = bus
+        self._view = view
+        self._timeline = timeline
+        self._readings: dict[_KindOfRun, _Readings] = {}
+        self._waiting: deque[tuple[str, RunKind, Pipeline]] = deque()
+
+    def reset(self) -> None:
+        """Begin anew, as after a start."""
+        self._readings.clear()
+        self._waiting.clear()
+
+    async def learn(self, context: EvaluationContext) -> None:
+        """Learn from the past of some pipelines, and let them be evaluated.
+
+        Raises:
+            BusUnavailableError: the store does not answer; `reset` is due.
+        """
+        due = self._due(context)
+        if due:
+            await self._wait_for(due)
+        count = min(_PIPELINES_OF_A_CYCLE, len(self._waiting))
+        chosen = [self._waiting.popleft() for _ in range(count)]
+        young = [each async for each in in_slices(chosen) if self._is_young(context, *each)]
+        for start in range(0, len(young), _READ_AT_ONCE):
+            await self._read(context, young[start : start + _READ_AT_ONCE])
+
+    def _due(self, context: EvaluationContext) -> set[_KindOfRun]:
+        due: set[_KindOfRun] = set()
+        for of in context.complete:
+            readings = self._readings.setdefault(of, _Readings(began=context.monotonic))
+            is_left = readings.count < len(_READ_AT)
+            if is_left and context.monotonic - readings.began >= _READ_AT[readings.count]:
+                readings.count += 1
+                due.add(of)
+        return due
+
+    async def _wait_for(self, due: set[_KindOfRun]) -> None:
+        found = dict.fromkeys(self._waiting)
+        async for health in in_slices(self._view.pipeline_health(), size=_HEALTHS_AT_ONCE):
+            if (health.workspace, health.run_kind) in due:
+                found[health.workspace, health.run_kind, health.pipeline] = None
+        self._waiting = deque(found)
+
+    def _is_young(
+        self, context: EvaluationContext, workspace: str, kind: RunKind, pipeline: Pipeline
+    ) -> bool:
+        if self._view.workspace(workspace) is None:
+            return False
+        key = key_of(of_run(RunKey(workspace, kind, ""), pipeline))
+        learned = read_learned(context.pending.get(LEARNED, key))
+        return learned is None or not is_grown(learned)
+
+    async def _read(
+        self, context: EvaluationContext, chosen: list[tuple[str, RunKind, Pipeline]]
+    ) -> None:
+        of_pipelines = {
+            (workspace, kind, pipeline.id): pipeline for workspace, kind, pipeline in chosen
+        }
+        runs = await self._bus.pipeline_runs(of_pipelines.keys(), limit=_RUNS)
+        async for of, pipeline in in_slices(of_pipelines.items(), size=_LEARNED_AT_ONCE):
+            workspace, kind, _ = of
+            subject = of_run(RunKey(workspace, kind, ""), pipeline)
+            before = read_learned(context.pending.get(LEARNED, key_of(subject)))
+            learned = with_past(before, runs[of])
+            if learned is not None and learned is not before:
+                context.pending.put(LEARNED, key_of(subject), msgspec.json.encode(learned))
+                self._timeline.touched[subject] = None
+                self._timeline.touched[of_pipeline(workspace, pipeline)] = None

@@ -1,0 +1,24 @@
+"""Every route of the JSON API, in one list: the server and its document come from it."""
+
+from __future__ import annotations
+
+from monitor.web.api.event_stream import EventStreams, stream_route
+from monitor.web.api.json_api import JsonApi
+from monitor.web.api.replay import replay_write
+from monitor.web.api.track import track_write
+from monitor.web.api.webhooks import webhooks_view, webhooks_write
+from monitor.web.requests import Requests
+from monitor.web.views.all_views import AllViews
+from monitor.web.views.sources import ViewSources
+
+
+def json_api(
+    views: AllViews, *, sources: ViewSources, streams: EventStreams, requests: Requests
+) -> JsonApi:
+    """Return the API: the views of the pages, what is JSON only, and what changes something."""
+    return JsonApi(
+        views=[*views.all(), webhooks_view(requests)],
+        writes=[track_write(requests), webhooks_write(requests), replay_write(sources.alerting)],
+        raw=[stream_route(streams)],
+        settings=sources.settings,
+    )

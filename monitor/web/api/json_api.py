@@ -1,0 +1,64 @@
+"""The JSON API: every route under ``/api/v1``, and the document that describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+from aiohttp import web
+
+from monitor.web.api.openapi import openapi_document
+from monitor.web.api.routes import ApiWrite, NoParameters, RawRoute
+from monitor.web.http.json_answers import answer_bytes, answer_struct
+from monitor.web.http.queries import parse_query
+from monitor.web.settings import ServerSettings
+from monitor.web.views.view import View
+
+
+class JsonApi:
+    """Serves views, writes and raw routes, and describes them in one OpenAPI document."""
+
+    def __init__(
+        self,
+        *,
+        views: Iterable[View],
+        writes: Iterable[ApiWrite],
+        raw: Iterable[RawRoute],
+        settings: ServerSettings,
+    ) -> None:
+        self._views = tuple(views)
+        self._writes = tuple(writes)
+        itself = RawRoute(
+            name="openapi",
+            summary="This document.",
+            api="/api/v1/openapi.json",
+            content_type="application/json",
+            schema={"type": "object"},
+            has_tag=True,
+            serve=self._serve_document,
+        )
+        self._raw = (*raw, itself)
+        self._document = msgspec.json.encode(
+            openapi_document(
+                views=self._views, writes=self._writes, raw=self._raw, settings=settings
+            )
+        )
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Add every route; what is read answers HEAD too."""
+        for view in self._views:
+            router.add_get(view.api, partial(_serve, view))
+        for route in self._raw:
+            router.add_get(route.api, route.serve)
+        for write in self._writes:
+            router.add_route(write.method, write.api, write.serve)
+
+    async def _serve_document(self, request: web.Request) -> web.Response:
+        parse_query(NoParameters, request.match_info, request.query.items())
+        return await answer_bytes(request, self._document)
+
+
+async def _serve(view: View, request: web.Request) -> web.Response:
+    query = parse_query(view.query, request.match_info, request.query.items())
+    return await answer_struct(request, await view.read(query))

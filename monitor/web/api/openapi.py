@@ -1,0 +1,224 @@
+"""The OpenAPI document of the JSON API, made from the types that serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
+
+from monitor import __version__
+from monitor.web.api.routes import ApiWrite, RawRoute
+from monitor.web.http.problems import ProblemDocument
+from monitor.web.settings import ServerSettings
+from monitor.web.views.view import View
+
+_ABOUT = """\
+What the page shows, as JSON, with the same filters: the address of a page's box is at its foot.
+
+Lists answer `data` and `next`: pass `next` as `cursor` for the page behind it; null is the end.
+Answers have an entity tag (`If-None-Match`) and are compressed (`Accept-Encoding: gzip`).
+Errors are problem details (RFC 9457); `detail` says what to change. Instants are ISO 8601 with a
+time zone, durations are seconds. What changes something takes `Content-Type: application/json`.
+"""
+# What a status means where nothing else is said.
+_PROBLEMS = {
+    400: "A parameter or the body does not fit; `detail` names it.",
+    401: "The credentials are wrong or absent.",
+    403: "A page of another origin may change nothing.",
+    404: "What the request names is not known.",
+    408: "The body did not arrive in time.",
+    409: "It cannot be done as things are.",
+    413: "The body is too long.",
+    415: "The body is not `application/json`.",
+    421: "The server has another name; see `hosts` in `[server]`.",
+    429: "Too many writes in a minute; see `Retry-After`.",
+    503: "It cannot be done now; try again.",
+}
+_OF_READS = (400, 404, 409, 503)
+_OF_WRITES = (400, 403, 408, 409, 413, 415, 429, 503)
+# Parameters that mean the same everywhere, where their field says nothing.
+_PARAMETERS = {
+    "workspace": "Name of a workspace.",
+    "kind": "Kind of runs.",
+    "limit": "Rows in an answer.",
+    "cursor": "`next` of the page before.",
+}
+_REFERENCE = "#/components/schemas/{name}"
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic"},
+}
+
+
+def openapi_document(
+    *,
+    views: Sequence[View],
+    writes: Sequence[ApiWrite],
+    raw: Sequence[RawRoute],
+    settings: ServerSettings,
+) -> dict[str, Any]:
+    """Return the document, OpenAPI 3.1."""
+    schemas = _Schemas(_types_of(views, writes, raw))
+    describe = _Operations(schemas, has_auth=settings.has_auth)
+    paths: dict[str, dict[str, Any]] = {}
+    for view in views:
+        paths.setdefault(view.api, {})["get"] = describe.view(view)
+    for route in raw:
+        paths.setdefault(route.api, {})["get"] = describe.raw(route)
+    for write in writes:
+        paths.setdefault(write.api, {})[write.method.lower()] = describe.write(write)
+    schemes = {
+        name: scheme
+        for name, scheme in _SCHEMES.items()
+        if (settings.token if name == "bearer" else settings.password) is not None
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dataprep-monitor",
+            "version": __version__,
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{name: []} for name in schemes],
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": schemas.components, "securitySchemes": schemes},
+    }
+
+
+class _Schemas:
+    """The JSON Schemas of types, those that have a name as components."""
+
+    def __init__(self, types: Iterable[Any]) -> None:
+        listed = list(types)
+        found, components = msgspec.json.schema_components(listed, ref_template=_REFERENCE)
+        self._by_type = list(zip(listed, found, strict=True))
+        self.components: dict[str, Any] = {
+            name: _as_markdown(schema) for name, schema in sorted(components.items())
+        }
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """Return the schema of one of the types."""
+        return dict(next(schema for other, schema in self._by_type if other == kind))
+
+
+class _Operations:
+    """Describes routes. What all routes have in common is written here."""
+
+    def __init__(self, schemas: _Schemas, *, has_auth: bool) -> None:
+        self._schemas = schemas
+        self._always = (401, 421) if has_auth else (421,)
+
+    def view(self, view: View) -> dict[str, Any]:
+        return {
+            **self._about(view.name, view.summary, view.api, view.query),
+            "responses": {
+                "200": self._answer(view.summary, self._schemas.of(view.answer)),
+                "304": {"description": "The client has it already, by `If-None-Match`."},
+                **self._problems(_OF_READS),
+            },
+        }
+
+    def raw(self, route: RawRoute) -> dict[str, Any]:
+        return {
+            **self._about(route.name, route.summary, route.api, route.query),
+            "responses": {
+                "200": self._answer(route.summary, route.schema, route.content_type),
+                **({"304": {"description": "The client has it already."}} if route.has_tag else {}),
+                **self._problems(_OF_READS, route.problems),
+            },
+        }
+
+    def write(self, write: ApiWrite) -> dict[str, Any]:
+        about = self._about(write.name, write.summary, write.api, write.path)
+        if write.body is not None:
+            content = {"application/json": {"schema": self._schemas.of(write.body)}}
+            about["requestBody"] = {"required": True, "content": content}
+        return {
+            **about,
+            "responses": {
+                str(write.status): self._answer("Done.", self._schemas.of(write.answer)),
+                **self._problems(_OF_WRITES, write.problems),
+            },
+        }
+
+    def _about(self, name: str, summary: str, path: str, query: type[Struct]) -> dict[str, Any]:
+        parameters = [self._parameter(field, path) for field in fields(query)]
+        about = {"operationId": name, "summary": summary, "tags": [_tag(path)]}
+        return {**about, "parameters": parameters} if parameters else about
+
+    def _parameter(self, field: FieldInfo, path: str) -> dict[str, Any]:
+        name = field.encode_name
+        is_in_path = f"{{{name}}}" in path
+        schema = _without_null(self._schemas.of(field.type))
+        description = schema.pop("description", None) or _PARAMETERS.get(name)
+        if field.default is not NODEFAULT and field.default is not None:
+            schema["default"] = msgspec.to_builtins(field.default)
+        return {
+            "name": name,
+            "in": "path" if is_in_path else "query",
+            "required": field.required,
+            **({"description": description} if description else {}),
+            "schema": schema,
+        }
+
+    def _answer(
+        self, summary: str, schema: Mapping[str, Any], content_type: str = "application/json"
+    ) -> dict[str, Any]:
+        return {"description": summary, "content": {content_type: {"schema": dict(schema)}}}
+
+    def _problems(
+        self, usual: Iterable[int], more: Mapping[int, str] | None = None
+    ) -> dict[str, Any]:
+        meanings = {status: _PROBLEMS[status] for status in (*usual, *self._always)}
+        meanings.update(more or {})
+        schema = self._schemas.of(ProblemDocument)
+        return {
+            str(status): {
+                "description": meaning,
+                "content": {"application/problem+json": {"schema": schema}},
+            }
+            for status, meaning in sorted(meanings.items())
+        }
+
+
+def _types_of(
+    views: Iterable[View], writes: Iterable[ApiWrite], raw: Iterable[RawRoute]
+) -> list[Any]:
+    """Return every type that the document names, parameters' too."""
+    types: list[Any] = [ProblemDocument]
+    queries: list[type[Struct]] = [route.query for route in raw]
+    for view in views:
+        types.append(view.answer)
+        queries.append(view.query)
+    for write in writes:
+        types += [write.answer] if write.body is None else [write.answer, write.body]
+        queries.append(write.path)
+    return types + [field.type for query in queries for field in fields(query)]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter, which is left out where a field is None."""
+    kinds = [kind for kind in schema.pop("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        return {**kinds[0], **schema}
+    return {"anyOf": kinds, **schema} if kinds else schema
+
+
+def _as_markdown(schema: Any) -> Any:
+    """Return a schema whose texts, docstrings of ours, are the document's Markdown."""
+    if isinstance(schema, dict):
+        return {
+            name: value.replace("``", "`")
+            if name == "description" and isinstance(value, str)
+            else _as_markdown(value)
+            for name, value in schema.items()
+        }
+    return [_as_markdown(value) for value in schema] if isinstance(schema, list) else schema
+
+
+def _tag(path: str) -> str:
+    return path.removeprefix("/api/v1/").lstrip("/").partition("/")[0].partition(".")[0]

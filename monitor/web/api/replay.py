@@ -1,0 +1,44 @@
+"""``/api/v1/replay``: send recorded events to one output again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from monitor.alerting.alerts.silences import parse_instant
+from monitor.model.errors import ConfigurationError
+from monitor.outputs.replaying import Replayed
+from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import one_line, unknown
+from monitor.web.requests import AlertingRequests
+
+
+class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which output, and the instant from which on events are sent again."""
+
+    output: str
+    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+def replay_write(requests: AlertingRequests) -> ApiWrite:
+    async def replay(_: NoParameters, body: ReplayRequest) -> Replayed:
+        outputs = requests.outputs()
+        if body.output not in outputs:
+            raise ProblemDetails(404, f"output: {unknown(body.output, outputs)}")
+        try:
+            since = parse_instant(body.since)
+        except ConfigurationError as exc:
+            raise ProblemDetails(400, one_line(f"since: {exc}")) from exc
+        return await requests.replay(body.output, since)
+
+    return ApiWrite(
+        name="replay",
+        summary="Send recorded events to one output again, with the same ids.",
+        api="/api/v1/replay",
+        body=ReplayRequest,
+        answer=Replayed,
+        problems={404: "There is no such output."},
+        perform=replay,
+    )

@@ -1,0 +1,65 @@
+"""What the JSON API has beside views. Each route is declared once: served, and described, from it.
+
+A view (`views/view.py`) is what a page shows too; a write changes something; a raw route makes its
+answer by itself, as a stream does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp import web
+from msgspec import Struct
+
+from monitor.web.http.problems import Handler
+from monitor.web.http.queries import parse_query
+from monitor.web.http.request_parsing import answer_json, read_body
+
+
+class NoParameters(Struct, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiWrite:
+    """A request that changes something.
+
+    ``perform`` gets what the path names, and the body.
+
+    Raises, from ``perform``:
+        ProblemDetails: the request cannot be served.
+        MonitorError: as `errors_as_problems` turns it into a problem.
+    """
+
+    name: str  # lower case, with underscores; no view has it
+    summary: str  # one sentence: what it does
+    api: str  # its route, such as "/api/v1/silences/{id}"
+    method: Literal["POST", "DELETE"] = "POST"
+    path: type[Struct] = NoParameters  # a field for each name in the route
+    body: type[Struct] | None
+    answer: type[Struct]
+    status: int = 200  # where it succeeds
+    problems: Mapping[int, str] = field(default_factory=dict)  # status -> when, beside the usual
+    perform: Callable[[Any, Any], Awaitable[Struct]]
+
+    async def serve(self, request: web.Request) -> web.Response:
+        path = parse_query(self.path, request.match_info, request.query.items())
+        body = None if self.body is None else await read_body(request, self.body)
+        return answer_json(await self.perform(path, body), status=self.status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRoute:
+    """A GET that makes its answer by itself. Its handler parses ``query``."""
+
+    name: str
+    summary: str
+    api: str
+    query: type[Struct] = NoParameters
+    content_type: str
+    schema: Mapping[str, Any]  # of the body
+    problems: Mapping[int, str] = field(default_factory=dict)
+    has_tag: bool = False  # answers 304
+    serve: Handler

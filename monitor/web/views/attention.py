@@ -1,0 +1,246 @@
+"""What needs people: the open alerts by pipeline, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from operator import is_
+from types import MappingProxyType
+from typing import Annotated
+from urllib.parse import urlencode
+
+from msgspec import Meta, Struct
+
+from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Severity, Silence
+from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.web.http.request_parsing import one_line, refuse_unknown
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_REASON_CHARACTERS = 300
+_PENDING = 20
+_BADNESS: Mapping[Severity, int] = MappingProxyType(
+    {severity: rank for rank, severity in enumerate(Severity)}
+)
+# Labels of subjects other than pipelines.
+_SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
+# What a silence of one alert matches.
+_SILENCED_BY = ("alertname", "workspace", "kind", "pipeline_id", *_SUBJECT_LABELS)
+
+_Subject = tuple[str, PipelineKind | None, str]  # workspace, kind and id; else any other subject
+
+
+class AttentionQuery(Struct, frozen=True, kw_only=True):
+    """``groups`` is the most that are shown, behind so many that are skipped."""
+
+    workspace: str | None = None
+    groups: Annotated[int, Meta(ge=1, le=500)] = 20
+    skip: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+
+
+class AttentionAlert(Struct, frozen=True, kw_only=True):
+    """One open alert. ``what`` and ``reason`` are one line each; ``muted`` says what holds it."""
+
+    fingerprint: str
+    name: str
+    severity: Severity
+    state: AlertState
+    workspace: str
+    subject: str
+    what: str
+    reason: str | None
+    since: datetime
+    or_before: bool  # it was true when the rule was first evaluated
+    flapping: bool
+    notified_at: datetime | None
+    muted: tuple[str, ...]
+    unjudged: str | None  # why nobody can see now whether it is over
+    run_kind: RunKind | None
+    run_id: str | None
+    runbook: str | None
+    url: str | None  # of the run in the product
+    matchers: str  # of a silence for it alone, as parameters of a URL
+
+
+class AttentionGroup(Struct, frozen=True, kw_only=True):
+    """The open alerts about one pipeline, or about one other subject."""
+
+    workspace: str
+    kind: PipelineKind | None
+    pipeline_id: str | None
+    subject: str  # the name of the pipeline, else of what it is about
+    severity: Severity
+    is_muted: bool  # all of them
+    alerts: tuple[AttentionAlert, ...]
+
+
+class Attention(Struct, frozen=True, kw_only=True):
+    """The open alerts. ``total`` counts groups, ``firing`` and ``pending`` alerts."""
+
+    data: tuple[AttentionGroup, ...]
+    next: int | None  # what to skip to get the next ones
+    total: int
+    firing: int
+    pending: int
+    pending_alerts: tuple[AttentionAlert, ...]  # the newest of them
+    rules: int  # at work
+
+
+class AttentionReader:
+    """Groups the open alerts; again only when one of them has changed."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._grouped: tuple[tuple[Alert, ...], list[list[Alert]], list[Alert]] = ((), [], [])
+
+    async def read(self, query: AttentionQuery) -> Attention:
+        live, snapshot = self._sources.live, self._sources.alerting.snapshot()
+        if query.workspace not in (None, BRIDGE):
+            refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
+        groups, pending = await self._groups(snapshot)
+        if query.workspace is not None:
+            groups = [group for group in groups if group[0].workspace == query.workspace]
+            pending = [alert for alert in pending if alert.workspace == query.workspace]
+        end = query.skip + query.groups
+        shown = groups[query.skip : end]
+        words = _Words(self._sources, snapshot)
+        return Attention(
+            data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
+            next=end if end < len(groups) else None,
+            total=len(groups),
+            firing=sum(map(len, groups)),
+            pending=len(pending),
+            pending_alerts=tuple([words.alert(alert) for alert in pending[:_PENDING]]),
+            rules=len(snapshot.rules),
+        )
+
+    async def _groups(self, snapshot: AlertingSnapshot) -> tuple[list[list[Alert]], list[Alert]]:
+        alerts, groups, pending = self._grouped
+        if alerts is snapshot.alerts or (
+            len(alerts) == len(snapshot.alerts) and all(map(is_, alerts, snapshot.alerts))
+        ):
+            return groups, pending
+        by_subject: dict[_Subject, list[Alert]] = {}
+        pending = []
+        async for alert in in_slices(snapshot.alerts):
+            if alert.state is AlertState.FIRING:
+                by_subject.setdefault(_subject_of(alert), []).append(alert)
+            elif alert.state is AlertState.PENDING:
+                pending.append(alert)
+        for group in by_subject.values():
+            group.sort(key=_worst_first)
+        groups = await sorted_in_slices(list(by_subject.values()), key=_worst_group_first)
+        pending = await sorted_in_slices(pending, key=_worst_first)
+        self._grouped = snapshot.alerts, groups, pending
+        return groups, pending
+
+
+class _Words:
+    """Says what alerts are about, in words."""
+
+    def __init__(self, sources: ViewSources, snapshot: AlertingSnapshot) -> None:
+        self._live = sources.live
+        self._silences = {silence.id: silence for silence in snapshot.silences}
+
+    def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
+        first = alerts[0]
+        return AttentionGroup(
+            workspace=first.workspace,
+            kind=first.pipeline.kind if first.pipeline is not None else None,
+            pipeline_id=first.pipeline.id if first.pipeline is not None else None,
+            subject=_name_of(first),
+            severity=first.severity,
+            is_muted=all(alert.muted_by for alert in alerts),
+            alerts=tuple(map(self.alert, alerts)),
+        )
+
+    def alert(self, alert: Alert) -> AttentionAlert:
+        facts, annotations, name = alert.facts, alert.annotations, _name_of(alert)
+        reason = facts.get("error") or annotations.get("description")
+        return AttentionAlert(
+            fingerprint=alert.fingerprint,
+            name=alert.name,
+            severity=alert.severity,
+            state=alert.state,
+            workspace=alert.workspace,
+            subject=name,
+            what=_line(annotations.get("summary") or alert.name),
+            reason=_line(str(reason)) if reason else None,
+            since=alert.starts_at,
+            or_before=alert.preexisting,
+            flapping=alert.is_flapping,
+            notified_at=alert.notified_at,
+            muted=tuple(map(self._muted, alert.muted_by)),
+            unjudged=self._live.why_unjudged(alert),
+            run_kind=alert.run.kind if alert.run is not None else None,
+            run_id=alert.run.id if alert.run is not None else None,
+            runbook=_web_address(annotations.get("runbook_url") or annotations.get("runbook")),
+            url=_web_address(facts.get("url")),
+            matchers=_matchers(alert),
+        )
+
+    def _muted(self, by: str) -> str:
+        what, _, which = by.partition(":")
+        if what == "silence":
+            return _silenced(self._silences.get(which))
+        if what == "inhibited":
+            return "waits behind another alert about the same failure"
+        return "its rule notifies nobody at this time" if what == "mute" else by
+
+
+def _silenced(silence: Silence | None) -> str:
+    if silence is None:
+        return "silenced"
+    return _line(f"silenced by {silence.author}: {silence.comment}")
+
+
+def _matchers(alert: Alert) -> str:
+    labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
+    return urlencode({"matcher": ",".join(f"{name}={value}" for name, value in labels.items())})
+
+
+def _subject_of(alert: Alert) -> _Subject:
+    if alert.pipeline is not None:
+        return alert.workspace, alert.pipeline.kind, alert.pipeline.id
+    return alert.workspace, None, _name_of(alert)
+
+
+def _name_of(alert: Alert) -> str:
+    """Return the name of a pipeline, of another subject, or of the workspace."""
+    labels = alert.labels
+    subjects = (labels[name] for name in ("pipeline", *_SUBJECT_LABELS) if labels.get(name))
+    named = next(subjects, None)
+    if named is None:
+        return "the monitor" if alert.workspace == BRIDGE else alert.workspace
+    return named
+
+
+def _worst_first(alert: Alert) -> tuple[bool, int, float]:
+    return bool(alert.muted_by), _BADNESS[alert.severity], -alert.starts_at.timestamp()
+
+
+def _worst_group_first(alerts: list[Alert]) -> tuple[bool, int, float]:
+    return _worst_first(alerts[0])
+
+
+def _line(text: str) -> str:
+    first = one_line(text.strip())
+    return first if len(first) <= _REASON_CHARACTERS else first[:_REASON_CHARACTERS] + "…"
+
+
+def _web_address(value: object) -> str | None:
+    """Return what a link may lead to: nothing else than a page of the web."""
+    is_address = isinstance(value, str) and value.lower().startswith(("http://", "https://"))
+    return value if isinstance(value, str) and is_address else None
+
+
+def attention_view(sources: ViewSources) -> View:
+    return View(
+        name="attention",
+        summary="Open alerts by pipeline, the worst first.",
+        api="/api/v1/attention",
+        query=AttentionQuery,
+        answer=Attention,
+        read=AttentionReader(sources).read,
+    )

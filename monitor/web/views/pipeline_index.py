@@ -1,0 +1,366 @@
+"""All pipelines with their state, sorted: the read model of the overview and of the sentence.
+
+Kept as live state and alerting change: a refresh costs what has changed, not how many pipelines
+there are. It is called before each read, and finds by itself what others have replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind
+from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth
+from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.web.views.changed_values import changed_keys, changed_values
+from monitor.web.views.pipeline_rows import (
+    RUN_KINDS,
+    OrderKey,
+    PipelineKey,
+    PipelineRow,
+    PipelineSort,
+    order_key,
+    worst_health,
+)
+from monitor.web.views.pipeline_states import PipelineCondition, state_of
+from monitor.web.views.sources import ViewSources
+
+T = TypeVar("T")
+
+_ROWS_AT_ONCE = 50
+# By runs of which kind pipelines of a kind are watched.
+_WATCHED = ((PipelineKind.FLOW, RunKind.JOB_GROUP), (PipelineKind.PLAN, RunKind.PLAN_RUN))
+
+
+class PipelineIndex:
+    """Rows by pipeline, sorted lists of them, and how many are in which state."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._lock = asyncio.Lock()
+        self._rows: dict[PipelineKey, PipelineRow] = {}
+        self._orders: dict[PipelineSort, list[OrderKey]] = {}
+        self._named: tuple[NamedPipeline, ...] = ()
+        self._healths: tuple[PipelineHealth, ...] = ()
+        self._alerts: tuple[Alert, ...] = ()
+        self._limits: tuple[LearnedLimit, ...] = ()
+        self._expected: Mapping[PipelineOfKind, datetime] = {}
+        self._active_runs: tuple[ActiveRun, ...] = ()
+        self._names_of: dict[PipelineKey, NamedPipeline] = {}
+        # By identity; under None what is about no pipeline.
+        self._healths_of: defaultdict[PipelineKey | None, dict[int, PipelineHealth]]
+        self._healths_of = defaultdict(dict)
+        self._alerts_of: defaultdict[PipelineKey | None, dict[int, Alert]] = defaultdict(dict)
+        self._active_of: Counter[PipelineKey] = Counter()
+        self._flow_runs: set[PipelineKey] = set()  # flows of which a flow run is active
+        self._in_workspace: defaultdict[tuple[str, PipelineKind], set[PipelineKey]]
+        self._in_workspace = defaultdict(set)
+        self._blind: dict[tuple[str, PipelineKind], str] = {}
+        self._touched: set[PipelineKey] = set()
+        self.root_runs: tuple[ActiveRun, ...] = ()  # part of no other, oldest first
+        self.counts: Counter[tuple[str, PipelineCondition]] = Counter()  # by workspace and state
+        self.owners: Counter[str] = Counter()
+        self.folders: Counter[str] = Counter()
+        self.confirmed_at: datetime | None = None  # our clock; all that can be seen was, since
+        self.running = 0  # pipelines of which a run is active
+        self.limits: dict[PipelineOfKind, LearnedLimit] = {}  # learned
+        self.version = 0  # grows with each change of a row
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, key: PipelineKey) -> PipelineRow | None:
+        return self._rows.get(key)
+
+    def blind(self) -> dict[tuple[str, PipelineKind], str]:
+        """Return why nothing new is seen, by workspace and kind of pipeline."""
+        return self._blind
+
+    def other_alerts(self) -> list[Alert]:
+        """Return the firing alerts that are about no pipeline."""
+        return [alert for alert in self._open_alerts(None) if alert.state is AlertState.FIRING]
+
+    def missed_alerts(self, key: PipelineKey) -> list[Alert]:
+        """Return the open alerts about starts that never came."""
+        alerts = self._open_alerts(key)
+        return [alert for alert in alerts if alert.rule == RuleKind.SCHEDULE_MISSED]
+
+    def _open_alerts(self, key: PipelineKey | None) -> list[Alert]:
+        alerts = self._alerts_of.get(key, {}).values()
+        return [alert for alert in alerts if alert.state is not AlertState.RESOLVED]
+
+    def count(self, state: PipelineCondition, workspace: str | None = None) -> int:
+        """Return how many pipelines are in a state, of one workspace or of all."""
+        return sum(
+            number
+            for (of, counted), number in self.counts.items()
+            if counted is state and workspace in (None, of)
+        )
+
+    async def refresh(self) -> None:
+        """Follow what live state and alerting hold now.
+
+        Whoever comes meanwhile waits for it. A cancelled call leaves the rest to the next.
+        """
+        async with self._lock:
+            await self._follow_names()
+            await self._follow_healths()
+            await self._follow_alerting()
+            await self._follow_active_runs()
+            self._follow_sight()
+            for number, key in enumerate(list(self._touched), 1):
+                self._touched.discard(key)
+                self._replace(key)
+                if number % _ROWS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    async def sorted_keys(self, sort: PipelineSort) -> list[OrderKey]:
+        """Return the sort keys of all pipelines in order; kept so from the first call on."""
+        while sort not in self._orders:
+            version = self.version
+            rows = list(self._rows.values())
+            keys = [order_key(sort, row) async for row in in_slices(rows)]
+            ordered = await sorted_in_slices(keys, key=_itself)
+            if version == self.version:  # else a row has changed meanwhile
+                self._orders[sort] = ordered
+        return self._orders[sort]
+
+    async def _follow_names(self) -> None:
+        named = self._sources.live.pipelines()
+        gone, new = changed_values(self._named, named)
+        async for pipeline in in_slices(gone):
+            self._names_of.pop(_key_of_name(pipeline), None)
+            self._touched.add(_key_of_name(pipeline))
+        async for pipeline in in_slices(new):
+            self._names_of[_key_of_name(pipeline)] = pipeline
+            self._touched.add(_key_of_name(pipeline))
+        self._named = named
+
+    async def _follow_healths(self) -> None:
+        healths = self._sources.live.pipeline_health()
+        gone, new = changed_values(self._healths, healths)
+        await self._move(self._healths_of, gone, new, key_of=_key_of_health)
+        self._healths = healths
+
+    async def _follow_alerting(self) -> None:
+        snapshot = self._sources.alerting.snapshot()
+        for workspace, run_kind, pipeline_id in changed_keys(self._expected, snapshot.expected):
+            kind = PipelineKind.PLAN if run_kind is RunKind.PLAN_RUN else PipelineKind.FLOW
+            self._touched.add((workspace, kind, pipeline_id))
+        self._expected = snapshot.expected
+        gone_limits, new_limits = changed_values(self._limits, snapshot.limits)
+        async for limit in in_slices(gone_limits):
+            self.limits.pop(_key_of_limit(limit), None)
+        async for limit in in_slices(new_limits):
+            self.limits[_key_of_limit(limit)] = limit
+        self._limits = snapshot.limits
+        gone, new = changed_values(self._alerts, snapshot.alerts)
+        await self._move(self._alerts_of, gone, new, key_of=_key_of_alert)
+        self._alerts = snapshot.alerts
+
+    async def _move(
+        self,
+        values_of: defaultdict[PipelineKey | None, dict[int, T]],
+        gone: Iterable[T],
+        new: Iterable[T],
+        *,
+        key_of: Callable[[T], PipelineKey | None],
+    ) -> None:
+        """Put values where they belong, and touch their pipelines; again does no harm."""
+        async for value in in_slices(gone):
+            key = key_of(value)
+            values_of[key].pop(id(value), None)
+            if not values_of[key]:
+                del values_of[key]
+            if key is not None:
+                self._touched.add(key)
+        async for value in in_slices(new):
+            key = key_of(value)
+            values_of[key][id(value)] = value
+            if key is not None:
+                self._touched.add(key)
+
+    async def _follow_active_runs(self) -> None:
+        active_runs = self._sources.live.active_runs()
+        gone, new = changed_values(self._active_runs, active_runs)
+        if not gone and not new:
+            return
+        keys = {active.run.key for active in active_runs}
+        roots: list[ActiveRun] = []
+        active_of: Counter[PipelineKey] = Counter()
+        flow_runs: set[PipelineKey] = set()
+        async for active in in_slices(active_runs):
+            parents, pipeline = _parents_of(active), active.run.pipeline
+            if parents.isdisjoint(keys):
+                roots.append(active)
+            if pipeline is None:
+                continue
+            key = active.run.key.workspace, pipeline.kind, pipeline.id
+            if not any(parent.kind is RunKind.FLOW_RUN and parent in keys for parent in parents):
+                active_of[key] += 1
+            if active.run.key.kind is RunKind.FLOW_RUN:
+                flow_runs.add(key)
+        self._touched.update(
+            key for key in {*self._active_of, *active_of} if self._active_of[key] != active_of[key]
+        )
+        self._touched.update(self._flow_runs ^ flow_runs)
+        self._active_of, self._flow_runs = active_of, flow_runs
+        self.root_runs = tuple(await sorted_in_slices(roots, key=_begun_at))
+        self._active_runs = active_runs
+
+    def _follow_sight(self) -> None:
+        """Notice which workspaces can be seen, and touch all pipelines where that has changed."""
+        now, live = self._sources.clock.now(), self._sources.live
+        confirmed, names = live.confirmed(), [status.workspace for status in live.workspaces()]
+        blind: dict[tuple[str, PipelineKind], str] = {}
+        seen: list[datetime] = []
+        for name in names:
+            for kind, run_kind in _WATCHED:
+                at = confirmed.get((name, run_kind))
+                why = live.why_unwatched(name, run_kind) or self._why_stale(at, now)
+                if why is not None:
+                    blind[name, kind] = why
+                elif at is not None:
+                    seen.append(at)
+        for place in blind.keys() ^ self._blind.keys():
+            self._touched |= self._in_workspace[place]
+        self._blind = blind
+        self.confirmed_at = min(seen) if seen else max(confirmed.values(), default=None)
+
+    def _why_stale(self, confirmed_at: datetime | None, now: datetime) -> str | None:
+        if confirmed_at is None:
+            return "its runs have not been read yet"
+        seconds = (now - confirmed_at).total_seconds()
+        is_stale = seconds > self._sources.settings.stale_after_seconds
+        return "its runs were not confirmed for too long" if is_stale else None
+
+    def _replace(self, key: PipelineKey) -> None:
+        before, row = self._rows.get(key), self._row(key)
+        if row == before:
+            return
+        if before is not None:
+            del self._rows[key]
+            self._count(before, -1)
+        if row is not None:
+            self._rows[key] = row
+            self._count(row, 1)
+            self._in_workspace[key[:2]].add(key)
+        else:
+            self._in_workspace[key[:2]].discard(key)
+        for sort, keys in self._orders.items():
+            _reorder(keys, sort, before, row)
+        self.version += 1
+
+    def _count(self, row: PipelineRow, step: int) -> None:
+        self.counts[row.key[0], row.state] += step
+        self.running += step * (row.active > 0)
+        for counter, value in ((self.owners, row.owner), (self.folders, row.folder)):
+            if value is not None:
+                counter[value] += step
+                if not counter[value]:
+                    del counter[value]
+
+    def _row(self, key: PipelineKey) -> PipelineRow | None:
+        """Return the row of a pipeline, None where there is none any more."""
+        workspace, kind, pipeline_id = key
+        named, healths = self._names_of.get(key), list(self._healths_of.get(key, {}).values())
+        if (named is None and not healths) or self._sources.live.workspace(workspace) is None:
+            return None
+        run_kind = self._run_kind(key, healths)
+        return PipelineRow(
+            key=key,
+            label=named.label if named is not None else _name_of(healths, pipeline_id),
+            folder=named.folder if named is not None else None,
+            owner=named.owner if named is not None else None,
+            state=state_of(
+                healths, self._open_alerts(key), is_blind=(workspace, kind) in self._blind
+            ),
+            run_kind=run_kind,
+            active=self._active_of[key],
+            failures=max((health.consecutive_failures for health in healths), default=0),
+            next_start=self._next_start(key),
+            last=worst_health([health for health in healths if health.run_kind is run_kind]),
+            parts=tuple(
+                sorted(
+                    (health for health in healths if health.run_kind is RunKind.JOB_GROUP),
+                    key=_recipe_of,
+                )
+            ),
+        )
+
+    def _next_start(self, key: PipelineKey) -> datetime | None:
+        workspace, kind, pipeline_id = key
+        starts = (
+            self._expected.get((workspace, run_kind, pipeline_id)) for run_kind in RUN_KINDS[kind]
+        )
+        return min((start for start in starts if start is not None), default=None)
+
+    def _run_kind(self, key: PipelineKey, healths: Iterable[PipelineHealth]) -> RunKind:
+        """Return which runs are the pipeline's: flow runs where any is known, else job groups."""
+        if key[1] is PipelineKind.PLAN:
+            return RunKind.PLAN_RUN
+        has_flow_runs = any(health.run_kind is RunKind.FLOW_RUN for health in healths)
+        is_flow_run = has_flow_runs or key in self._flow_runs
+        return RunKind.FLOW_RUN if is_flow_run else RunKind.JOB_GROUP
+
+
+def _reorder(
+    keys: list[OrderKey], sort: PipelineSort, before: PipelineRow | None, row: PipelineRow | None
+) -> None:
+    if before is not None:
+        del keys[bisect_left(keys, order_key(sort, before))]
+    if row is not None:
+        insort(keys, order_key(sort, row))
+
+
+def _key_of_name(named: NamedPipeline) -> PipelineKey:
+    return named.workspace, named.kind, named.id
+
+
+def _key_of_health(health: PipelineHealth) -> PipelineKey:
+    return health.workspace, health.pipeline.kind, health.pipeline.id
+
+
+def _key_of_limit(limit: LearnedLimit) -> PipelineOfKind:
+    return limit.workspace, limit.kind, limit.pipeline.id
+
+
+def _key_of_alert(alert: Alert) -> PipelineKey | None:
+    pipeline = alert.pipeline
+    return None if pipeline is None else (alert.workspace, pipeline.kind, pipeline.id)
+
+
+def _begun_at(active: ActiveRun) -> tuple[datetime, RunKey]:
+    run = active.run
+    return run.started_at or run.created_at or active.confirmed_at, run.key
+
+
+def _parents_of(active: ActiveRun) -> set[RunKey]:
+    key, parents = active.run.key, active.run.parents
+    return {
+        RunKey(key.workspace, kind, parent)
+        for kind, parent in (
+            (RunKind.FLOW_RUN, parents.flow_run),
+            (RunKind.PLAN_RUN, parents.plan_run),
+        )
+        if parent is not None
+    }
+
+
+def _name_of(healths: Iterable[PipelineHealth], pipeline_id: str) -> str:
+    names = (health.pipeline.name for health in healths if health.pipeline.name)
+    return next(names, f"#{pipeline_id}")
+
+
+def _recipe_of(health: PipelineHealth) -> str:
+    return health.recipe_id or ""
+
+
+def _itself(key: OrderKey) -> OrderKey:
+    return key

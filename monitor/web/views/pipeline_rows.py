@@ -1,0 +1,99 @@
+"""One pipeline as it is now, and the orders in which pipelines are listed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.web.http.cursors import sort_text
+from monitor.web.views.pipeline_states import WORST_FIRST, PipelineCondition, is_failing
+
+PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
+# What it is sorted by, then its name, cut, then its workspace, kind and id: no two are equal.
+OrderKey = tuple[float, str, str, str, str]
+
+RUN_KINDS: Mapping[PipelineKind, tuple[RunKind, ...]] = MappingProxyType(
+    {
+        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
+        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
+    }
+)
+_WORST_END = {Status.FAILED: 0, Status.LOST: 1, Status.CANCELED: 2, Status.SUCCEEDED: 3}
+_NEVER = 1e12  # behind every instant
+
+
+class PipelineSort(StrEnum):
+    """What the list is sorted by; the worst, newest, most, longest and nearest first."""
+
+    STATE = "state"
+    NAME = "name"
+    LAST_END = "last_end"
+    FAILURES = "failures"
+    DURATION = "duration"
+    NEXT_START = "next_start"
+
+
+class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
+    """A pipeline as it is now. ``last`` is what its last runs were like: the worst of its parts."""
+
+    key: PipelineKey
+    label: str
+    folder: str | None
+    owner: str | None
+    state: PipelineCondition
+    run_kind: RunKind  # of the runs that are its runs
+    active: int  # its runs that have not ended, without the parts of others of them
+    failures: int  # in a row, the most of any part
+    next_start: datetime | None  # workspace time
+    last: PipelineHealth | None
+    parts: tuple[PipelineHealth, ...]  # job groups by recipe
+
+
+def worst_health(healths: Collection[PipelineHealth]) -> PipelineHealth | None:
+    """Return the worst of them; of equal ones that which ended last."""
+    return min(healths, key=_badness, default=None)
+
+
+def order_key(sort: PipelineSort, row: PipelineRow) -> OrderKey:
+    """Return the sort key of a row."""
+    return (_value(sort, row), sort_text(row.label), *row.key)
+
+
+def pipeline_of(key: OrderKey) -> PipelineKey:
+    """Return the pipeline that a sort key belongs to."""
+    return key[2], PipelineKind(key[3]), key[4]
+
+
+def _value(sort: PipelineSort, row: PipelineRow) -> float:
+    last = row.last
+    match sort:
+        case PipelineSort.STATE:
+            # Of equal states those first that run now.
+            return 2.0 * WORST_FIRST[row.state] + (row.active == 0)
+        case PipelineSort.LAST_END:
+            return -_seconds(last.last_finished_at if last is not None else None, 0.0)
+        case PipelineSort.FAILURES:
+            return -float(row.failures)
+        case PipelineSort.DURATION:
+            return -(last.last_duration_seconds or 0.0) if last is not None else 0.0
+        case PipelineSort.NEXT_START:
+            return _seconds(row.next_start, _NEVER)
+    return 0.0
+
+
+def _seconds(at: datetime | None, otherwise: float) -> float:
+    return otherwise if at is None else at.timestamp()
+
+
+def _badness(health: PipelineHealth) -> tuple[int, int, float, str]:
+    rank = 4 if health.last_status is None else _WORST_END.get(health.last_status, 4)
+    if rank > 1 and is_failing(health):
+        rank = 1
+    ended = -_seconds(health.last_finished_at, 0.0)
+    return rank, -health.consecutive_failures, ended, health.recipe_id or ""

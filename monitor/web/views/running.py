@@ -1,0 +1,155 @@
+"""What runs now: how far it is, beside what is usual."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from monitor.model.alerts import PipelineOfKind
+from monitor.model.live_state import ActiveRun
+from monitor.model.runs import PipelineKind, RunKind, RunState, Status, Trigger
+from monitor.model.slices import in_slices
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.run_strips import RunCell, RunStrips, usual_seconds
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+
+class RunningQuery(Struct, frozen=True, kw_only=True):
+    """``runs`` is the most that are shown, behind so many that are passed over."""
+
+    workspace: str | None = None
+    runs: Annotated[int, Meta(ge=1, le=500)] = 15
+    past: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+
+
+class RunningRun(Struct, frozen=True, kw_only=True):
+    """A run that has not ended. Instants are the workspace's, but for ``confirmed_at``.
+
+    ``status`` is ``unknown`` where it was not confirmed for too long.
+    """
+
+    workspace: str
+    kind: RunKind
+    id: str
+    status: str
+    last_status: Status
+    unconfirmed_end: Status | None
+    pipeline_kind: PipelineKind | None
+    pipeline_id: str | None
+    pipeline: str
+    begun_at: datetime | None  # its start; its creation where no start is known
+    elapsed_seconds: float | None
+    percent_complete: float | None
+    usual_seconds: float | None  # the median of former successes
+    limit_seconds: float | None  # learned: a run that takes longer is overdue
+    expected_end_at: datetime | None  # None where it takes longer than usual
+    trigger: Trigger
+    owner: str | None
+    url: str | None
+    confirmed_at: datetime
+
+
+class RunningList(Struct, frozen=True, kw_only=True):
+    """Runs that are part of no other, the oldest first. ``unseen``: of what there may be more."""
+
+    data: tuple[RunningRun, ...]
+    next: int | None  # what to pass over to get the next ones
+    total: int
+    unseen: tuple[str, ...]
+
+
+class RunningReader:
+    """Reads active runs from live state, and what is usual from their pipelines' strips."""
+
+    def __init__(self, sources: ViewSources, index: PipelineIndex, strips: RunStrips) -> None:
+        self._sources = sources
+        self._index = index
+        self._strips = strips
+
+    async def read(self, query: RunningQuery) -> RunningList:
+        await self._index.refresh()
+        live, active = self._sources.live, self._index.root_runs
+        if query.workspace is not None:
+            refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
+            active = tuple(run for run in active if run.run.key.workspace == query.workspace)
+        end = query.past + query.runs
+        shown = active[query.past : end]
+        of_runs = {run.run.key: _pipeline_of(run.run) for run in shown}
+        strips = await self._strips.get({of for of in of_runs.values() if of is not None})
+        return RunningList(
+            data=tuple(
+                [
+                    self._shown(run, of_runs[run.run.key], strips)
+                    async for run in in_slices(shown, size=50)
+                ]
+            ),
+            next=end if end < len(active) else None,
+            total=len(active),
+            unseen=self._unseen(query.workspace),
+        )
+
+    def _shown(
+        self,
+        active: ActiveRun,
+        of: PipelineOfKind | None,
+        strips: dict[PipelineOfKind, tuple[RunCell, ...]],
+    ) -> RunningRun:
+        run, now = active.run, self._sources.clock.now()
+        begun_at = run.started_at or run.created_at
+        workspace = self._sources.live.workspace(run.key.workspace)
+        there = workspace.time_there(now) if workspace is not None else now
+        elapsed = max(0.0, (there - begun_at).total_seconds()) if begun_at is not None else None
+        usual = usual_seconds(strips.get(of, ())) if of is not None else None
+        limit = self._index.limits.get(of) if of is not None else None
+        stale_seconds = (now - active.confirmed_at).total_seconds()
+        is_stale = stale_seconds > self._sources.settings.stale_after_seconds
+        is_in_time = elapsed is not None and usual is not None and elapsed <= usual
+        return RunningRun(
+            workspace=run.key.workspace,
+            kind=run.key.kind,
+            id=run.key.id,
+            status="unknown" if is_stale else run.status,
+            last_status=run.status,
+            unconfirmed_end=run.unconfirmed_end,
+            pipeline_kind=run.pipeline.kind if run.pipeline is not None else None,
+            pipeline_id=run.pipeline.id if run.pipeline is not None else None,
+            pipeline=self._sources.live.label(run.key.workspace, run.pipeline),
+            begun_at=begun_at,
+            elapsed_seconds=elapsed,
+            percent_complete=active.percent_complete,
+            usual_seconds=usual,
+            limit_seconds=limit.seconds if limit is not None else None,
+            expected_end_at=begun_at + timedelta(seconds=usual)
+            if is_in_time and begun_at is not None and usual is not None
+            else None,
+            trigger=run.trigger,
+            owner=run.owner,
+            url=run.url,
+            confirmed_at=active.confirmed_at,
+        )
+
+    def _unseen(self, workspace: str | None) -> tuple[str, ...]:
+        return tuple(
+            f"{'plans' if kind is PipelineKind.PLAN else 'flows'} of {of}: {why}"
+            for (of, kind), why in self._index.blind().items()
+            if workspace in (None, of)
+        )
+
+
+def _pipeline_of(run: RunState) -> PipelineOfKind | None:
+    return None if run.pipeline is None else (run.key.workspace, run.key.kind, run.pipeline.id)
+
+
+def running_view(sources: ViewSources, index: PipelineIndex, strips: RunStrips) -> View:
+    return View(
+        name="running",
+        summary="Runs that have not ended, beside what is usual.",
+        api="/api/v1/running",
+        query=RunningQuery,
+        answer=RunningList,
+        read=RunningReader(sources, index, strips).read,
+    )

@@ -1,0 +1,123 @@
+"""Where the monitor cannot see: workspaces that are unreachable, degraded or blind, and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.runs import PipelineKind, RunKind
+from monitor.tracking.live_state import WATCHED_BY
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_WORDS_OF: dict[str, str] = {
+    RunKind.JOB_GROUP: "job groups",
+    RunKind.FLOW_RUN: "flow runs",
+    RunKind.PLAN_RUN: "plan runs",
+}
+_WORST_FIRST = {
+    Reachability.UNREACHABLE: 0,
+    Reachability.UNKNOWN: 1,
+    Reachability.DEGRADED: 2,
+    Reachability.REACHABLE: 3,
+}
+
+
+class TroubleQuery(Struct, frozen=True, kw_only=True):
+    """Of one workspace, or of all."""
+
+    workspace: str | None = None
+
+
+class WorkspaceTrouble(Struct, frozen=True, kw_only=True):
+    """A workspace that cannot be seen wholly. Instants are ours."""
+
+    workspace: str
+    reachability: Reachability
+    since: datetime | None
+    known_at: datetime | None  # when it last answered
+    reason: str
+    unseen: tuple[str, ...]  # of what nothing new is seen
+    unknown: int  # pipelines whose state nobody knows therefore
+
+
+class RuleInTrouble(Struct, frozen=True, kw_only=True):
+    """A rule whose evaluation fails: its alerts stand still."""
+
+    rule: str
+    reason: str
+
+
+class TroubleList(Struct, frozen=True, kw_only=True):
+    """Nothing in ``data`` and ``rules``: everything is seen and judged."""
+
+    data: tuple[WorkspaceTrouble, ...]
+    next: None
+    rules: tuple[RuleInTrouble, ...]
+
+
+class TroubleReader:
+    """Reads live state and the snapshot of alerting."""
+
+    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+        self._sources = sources
+        self._index = index
+
+    async def read(self, query: TroubleQuery) -> TroubleList:
+        await self._index.refresh()
+        statuses = self._sources.live.workspaces()
+        if query.workspace is not None:
+            refuse_unknown(query.workspace, [status.workspace for status in statuses])
+        found = [
+            trouble
+            for status in statuses
+            if query.workspace in (None, status.workspace)
+            and (trouble := self._trouble(status)) is not None
+        ]
+        found.sort(key=lambda trouble: (_WORST_FIRST[trouble.reachability], trouble.workspace))
+        failing = self._sources.alerting.snapshot().failing_rules
+        rules = tuple(RuleInTrouble(rule=rule, reason=reason) for rule, reason in failing.items())
+        return TroubleList(data=tuple(found), next=None, rules=rules)
+
+    def _trouble(self, status: WorkspaceStatus) -> WorkspaceTrouble | None:
+        name, unknown = (
+            status.workspace,
+            self._index.count(PipelineCondition.UNKNOWN, status.workspace),
+        )
+        whys = {what: self._sources.live.why_unwatched(name, what) for what in WATCHED_BY}
+        unseen = tuple(_WORDS_OF.get(what, what) for what, why in whys.items() if why is not None)
+        is_well = status.reachability is Reachability.REACHABLE
+        if is_well and not unseen and not unknown:
+            return None
+        blind = self._index.blind()
+        reasons = (
+            status.reason,
+            *whys.values(),
+            *(blind.get((name, kind)) for kind in PipelineKind),
+            "it has not answered yet",
+        )
+        return WorkspaceTrouble(
+            workspace=name,
+            reachability=status.reachability,
+            since=status.since,
+            known_at=status.known_at,
+            reason=next(reason for reason in reasons if reason),
+            unseen=unseen,
+            unknown=unknown,
+        )
+
+
+def trouble_view(sources: ViewSources, index: PipelineIndex) -> View:
+    return View(
+        name="trouble",
+        summary="Workspaces that are unreachable, degraded or blind.",
+        api="/api/v1/trouble",
+        query=TroubleQuery,
+        answer=TroubleList,
+        read=TroubleReader(sources, index).read,
+    )

@@ -1,0 +1,185 @@
+"""``status``, ``pipelines``, ``workspaces``, ``schedules`` and ``runs`` against servers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from monitor.model.live_state import Reachability, ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind, Status
+from monitor.model.triggers import DailyTrigger
+from tests.cli.canned_server import always, in_pages, other_server
+from tests.cli.command_process import CommandProcess
+from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+
+ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+
+
+@pytest.fixture
+async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
+    async with daemon_client(tmp_path, run_command) as scene:
+        yield scene
+
+
+async def test_the_state_of_everything_is_a_sentence(client: DaemonClientScene) -> None:
+    """It is the page's own sentence; a script gets its level and counts."""
+    done = await client.type("status")
+    state = json.loads((await client.type("status", "--json")).out)
+    assert done.out.startswith(state["sentence"])
+    assert len(done.out.splitlines()) == 1
+    _, row = csv.reader(io.StringIO((await client.type("status", "-o", "csv")).out))
+    assert row[:2] == [state["level"], state["sentence"]]
+
+
+@pytest.mark.parametrize(
+    ("level", "code"), [("ok", 0), ("warning", 1), ("critical", 1), ("unknown", 3)]
+)
+async def test_the_level_is_the_exit_code(
+    run_command: CommandProcess, level: str, code: int
+) -> None:
+    """0 needs nobody, 1 needs people, 3 is known to nobody; the sentence is printed in any case."""
+    state = {"level": level, "sentence": "2 pipelines failing", "confirmed_at": None}
+    async with other_server(always(state)) as url:
+        done = await run_command("status", "--url", url, config=None)
+    assert (done.code, done.out, done.err) == (code, "2 pipelines failing\n", "")
+
+
+async def test_a_daemon_that_does_not_answer_has_no_state(run_command: CommandProcess) -> None:
+    """Its exit code is that of an unknown state, with the reason on stderr."""
+    done = await run_command("status", "--url", "http://127.0.0.1:9", config=None)
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("error: no daemon answers at http://127.0.0.1:9 ")
+    async with other_server(always({"status": "up"})) as url:
+        stranger = await run_command("status", "--url", url, config=None)
+    assert (stranger.code, stranger.out) == (3, "")
+
+
+def pipelines(count: int) -> list[dict[str, Any]]:
+    return [
+        {"workspace": "acme", "kind": "flow", "pipeline_id": str(number), "pipeline": "a",
+         "state": "healthy", "run_kind": "flow_run", "last_run_id": None, "success_ratio": 0.9}
+        for number in range(count)
+    ]  # fmt: skip
+
+
+async def test_a_table_that_is_cut_says_so(run_command: CommandProcess) -> None:
+    """It shows fifty, how many there are, and how to get them; --limit 0 and programs get all."""
+    async with other_server(in_pages(pipelines(412), most=200, total=412)) as url:
+        short = await run_command("pipelines", "--url", url, config=None)
+        whole = await run_command("pipelines", "--url", url, "--limit", "0", config=None)
+        listed = await run_command("pipelines", "--url", url, "--json", config=None)
+    assert short.err == "showing 50 of 412; --limit 0 for all\n"
+    assert len(short.out.splitlines()) == 52
+    assert (len(whole.out.splitlines()), whole.err) == (414, "")
+    assert (len(json.loads(listed.out)), listed.err) == (412, "")
+
+
+async def test_a_table_whose_whole_is_not_counted_is_cut_too(run_command: CommandProcess) -> None:
+    """Where only the next page is known, it says that there is more."""
+    async with other_server(in_pages(pipelines(60), most=200, total=None)) as url:
+        short = await run_command("pipelines", "--url", url, "--limit", "59", config=None)
+        exact = await run_command("pipelines", "--url", url, "--limit", "60", config=None)
+    assert short.err == "showing the first 59; --limit 0 for all\n"
+    assert exact.err == ""
+
+
+async def test_a_pipeline_can_be_copied(client: DaemonClientScene) -> None:
+    """Its row has what `explain` takes, beside the name."""
+    client.site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
+    client.site.stand(ORDERS, Status.FAILED)
+    done = await client.type("pipelines", "--output", "wide")
+    assert (done.code, done.err) == (0, "")
+    head, row = done.out.splitlines()
+    assert "orders" in row
+    assert row[head.index("id ") :].split()[0].endswith("/7")
+
+
+async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScene) -> None:
+    """A workspace that cannot be seen says since when, and why."""
+    client.site.live_state.update_workspace(
+        "acme",
+        reachability=Reachability.UNREACHABLE,
+        since=_before(client),
+        reason="401: the token was revoked",
+    )
+    done = await client.type("workspaces")
+    assert (done.code, done.err) == (0, "")
+    assert "unreachable" in done.out
+    assert "401: the token was revoked" in done.out
+    fields = next(csv.reader(io.StringIO((await client.type("workspaces", "-o", "csv")).out)))
+    assert fields[:2] == ["workspace", "reachability"]
+
+
+async def test_schedules_name_what_they_start(client: DaemonClientScene) -> None:
+    """One row a schedule; a disabled one says who switched it off."""
+    trigger = DailyTrigger(timezone="Europe/Berlin", hour_of_day=6, minute_of_hour=30)
+    daily = ScheduleKnown(
+        id="74", name="before work", is_enabled=True, triggers=(trigger,), pipelines=(ORDERS,)
+    )
+    switched_off = msgspec.structs.replace(daily, id="75", is_enabled=False, disable_reason="off")
+    client.site.live_state.update_workspace(
+        "acme", schedules=(daily, switched_off), schedules_read_at=_before(client)
+    )
+    done = await client.type("schedules")
+    assert (done.code, done.err) == (0, "")
+    first, second = [line.split() for line in done.out.splitlines()[1:3]]
+    assert (first[0], second[0]) == ("active", "disabled")
+    assert "orders (flow/7)" in done.out
+    assert [row["id"] for row in await client.rows("schedules")] == ["74", "75"]
+
+
+async def test_dead_letters_name_output_and_reason(run_command: CommandProcess) -> None:
+    """Of all outputs or one; more than are shown are counted, and an unknown output refused."""
+    letter = {
+        "event_id": "acme:job_group:9:failed", "event_type": "run.failed", "position": 4,
+        "reason": "413: too large", "refused_at": "2026-11-21T10:00:00Z", "workspace": "acme",
+        "run_kind": "job_group", "run_id": "9",
+    }  # fmt: skip
+    outputs = [
+        {"name": "mqtt", "dead_letters": 0, "newest_dead_letters": []},
+        {"name": "webhook", "dead_letters": 12, "newest_dead_letters": [letter]},
+    ]
+    async with other_server(always({"data": outputs})) as url:
+        done = await run_command("dead-letters", "--url", url, config=None)
+        none = await run_command("dead-letters", "--for", "mqtt", "--url", url, config=None)
+        wrong = await run_command("dead-letters", "--for", "webhok", "--url", url, config=None)
+    assert done.out.splitlines()[1].split()[-5:] == ["acme", "job_group/9", "413:", "too", "large"]
+    assert done.err == "webhook: showing the newest 1 of 12\n"
+    assert (none.code, none.out, none.err) == (0, "", "no output has dead letters\n")
+    assert (wrong.code, wrong.err) == (
+        2, "--for: 'webhok' is no output; did you mean webhook?\n"
+    )  # fmt: skip
+
+
+async def test_runs_are_filtered_and_say_why(client: DaemonClientScene) -> None:
+    """A name of `explain`, relative times and the reason; what all share stands below."""
+    site = client.site
+    await site.observe(
+        site.run("1", Status.FAILED, error="no such column"),
+        site.run("2", Status.FAILED, error="[Errno 13]\nPermission denied"),
+        site.run("3", Status.SUCCEEDED),
+    )
+    done = await client.type("runs", "--status", "failed")
+    head, *rows, common = done.out.splitlines()
+    assert head.split() == ["run", "reason"]
+    assert sorted(rows) == [
+        "job_group/1  no such column",
+        "job_group/2  [Errno 13] Permission denied",
+    ]
+    assert common.startswith("all: status failed, pipeline orders, workspace acme, created ")
+    last = await client.type("runs", "--limit", "2")
+    assert last.err == "showing the first 2; --limit 0 for all\n"
+    none = await client.type("runs", "--status", "lost")
+    assert (none.out, none.err.startswith("no run fits; leave out a filter")) == ("", True)
+
+
+def _before(client: DaemonClientScene) -> datetime:
+    return client.site.clock.now().astimezone(UTC) - timedelta(minutes=5)

@@ -1,0 +1,72 @@
+"""``track --wait``: the end of a run as an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.cli.main import main
+from monitor.model.runs import RunKind, Status
+from tests.app.eventually import eventually
+from tests.cli.canned_server import always, other_server
+from tests.cli.command_process import CommandProcess
+from tests.cli.daemon_scene import DaemonClientScene, daemon_client
+
+
+@pytest.fixture
+async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
+    async with daemon_client(tmp_path, run_command) as scene:
+        yield scene
+
+
+async def test_a_success_is_waited_for(client: DaemonClientScene) -> None:
+    """The run is not known at first; its end is printed with how long it took, exit 0."""
+    site = client.site
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(client.type("track", "job_group", "9", "--wait"))
+        await eventually(lambda: bool(site.requested), why="track was not requested")
+        begun = site.clock.now() - timedelta(minutes=2, seconds=5)
+        await site.observe(site.run("9", Status.SUCCEEDED, started_at=begun))
+    done = waiting.result()
+    assert site.requested == [(None, RunKind.JOB_GROUP, "9")]
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "job_group/9 succeeded after 2 min 5 s\n"
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED, Status.LOST])
+async def test_any_other_end_is_a_failure(client: DaemonClientScene, status: Status) -> None:
+    """Exit 1, with the reason in one line."""
+    await client.site.observe(client.site.run("9", status, error="no such\ncolumn"))
+    done = await client.type("track", "job_group", "9", "-w", "acme", "--wait")
+    assert (done.code, done.err) == (1, "")
+    assert done.out == f"job_group/9 {status} after 0 s: no such column\n"
+
+
+async def test_waiting_has_an_end(client: DaemonClientScene) -> None:
+    """A run that has not ended in time is named with its status, exit 1."""
+    await client.site.observe(client.site.run("9"))
+    done = await client.type("track", "job_group", "9", "--wait", "--timeout", "1s")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error: job_group/9 is running after 1 s of waiting; the daemon follows it further; wait "
+        "longer with --timeout\n"
+    )
+
+
+async def test_of_several_workspaces_one_is_named(run_command: CommandProcess) -> None:
+    """Which of them has the run cannot be guessed: exit 2, and which there are."""
+    workspaces = {"detail": "ok", "data": [{"workspace": "north"}, {"workspace": "south"}]}
+    async with other_server(always(workspaces)) as url:
+        done = await run_command("track", "plan_run", "9", "--wait", "--url", url, config=None)
+    assert (done.code, done.err) == (2, "--workspace: name one of north, south\n")
+
+
+def test_a_time_limit_is_a_length_of_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused before the daemon is asked for anything."""
+    words = ["track", "job_group", "9", "--wait", "--timeout", "soon", "-c", "/nowhere"]
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("--timeout: 'soon' is no length of time; write one")

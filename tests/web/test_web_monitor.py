@@ -224,5 +224,9 @@ async def test_a_workspace_shows_how_it_answered_in_the_last_days(site: Site) ->
     assert shown["reachable_ratio"] == pytest.approx(2 / 3)
     page = (await site.get("/workspaces/acme")).text
     assert '<rect class="unreachable" x="714.29" y="0" width="142.86" height="24">' in page
-    for words in ("reachable 66.7 % of the 3 d that it was watched", "for 1 d from", "no route &lt;script&gt;"):
+    for words in (
+        "reachable 66.7 % of the 3 d that it was watched",
+        "for 1 d from",
+        "no route &lt;script&gt;",
+    ):
         assert words in page, words

@@ -13,7 +13,7 @@ from msgspec import Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
-from monitor.model.slices import sorted_in_slices
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
@@ -164,7 +164,9 @@ class CalendarReader:
         today = self._sources.clock.now().astimezone(zone).date()
         week = _Week(monday=_monday(query.week, today), zone=zone)
         behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
-        rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
+        rows = await self._rows(query)
+        if behind is not None:
+            rows = [row async for row in in_slices(rows) if row.key > behind]
         shown = rows[:_ROWS]
         data = await self._compare(shown, week)
         return Calendar(
@@ -192,7 +194,7 @@ class CalendarReader:
     async def _rows(self, query: CalendarQuery) -> list[_Row]:
         rows: list[_Row] = []
         for status in workspaces_of(self._sources, query.workspace):
-            for schedule in await matching(self._sources, status, query.pipeline):
+            async for schedule in in_slices(await matching(self._sources, status, query.pipeline)):
                 meant = [
                     pipeline
                     for pipeline in schedule.starts

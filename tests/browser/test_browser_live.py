@@ -54,6 +54,31 @@ async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browse
         assert shown.console == []
 
 
+async def test_what_people_do_on_a_page_stays(living: LivingWorkspace, browser: Browser) -> None:
+    """A change leaves the focus, what was typed, what is selected, and where the page stands."""
+    async with screen(browser) as shown:
+        await _opened(living, shown)
+        search = shown.page.get_by_role("searchbox")
+        await search.fill("sales")
+        owner = shown.page.get_by_label("Folder")
+        await owner.focus()
+        await shown.page.keyboard.type("Mar")
+        await shown.page.evaluate("() => window.scrollTo(0, 300)")
+        after = await _start_another(living, 12)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        assert await shown.page.evaluate("() => document.activeElement.name") == "folder"
+        assert (await search.input_value(), await owner.input_value()) == ("sales", "Mar")
+        assert await shown.page.evaluate("() => window.scrollY") == 300
+
+        heading = "document.getElementById('pipelines-title')"
+        await shown.page.evaluate(f"() => getSelection().selectAllChildren({heading})")
+        selected = await shown.page.evaluate("() => String(getSelection())")
+        after = await _start_another(living, 13)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        assert selected.startswith("Pipelines")
+        assert await shown.page.evaluate("() => String(getSelection())") == selected
+
+
 async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Browser) -> None:
     """Paused, a page ignores what another shows at once; resumed, it shows it too."""
     async with screen(browser) as shown, screen(browser) as another:

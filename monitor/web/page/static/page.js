@@ -64,6 +64,18 @@
     icon.href = icon.href.replace(/icons\/\w+\.svg.*/, "icons/" + status.dataset.level + ".svg");
   }
 
+  // What people have chosen and not sent yet; what was sent is in the server's answer.
+  function isTyped(element, wanted) {
+    if (element.tagName === "SELECT") {
+      const options = [...element.options];
+      const sent = options.find((option) => option.defaultSelected) ?? options[0];
+      return element.value !== sent?.value && element.value !== wanted.value;
+    }
+    if (element.tagName !== "INPUT" && element.tagName !== "TEXTAREA") return false;
+    if (element.type === "checkbox" || element.type === "radio") return element.checked !== element.defaultChecked;
+    return element.value !== element.defaultValue && element.value !== wanted.defaultValue;
+  }
+
   function refresh() {
     htmx.trigger(main, "refresh");
   }
@@ -131,6 +143,7 @@
   if (pause) {
     // What people have opened or typed stays as it is.
     Idiomorph.defaults.ignoreActiveValue = true;
+    Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, wanted) => !isTyped(element, wanted);
     Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
       !(name === "open" && element.tagName === "DETAILS");
     listen();

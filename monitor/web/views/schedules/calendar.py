@@ -38,7 +38,7 @@ from monitor.web.views.view import View
 
 _LIST = "schedules by name"
 _ROWS = 25
-_MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
+MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
 _LEAST_RUNS = 250
 _RUNS_ON_A_PAGE = 40_000
 _MOST_TIMES_ON_A_PAGE = 3 * MOST_TIMES
@@ -212,51 +212,26 @@ class CalendarReader:
     async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
         keys = {key for row in rows for key in _keys(row)}
-        limit = min(_MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
+        limit = min(MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
         runs = await self._sources.bus.pipeline_runs(
             keys,
             limit=limit,
             since=span.begin,
             before=span.end,
         )
-        known = {row.key: self._known(row, runs, limit) for row in rows}
+        known = {
+            row.key: starts_known(
+                self._sources,
+                row.status,
+                row.schedule,
+                {key: runs.get(key, ()) for key in _keys(row)},
+                limit=limit,
+            )
+            for row in rows
+        }
         # Thousands of times may have to be computed, which takes longer than a step may.
         days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
         return [self._view(row, *days[row.key]) for row in rows]
-
-    def _known(
-        self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]], limit: int
-    ) -> Known:
-        """Return between which times starts of the row's pipeline are known."""
-        status, keys = row.status, _keys(row)
-        name, now = status.workspace, status.time_there(self._sources.clock.now())
-        since = {"the schedule was changed later": row.schedule.updated_at}
-        since["the workspace was not followed yet"] = status.followed_since
-        kept = timedelta(seconds=self._sources.daemon().retention.runs_seconds)
-        since["runs of that time are forgotten"] = now - kept
-        for key in keys:
-            found = runs.get(key, ())
-            if len(found) == limit:
-                why = f"only the newest {limit:,} runs are compared"
-                since[why] = found[-1].created_at
-        latest = max((at, why) for why, at in since.items() if at is not None)
-        complete = self._live.complete()
-        until = [complete.get((name, kind)) for _, kind, _ in keys]
-        whys = [self._live.why_unwatched(name, kind) for _, kind, _ in keys]
-        snapshot = self._sources.alerting.snapshot()
-        graces = [
-            later.grace_ends_at - at
-            for key in keys
-            if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
-        ]
-        return Known(
-            now=now,
-            since=latest[0],
-            before_reason=latest[1],
-            until=min((at for at in until if at is not None), default=None),
-            unwatched=next((why for why in whys if why is not None), None),
-            grace=max(graces, default=_USUAL_GRACE),
-        )
 
     def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> CalendarRow:
         status, pipeline = row.status, row.pipeline
@@ -269,6 +244,48 @@ class CalendarReader:
             days=days,
             problem=problem,
         )
+
+
+def starts_known(
+    sources: ViewSources,
+    status: WorkspaceStatus,
+    schedule: ScheduleKnown,
+    runs: Mapping[PipelineOfKind, Sequence[RunState]],
+    *,
+    limit: int,
+) -> Known:
+    """Return between which times starts by a schedule are known.
+
+    ``runs`` are the newest ``limit`` of each kind of the pipeline, newest first.
+    """
+    live, name = sources.live, status.workspace
+    now = status.time_there(sources.clock.now())
+    since = {"the schedule was changed later": schedule.updated_at}
+    since["the workspace was not followed yet"] = status.followed_since
+    kept = timedelta(seconds=sources.daemon().retention.runs_seconds)
+    since["runs of that time are forgotten"] = now - kept
+    for found in runs.values():
+        if len(found) == limit:
+            why = f"only the newest {limit:,} runs are compared"
+            since[why] = found[-1].created_at
+    latest = max((at, why) for why, at in since.items() if at is not None)
+    complete = live.complete()
+    until = [complete.get((name, kind)) for _, kind, _ in runs]
+    whys = [live.why_unwatched(name, kind) for _, kind, _ in runs]
+    snapshot = sources.alerting.snapshot()
+    graces = [
+        later.grace_ends_at - at
+        for key in runs
+        if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
+    ]
+    return Known(
+        now=now,
+        since=latest[0],
+        before_reason=latest[1],
+        until=min((at for at in until if at is not None), default=None),
+        unwatched=next((why for why in whys if why is not None), None),
+        grace=max(graces, default=_USUAL_GRACE),
+    )
 
 
 def _keys(row: _Row) -> list[PipelineOfKind]:

@@ -70,7 +70,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def expected_times(
-    schedule: ScheduleKnown, span: Span, *, limit: int = MOST_TIMES
+    schedule: ScheduleKnown, span: Span, *, limit: int
 ) -> tuple[Sequence[datetime], str | None]:
     """Return when the schedule fires, as it is now, or why that is not compared."""
     if not schedule.is_enabled:

@@ -95,7 +95,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
         assert received[:3] == ["queued", "started", "failed"]
 
         for_people = (await steered.type("events")).out
-        assert f" run.failed acme job_group {first} " in for_people
+        assert f" run.failed acme job_group/{first} " in " ".join(for_people.split())
 
         config = steered.daemon.settings.path
         now = datetime.now(UTC).isoformat()
@@ -103,7 +103,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
             assert following.stdout is not None
             second = steered.start_job_group(Outcome.COMPLETE)
             printed = await _until_printed(
-                following.stdout, f"run.succeeded acme job_group {second}"
+                following.stdout, f"run.succeeded acme job_group/{second}"
             )
             assert first not in printed
             following.send_signal(signal.SIGINT)
@@ -115,7 +115,7 @@ async def _until_printed(stream: asyncio.StreamReader, expected: str) -> str:
     async with asyncio.timeout(20):
         async for line in stream:
             printed += line.decode()
-            if expected in printed:
+            if expected in " ".join(printed.split()):
                 return printed
     pytest.fail(f"{expected!r} was not printed, but {printed!r}")
 

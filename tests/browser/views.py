@@ -2,5 +2,14 @@
 
 from __future__ import annotations
 
-VIEWS = {"/": "/"}
+VIEWS = {
+    "/": "/?limit=20&groups=8",
+    "/runs": "/runs?limit=40",
+    "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
+    "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
+    "/schedules": "/schedules",
+    "/monitor": "/monitor",
+    "/workspaces": "/workspaces",
+    "/workspaces/{workspace}": "/workspaces/{workspace}",
+}
 LIVE = "document.getElementById('link').dataset.state === 'live'"

@@ -116,7 +116,8 @@ class World:
             del self.live.active[key]
 
     async def _name(self, key: Any, name: str) -> None:
-        self.live.name_pipeline(*key, name)
+        workspace, kind, pipeline_id = key
+        self.live.name_pipeline(workspace, kind, pipeline_id, name)
 
     async def _place(self, key: Any, owner: str | None) -> None:
         self.live.names.place(key, folder="sales", owner=owner)

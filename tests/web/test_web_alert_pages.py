@@ -111,7 +111,7 @@ async def test_each_filter_selects_open_and_past_alike(
 
 
 async def test_links_lead_to_the_past_of_a_time(site: Site) -> None:
-    """A day, a week, a month: an instant in the address, which a filter keeps."""
+    """A day, a week, a month, beside the other filters; the form keeps it."""
     keep(site, ended(site, "lately", hours=2), ended(site, "long-ago", hours=30))
     text = html.unescape(await page_of(site, "/alerts?severity=critical"))
     day, week, month = re.findall(r'href="(/alerts\?[^"]*since=[^"]*)"', text)
@@ -258,6 +258,7 @@ async def test_an_unknown_alert_has_a_page_with_a_way_back(site: Site) -> None:
     assert '<a href="/">' in await page_of(site, "/alerts/zzz", status=404)
     assert "is not known" in await page_of(site, f"/alerts/{quote(EVIL, safe='')}", status=404)
     assert (await site.get("/api/v1/alerts?cursor=nonsense")).status == 400
+    assert (await site.get("/api/v1/alerts?state=open&since=nonsense")).status == 400
     assert "is not one of this list" in await page_of(site, "/alerts?cursor=x", status=400)
 
 

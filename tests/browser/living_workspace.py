@@ -35,7 +35,7 @@ HOSTILE_NAMES = (
     "\x1b[2J\x07\x00\u200b\u2028control\x9b characters\r\nSet-Cookie: owned=1",
     "\u202e\u2066\u05e2\u05d1\u05e8\u05d9\u05ea \u0627\u0644\u0639\u0631\u0628\u064a\u0629 gnp.exe",
     "W" * 5_000,
-    "\N{FAMILY}\N{ZERO WIDTH JOINER}" * 1_500,
+    "\u05d0\u0627\N{FAMILY}" * 1_700,
 )
 _FLOWS = 300
 _PAST = timedelta(hours=4)  # a week takes the daemon half a minute to read

@@ -19,6 +19,19 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = next(iter(VIEWS))
 _SENTENCE = "document.querySelector('#status .sentence').firstChild.data"
+# Lets a page believe that its tab is in the background, and counts its live links.
+_HIDDEN_AT_WILL = """(() => {
+  const links = [];
+  const Link = window.EventSource;
+  window.EventSource = class extends Link {
+    constructor(...options) { super(...options); links.push(this); }
+  };
+  window.openLinks = () => links.filter((link) => link.readyState === Link.OPEN).length;
+  window.hide = (isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+})()"""
 _LINK = "document.getElementById('link')"
 
 
@@ -54,6 +67,31 @@ async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browse
         assert shown.console == []
 
 
+async def test_what_people_do_on_a_page_stays(living: LivingWorkspace, browser: Browser) -> None:
+    """A change leaves the focus, what was typed, what is selected, and where the page stands."""
+    async with screen(browser) as shown:
+        await _opened(living, shown)
+        search = shown.page.get_by_role("searchbox")
+        await search.fill("sales")
+        owner = shown.page.get_by_label("Folder")
+        await owner.focus()
+        await shown.page.keyboard.type("Mar")
+        await shown.page.evaluate("() => window.scrollTo(0, 300)")
+        after = await _start_another(living, 12)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        assert await shown.page.evaluate("() => document.activeElement.name") == "folder"
+        assert (await search.input_value(), await owner.input_value()) == ("sales", "Mar")
+        assert await shown.page.evaluate("() => window.scrollY") == 300
+
+        heading = "document.getElementById('pipelines-title')"
+        await shown.page.evaluate(f"() => getSelection().selectAllChildren({heading})")
+        selected = await shown.page.evaluate("() => String(getSelection())")
+        after = await _start_another(living, 13)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        assert selected.startswith("Pipelines")
+        assert await shown.page.evaluate("() => String(getSelection())") == selected
+
+
 async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Browser) -> None:
     """Paused, a page ignores what another shows at once; resumed, it shows it too."""
     async with screen(browser) as shown, screen(browser) as another:
@@ -69,6 +107,25 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
         await shown.page.get_by_role("button", name="Resume").click()
         await shown.until(f"{_SENTENCE} === argument", argument=after)
         await shown.until(LIVE)
+
+
+async def test_a_page_that_nobody_sees_holds_no_connection(
+    living: LivingWorkspace, browser: Browser
+) -> None:
+    """Of many tabs only those in sight are live: a browser opens six connections to a server."""
+    async with screen(browser) as shown:
+        await shown.page.clock.install()
+        await shown.page.add_init_script(_HIDDEN_AT_WILL)
+        await _opened(living, shown)
+        await shown.page.evaluate("() => window.hide(true)")
+        await shown.page.clock.fast_forward(60_000)
+        assert await shown.page.evaluate("() => window.openLinks()") == 0
+        after = await _start_another(living, 14)
+        await shown.page.evaluate("() => window.hide(false)")
+        await shown.page.clock.fast_forward(2_000)
+        await shown.until("window.openLinks() === 1")
+        await shown.until(LIVE)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
 
 
 async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:

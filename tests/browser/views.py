@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 VIEWS = {
-    "/": "/",
-    "/runs": "/runs?status=failed",
+    "/": "/?limit=20&groups=8",
+    "/runs": "/runs?limit=40",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
     "/schedules": "/schedules",

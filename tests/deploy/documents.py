@@ -51,6 +51,10 @@ def own_paths(path: Path) -> list[str]:
 
 
 def links(path: Path) -> list[str]:
-    """Return the relative links of a document."""
-    targets = re.findall(r"\]\(([^)#\s]+)", path.read_text())
+    """Return the relative links of a document, to pictures too."""
+    text = path.read_text()
+    targets = [
+        *re.findall(r"\]\(([^)#\s]+)", text),
+        *re.findall(r'(?:src|srcset|href)="([^"#\s]+)"', text),
+    ]
     return [link for link in targets if "://" not in link]

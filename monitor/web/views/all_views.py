@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.alert_pages import alert_pages
 from monitor.web.views.attention import attention_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
+from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
@@ -19,6 +21,7 @@ from monitor.web.views.run_strips import RunStrips
 from monitor.web.views.running import running_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
+from monitor.web.views.silences import silence_preview_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
 from monitor.web.views.trouble import trouble_view
@@ -46,10 +49,15 @@ class AllViews:
                 styles=("overview.css",),
             ),
             *run_pages(sources),
+            *alert_pages(sources),
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = (schedules_view(sources), events_view(sources))
+        self.others: tuple[View, ...] = (
+            silence_preview_view(sources),
+            schedules_view(sources),
+            events_view(sources),
+        )
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""
@@ -75,7 +83,13 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/monitor",
             title="Monitor",
-            boxes=(monitor_view(sources), outputs_view(sources), store_view(sources), *traffic),
+            boxes=(
+                monitor_view(sources),
+                workspaces_view(sources),
+                outputs_view(sources),
+                *traffic,
+                store_view(sources),
+            ),
             in_menu="Monitor",
             styles=styles,
         ),
@@ -88,7 +102,7 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/workspaces/{workspace}",
             title="Workspace {workspace}",
-            boxes=(workspace_details_view(sources), *traffic),
+            boxes=(workspace_details_view(sources), reachability_view(sources), *traffic),
             styles=styles,
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,6 +58,24 @@ class AlertFilter(StrEnum):
     ALL = "all"
 
 
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Open alerts, and those that ended since then: 7d or an ISO 8601 instant. "
+        "backtest: from when on."
+    ),
+]
+RunningDaemon = Annotated[
+    Path | None,
+    typer.Option(
+        "--daemon",
+        metavar="FILE",
+        help="backtest: configuration of the running daemon; default: the file that would be "
+        "taken without -c, else the one that -c names.",
+    ),
+]
+
+
 def alerts(
     action: Annotated[
         str,
@@ -83,23 +102,9 @@ def alerts(
     ] = None,
     workspace: OnlyWorkspace = None,
     limit: Limit = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            help="Open alerts, and those that ended since then: 7d or an ISO 8601 instant. "
-            "backtest: from when on."
-        ),
-    ] = None,
+    since: Since = None,
     output: OutputOptions,
-    running: Annotated[
-        Path | None,
-        typer.Option(
-            "--daemon",
-            metavar="FILE",
-            help="backtest: configuration of the running daemon; default: the file that would be "
-            "taken without -c, else the one that -c names.",
-        ),
-    ] = None,
+    running: RunningDaemon = None,
     daemon: DaemonOptions,
 ) -> None:
     """List alerts, or backtest rules on recorded events.
@@ -118,15 +123,22 @@ def alerts(
         raise typer.BadParameter("--daemon belongs to backtest")
     filters = {"rule": rule, "workspace": workspace, "severity": severity, "pipeline": pipeline}
     begin = None if since is None else times.since(since).isoformat()
-    most = shown_rows(limit, output.form)
     chosen = state or (AlertFilter.OPEN if begin is None else AlertFilter.ALL)
     query = {**filters, "state": None if chosen is AlertFilter.ALL else chosen, "since": begin}
+    _list(daemon, query, limit=limit, form=output.form)
+
+
+def _list(
+    daemon: DaemonOptions, query: Mapping[str, str | None], *, limit: int | None, form: OutputForm
+) -> None:
+    most = shown_rows(limit, form)
     found = daemon_client.list_first(daemon, "/api/v1/alerts", query, limit=most)
-    empty = "no alert fits; leave out a filter"
-    if chosen is AlertFilter.OPEN and not any(filters.values()):
-        empty = "no alert is open"
-    shown = [_shown(row, is_wide=output.form is OutputForm.WIDE) for row in found.rows]
-    print_rows(shown, _COLUMNS, output.form, raw=found.rows, fields=_FIELDS, empty=empty)
+    is_filtered = any(value for name, value in query.items() if name != "state")
+    empty = "no alert is open"
+    if is_filtered or query["state"] != AlertFilter.OPEN:
+        empty = "no alert fits; leave out a filter"
+    shown = [_shown(row, is_wide=form is OutputForm.WIDE) for row in found.rows]
+    print_rows(shown, _COLUMNS, form, raw=found.rows, fields=_FIELDS, empty=empty)
     if found.has_more:
         print_cut(len(shown), of=found.total)
     for name, why in (found.answer.get("failing_rules") or {}).items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.runs import PipelineKind, RunKey, RunKind
@@ -24,10 +26,13 @@ _FORMS = {
 class ExplainQuery(Struct, frozen=True, kw_only=True):
     """One of the first four says what to explain; ``workspace`` narrows a name."""
 
-    name: str | None = None
-    alert: str | None = None
-    run: str | None = None
-    pipeline: str | None = None
+    name: (
+        Annotated[str, Meta(description="An id or name of an alert, a run, a flow or a plan.")]
+        | None
+    ) = None
+    alert: Annotated[str, Meta(description="The fingerprint of an alert.")] | None = None
+    run: Annotated[str, Meta(description="`WORKSPACE/KIND/ID` of a run.")] | None = None
+    pipeline: Annotated[str, Meta(description="`WORKSPACE/KIND/ID` or name.")] | None = None
     workspace: str | None = None
 
 

@@ -42,7 +42,7 @@ class AllViews:
                 title="Overview",
                 boxes=(
                     trouble_view(sources, index),
-                    attention_view(sources),
+                    attention_view(sources, index),
                     running_view(sources, index, strips),
                     pipelines_view(sources, index, strips),
                 ),

@@ -159,9 +159,18 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
     for run_id in failed:
         await eventually(lambda: living.shows(run_id, "failed"), why="nothing failed")  # noqa: B023 - waited for here
     await eventually(lambda: living.shows(active, "running"), why="nothing runs")
-    await eventually(
-        lambda: _has_alerts(living.face, workspace, len(failed)), why="too few alerts fire"
-    )
+    alerts: list[str] = []
+
+    async def are_alerted() -> bool:
+        rows = (await living.face.json("/api/v1/alerts"))["data"]
+        alerts[:] = [
+            row["fingerprint"]
+            for row in rows
+            if (row["workspace"], row["rule"]) == (workspace, "run_failed")
+        ]
+        return len(alerts) >= len(failed)
+
+    await eventually(are_alerted, why="too few alerts fire")
     return {
         "workspace": workspace,
         "kind": "job_group",
@@ -170,14 +179,5 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
         "flow": str(recipes(sandbox)[0].flow_id),
         "long": str(recipes(sandbox)[count - 2].flow_id),
         "plan": str(next(sandbox.world.plans.live()).id),
+        "fingerprint": alerts[0],
     }
-
-
-async def _has_alerts(face: Face, workspace: str, number: int) -> bool:
-    alerts = (await face.json("/api/v1/alerts"))["data"]
-    failures = [
-        alert
-        for alert in alerts
-        if (alert["workspace"], alert["rule"]) == (workspace, "run_failed")
-    ]
-    return len(failures) >= number

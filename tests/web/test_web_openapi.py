@@ -32,14 +32,10 @@ CHECKS = (
     "content_type_conformance",
     "response_headers_conformance",
     "response_schema_conformance",
-    "unsupported_method",
 )
 STREAM = "events_stream"  # never ends
 # Routes that are not views or writes yet.
 UNDECLARED = {
-    "/api/v1/pipelines",
-    "/api/v1/runs",
-    "/api/v1/runs/{workspace}/{kind}/{id}",
     "/api/v1/alerts",
     "/api/v1/alerts/{fingerprint}",
     "/api/v1/silences",
@@ -109,7 +105,7 @@ async def test_answers_keep_to_the_document(site: Site, tmp_path: Path) -> None:
         *(str(Path(sys.executable).with_name("st")), "run", f"{site.url}/api/v1/openapi.json"),
         *("--checks", ",".join(CHECKS), "--continue-on-failure", "--no-color"),
         *("--suppress-health-check", "all", "--request-timeout", "10", "--seed", "1"),
-        *("--max-examples", "5", "--phases", "examples,coverage,fuzzing"),
+        *("--max-examples", "4", "--phases", "examples,fuzzing"),
         *("--exclude-operation-id", STREAM),
         cwd=tmp_path,  # it writes files where it runs
         env={

@@ -362,7 +362,7 @@ ALERT_TRANSITIONS = _daemon(
 RULE_FAILURES = _daemon(
     "rule_evaluation_failures_total",
     FamilyType.COUNTER,
-    "Failures to judge a rule, by its name; the other rules go on.",
+    "Failures to evaluate a rule, by its name; the other rules go on.",
     "rule",
 )
 SILENCES = _daemon(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.web.api.event_schemas import EventSchemas
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.json_api import JsonApi
 from monitor.web.api.replay import replay_write
@@ -16,9 +17,10 @@ def json_api(
     views: AllViews, *, sources: ViewSources, streams: EventStreams, requests: Requests
 ) -> JsonApi:
     """Return the API: the views of the pages, what is JSON only, and what changes something."""
+    schemas = EventSchemas()
     return JsonApi(
-        views=[*views.all(), webhooks_view(requests)],
+        views=[*views.all(), webhooks_view(requests), schemas.view()],
         writes=[track_write(requests), webhooks_write(requests), replay_write(sources.alerting)],
-        raw=[stream_route(streams)],
+        raw=[stream_route(streams), schemas.route()],
         settings=sources.settings,
     )

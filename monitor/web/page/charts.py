@@ -29,7 +29,7 @@ _WORST = ("failed", "lost", "unknown", "canceled", "running", "pending", "succee
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """A rectangle. ``status`` is its class, ``title`` its words, ``href`` where it leads."""
+    """A rectangle. ``status`` is its class, ``title`` its words."""
 
     x: float
     y: float
@@ -37,7 +37,6 @@ class Bar(Struct, frozen=True, kw_only=True):
     height: float
     status: str
     title: str = ""
-    href: str | None = None
 
 
 class Dots(Struct, frozen=True, kw_only=True):
@@ -85,7 +84,6 @@ def _timeline_bar(runs: Sequence[HistoryRun], view: PipelineDetails, longest: fl
         height=round(height, 1),
         status=status,
         title=title,
-        href=run_path(view.workspace, first.kind, first.id) if len(runs) == 1 else None,
     )
 
 

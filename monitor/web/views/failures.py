@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.runs import PipelineKind, RunState, Status
 from monitor.model.slices import in_slices
-from monitor.web.views.run_list import fitting_pipelines, runs_of, since_of
+from monitor.web.views.run_list import (
+    PIPELINE,
+    SINCE,
+    fitting_pipelines,
+    runs_of,
+    since_of,
+)
 from monitor.web.views.run_rows import RunRows, without_parts
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -24,8 +31,8 @@ class FailuresQuery(Struct, frozen=True, kw_only=True):
     """Of which pipelines, as in the list of runs; of the last seven days where nothing is said."""
 
     workspace: str | None = None
-    pipeline: str | None = None
-    since: str | None = None
+    pipeline: Annotated[str, Meta(description=PIPELINE)] | None = None
+    since: Annotated[str, Meta(description=SINCE)] | None = None
 
 
 class FailingPipeline(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown
@@ -54,7 +54,7 @@ class ReportedState(Struct, frozen=True, kw_only=True):
 class RunPart(Struct, frozen=True, kw_only=True):
     """A run, or a job, inside a run; ``depth`` counts from 0, the run itself.
 
-    ``kind`` is that of a run, or ``job``; ``status`` of a job is the workspace's word.
+    ``kind`` is that of a run, or ``job``; a job's ``status`` may be a word that we do not know.
     """
 
     depth: int
@@ -66,6 +66,7 @@ class RunPart(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     duration_seconds: float | None
+    approximate: tuple[str, ...] = ()
     reason: str | None = None
 
 
@@ -102,14 +103,17 @@ class RunDetailsReader:
         run = stored if active is None else active.run
         children = await self._bus.children(key)
         tree = await self._tree(run, children)
-        parts = [self._part(depth, part) async for depth, part in in_slices(tree[:_MOST_PARTS])]
+        found = [
+            part async for depth, inner in in_slices(tree) for part in self._with_jobs(depth, inner)
+        ]
+        parts = found[:_MOST_PARTS]
         return RunDetails(
             run=self._rows.row(run),
             children=await self._rows.rows(children),
             parents=await self._parents(run),
             transitions=await self._transitions(run),
             parts=tuple(parts),
-            parts_hidden=len(tree) - len(parts),
+            parts_hidden=len(found) - len(parts),
         )
 
     async def explanation(self, query: RunQuery) -> Explanation:
@@ -161,9 +165,12 @@ class RunDetailsReader:
                     rows.append((2, part))
         return rows
 
-    def _part(self, depth: int, run: RunState) -> RunPart:
+    def _with_jobs(self, depth: int, run: RunState) -> list[RunPart]:
+        """Return a run, and the jobs of a job group."""
+        active = self._sources.live.active_run(run.key)
+        run = run if active is None else active.run
         row = self._rows.row(run)
-        return RunPart(
+        part = RunPart(
             depth=depth,
             kind=row.kind,
             id=row.id,
@@ -173,8 +180,29 @@ class RunDetailsReader:
             started_at=row.started_at,
             finished_at=row.finished_at,
             duration_seconds=row.duration_seconds,
+            approximate=row.approximate,
             reason=row.reason,
         )
+        jobs = run.jobs.records if run.jobs is not None else ()
+        return [part, *(_job(depth + 1, job) for job in jobs)]
+
+
+def _job(depth: int, job: JobRecord) -> RunPart:
+    seconds = None
+    if job.started_at is not None and job.ended_at is not None:
+        seconds = max(0.0, (job.ended_at - job.started_at).total_seconds())
+    return RunPart(
+        depth=depth,
+        kind="job",
+        id=job.id,
+        name=job.job_type,
+        status=job.status,
+        created_at=None,
+        started_at=job.started_at,
+        finished_at=job.ended_at,
+        duration_seconds=seconds,
+        approximate=job.approximate,
+    )
 
 
 def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[ReportedState]:

@@ -25,6 +25,9 @@ _PIPELINES = 500  # whose names fit a text
 LIST = "runs by creation"
 _UNITS = {"h": 3_600, "d": 86_400}
 _LONGEST_DAYS = 3_650
+PIPELINE = "The id of flows or plans, or a part of their names in any case."
+SINCE = "Created since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
+_STATUS = "One status; active are those that are pending or running."
 _ACTIVE = (Status.PENDING, Status.RUNNING)
 
 
@@ -45,16 +48,13 @@ class RunFilter(StrEnum):
 
 
 class RunsQuery(Struct, frozen=True, kw_only=True):
-    """Which runs. ``pipeline`` is an id, or a part of a name in any case.
-
-    ``since`` is an ISO 8601 instant, or how long ago, such as ``24h`` or ``7d``.
-    """
+    """Which runs."""
 
     workspace: str | None = None
     kind: RunKind | None = None
-    status: RunFilter | None = None
-    pipeline: str | None = None
-    since: str | None = None
+    status: Annotated[RunFilter, Meta(description=_STATUS)] | None = None
+    pipeline: Annotated[str, Meta(description=PIPELINE)] | None = None
+    since: Annotated[str, Meta(description=SINCE)] | None = None
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 

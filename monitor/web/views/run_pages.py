@@ -6,6 +6,7 @@ from monitor.web.views.failures import failures_view
 from monitor.web.views.pipelines.pipeline_alerts import pipeline_alerts_view
 from monitor.web.views.pipelines.pipeline_details import PipelineDetailsReader, pipeline_view_of
 from monitor.web.views.pipelines.pipeline_run_list import pipeline_runs_view
+from monitor.web.views.pipelines.pipeline_schedule import pipeline_schedule_view
 from monitor.web.views.run_details import (
     RunDetailsReader,
     run_details_view,
@@ -40,6 +41,7 @@ def run_pages(sources: ViewSources) -> tuple[WebPage, ...]:
             title=pipeline.title,
             boxes=(
                 pipeline_view_of(pipeline),
+                pipeline_schedule_view(sources),
                 pipeline_alerts_view(sources),
                 pipeline_runs_view(sources),
             ),

@@ -1,10 +1,11 @@
-"""The alerts of one pipeline that are open now."""
+"""The alerts of one pipeline, open and past, and the rules that may fire for it."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from monitor.model.alerts import AlertState
+from monitor.model.alerts import AlertState, AppliedRule, PastQuery
+from monitor.model.runs import Pipeline
 from monitor.model.slices import in_slices
 from monitor.web.views.overview import worst_first
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
@@ -12,12 +13,19 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import AlertView, alert_view
 
+_PAST = 50
+
 
 class PipelineAlerts(Struct, frozen=True, kw_only=True):
-    """The alerts of a pipeline: open ones, and those that ended lately."""
+    """The alerts of a pipeline: open ones, and those that ended in the range, newest end first.
+
+    ``rules`` are all that are at work; those that apply stand first.
+    """
 
     open: tuple[AlertView, ...]
     past: tuple[AlertView, ...]
+    is_complete: bool  # false where there are more past ones than these
+    rules: tuple[AppliedRule, ...]
 
 
 class PipelineAlertsReader:
@@ -27,21 +35,32 @@ class PipelineAlertsReader:
         self._sources = sources
 
     async def read(self, query: PipelineQuery) -> PipelineAlerts:
-        alerts = [
+        alerting, live = self._sources.alerting, self._sources.live
+        is_open = [
             alert
-            async for alert in in_slices(self._sources.alerting.snapshot().alerts)
-            if alert.workspace == query.workspace
+            async for alert in in_slices(alerting.snapshot().alerts)
+            if alert.state is not AlertState.RESOLVED
+            and alert.workspace == query.workspace
             and alert.pipeline is not None
             and (alert.pipeline.kind, alert.pipeline.id) == (query.kind, query.id)
         ]
-        is_open = [alert for alert in alerts if alert.state is not AlertState.RESOLVED]
-        past = [alert for alert in alerts if alert.state is AlertState.RESOLVED]
+        past = await alerting.past(
+            PastQuery(
+                workspace=query.workspace,
+                pipeline=(query.kind, query.id),
+                since=self._sources.clock.now() - query.range.length,
+                limit=_PAST + 1,
+            )
+        )
+        rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
         return PipelineAlerts(
             open=tuple(
-                alert_view(alert, unjudged=self._sources.live.why_unjudged(alert))
+                alert_view(alert, unjudged=live.why_unjudged(alert))
                 for alert in await worst_first(is_open)
             ),
-            past=tuple(map(alert_view, past)),
+            past=tuple(map(alert_view, past[:_PAST])),
+            is_complete=len(past) <= _PAST,
+            rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
         )
 
 

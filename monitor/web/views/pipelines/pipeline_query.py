@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from monitor.model.runs import PipelineKind
 
 _HOURS = 24
+_RANGE = "How far back."
 
 
 class HistoryRange(StrEnum):
@@ -32,7 +33,7 @@ class PipelineQuery(Struct, frozen=True, kw_only=True):
     workspace: str
     kind: PipelineKind
     id: str
-    range: HistoryRange = HistoryRange.WEEK
+    range: Annotated[HistoryRange, Meta(description=_RANGE)] = HistoryRange.WEEK
 
 
 class PipelineRunsQuery(PipelineQuery, frozen=True, kw_only=True):

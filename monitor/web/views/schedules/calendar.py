@@ -37,7 +37,7 @@ from monitor.web.views.view import View
 
 _LIST = "schedules by name"
 _ROWS = 25
-_MOST_RUNS = 1_000  # of one pipeline and kind that are read
+MOST_RUNS = 1_000  # of one pipeline and kind that are read
 _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
 _MARGIN = timedelta(days=1)  # around the week: a start may come late
 _USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline
@@ -204,46 +204,22 @@ class CalendarReader:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
         runs = await self._sources.bus.pipeline_runs(
             {key for row in rows for key in _keys(row)},
-            limit=_MOST_RUNS,
+            limit=MOST_RUNS,
             since=span.begin,
             before=span.end,
         )
-        known = {row.key: self._known(row, runs) for row in rows}
+        known = {
+            row.key: starts_known(
+                self._sources,
+                row.status,
+                row.schedule,
+                {key: runs.get(key, ()) for key in _keys(row)},
+            )
+            for row in rows
+        }
         # Thousands of times may have to be computed, which takes longer than a step may.
         days = await asyncio.to_thread(_days_of, rows, runs, known, week, span)
         return [self._view(row, *days[row.key]) for row in rows]
-
-    def _known(self, row: _Row, runs: Mapping[PipelineOfKind, Sequence[RunState]]) -> Known:
-        """Return between which times starts of the row's pipeline are known."""
-        status, keys = row.status, _keys(row)
-        name, now = status.workspace, status.time_there(self._sources.clock.now())
-        since = {"the schedule was changed later": row.schedule.updated_at}
-        since["the workspace was not followed yet"] = status.followed_since
-        kept = timedelta(seconds=self._sources.daemon().retention.runs_seconds)
-        since["runs of that time are forgotten"] = now - kept
-        for key in keys:
-            found = runs.get(key, ())
-            if len(found) == _MOST_RUNS:
-                why = f"only the newest {_MOST_RUNS:,} runs are compared"
-                since[why] = found[-1].created_at
-        latest = max((at, why) for why, at in since.items() if at is not None)
-        complete = self._live.complete()
-        until = [complete.get((name, kind)) for _, kind, _ in keys]
-        whys = [self._live.why_unwatched(name, kind) for _, kind, _ in keys]
-        snapshot = self._sources.alerting.snapshot()
-        graces = [
-            later.grace_ends_at - at
-            for key in keys
-            if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
-        ]
-        return Known(
-            now=now,
-            since=latest[0],
-            before_reason=latest[1],
-            until=min((at for at in until if at is not None), default=None),
-            unwatched=next((why for why in whys if why is not None), None),
-            grace=max(graces, default=_USUAL_GRACE),
-        )
 
     def _view(self, row: _Row, days: tuple[DayOfStarts, ...], problem: str | None) -> CalendarRow:
         status, pipeline = row.status, row.pipeline
@@ -256,6 +232,46 @@ class CalendarReader:
             days=days,
             problem=problem,
         )
+
+
+def starts_known(
+    sources: ViewSources,
+    status: WorkspaceStatus,
+    schedule: ScheduleKnown,
+    runs: Mapping[PipelineOfKind, Sequence[RunState]],
+) -> Known:
+    """Return between which times starts by a schedule are known.
+
+    ``runs`` are the newest `MOST_RUNS` of each kind of the pipeline, newest first.
+    """
+    live, name = sources.live, status.workspace
+    now = status.time_there(sources.clock.now())
+    since = {"the schedule was changed later": schedule.updated_at}
+    since["the workspace was not followed yet"] = status.followed_since
+    kept = timedelta(seconds=sources.daemon().retention.runs_seconds)
+    since["runs of that time are forgotten"] = now - kept
+    for found in runs.values():
+        if len(found) == MOST_RUNS:
+            why = f"only the newest {MOST_RUNS:,} runs are compared"
+            since[why] = found[-1].created_at
+    latest = max((at, why) for why, at in since.items() if at is not None)
+    complete = live.complete()
+    until = [complete.get((name, kind)) for _, kind, _ in runs]
+    whys = [live.why_unwatched(name, kind) for _, kind, _ in runs]
+    snapshot = sources.alerting.snapshot()
+    graces = [
+        later.grace_ends_at - at
+        for key in runs
+        if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
+    ]
+    return Known(
+        now=now,
+        since=latest[0],
+        before_reason=latest[1],
+        until=min((at for at in until if at is not None), default=None),
+        unwatched=next((why for why in whys if why is not None), None),
+        grace=max(graces, default=_USUAL_GRACE),
+    )
 
 
 def _keys(row: _Row) -> list[PipelineOfKind]:

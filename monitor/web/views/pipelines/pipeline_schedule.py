@@ -1,0 +1,127 @@
+"""What starts one pipeline: its schedules, and its expected and real starts over some time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from monitor.model.live_state import SCHEDULES, ScheduleKnown
+from monitor.model.runs import RunState
+from monitor.web.views.pipelines.pipeline_query import PipelineQuery
+from monitor.web.views.run_rows import KINDS_OF
+from monitor.web.views.schedules.calendar import MOST_RUNS, starts_known
+from monitor.web.views.schedules.comparison import (
+    Known,
+    ScheduledStart,
+    Span,
+    StartState,
+    compared,
+    expected_times,
+)
+from monitor.web.views.schedules.schedule_list import ScheduleListReader, ScheduleView
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_MARGIN = timedelta(days=1)  # a start may come late
+_SHOWN = 30  # starts that were expected
+_COMING = 5
+
+
+class PipelineSchedule(Struct, frozen=True, kw_only=True):
+    """The schedules that start a pipeline, and what became of its starts.
+
+    ``starts`` are the newest of the range, newest first; ``counts`` are of the whole range, by
+    state. Instants are the workspace's.
+    """
+
+    schedules: tuple[ScheduleView, ...]
+    of: str | None  # whose schedules the token sees
+    unwatched: str | None
+    counts: dict[StartState, int]
+    starts: tuple[ScheduledStart, ...]
+    coming: tuple[datetime, ...]
+    problems: tuple[str, ...]  # why expected starts are not known
+
+
+class PipelineScheduleReader:
+    """Compares what the schedules of a pipeline expect with its stored runs."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._schedules = ScheduleListReader(sources)
+
+    async def read(self, query: PipelineQuery) -> PipelineSchedule:
+        status = self._sources.live.workspace(query.workspace)
+        pipeline = (query.kind, query.id)
+        schedules = [
+            schedule
+            for schedule in (() if status is None else status.schedules)
+            if any((started.kind, started.id) == pipeline for started in schedule.starts)
+        ]
+        if status is None or not schedules:
+            unwatched = self._sources.live.why_unwatched(query.workspace, SCHEDULES)
+            of = None if status is None else status.schedules_of
+            return PipelineSchedule(
+                schedules=(),
+                of=of,
+                unwatched=unwatched,
+                counts={},
+                starts=(),
+                coming=(),
+                problems=(),
+            )
+        now = status.time_there(self._sources.clock.now())
+        span = Span(begin=now - query.range.length - _MARGIN, end=now + _MARGIN)
+        runs = await self._sources.bus.pipeline_runs(
+            [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]],
+            limit=MOST_RUNS,
+            since=span.begin,
+        )
+        known = {
+            schedule.id: starts_known(self._sources, status, schedule, runs)
+            for schedule in schedules
+        }
+        found = [run for some in runs.values() for run in some]
+        # Thousands of times may have to be computed, which takes longer than a step may.
+        starts, problems = await asyncio.to_thread(_starts, schedules, found, known, span)
+        past = [start for start in starts if now - query.range.length <= start.at <= now]
+        return PipelineSchedule(
+            schedules=tuple(
+                self._schedules.view(status, schedule, now=now) for schedule in schedules
+            ),
+            of=status.schedules_of,
+            unwatched=self._sources.live.why_unwatched(query.workspace, SCHEDULES),
+            counts=dict(Counter(start.state for start in past)),
+            starts=tuple(past[: -_SHOWN - 1 : -1]),
+            coming=tuple(start.at for start in starts if start.at > now)[:_COMING],
+            problems=problems,
+        )
+
+
+def _starts(
+    schedules: Sequence[ScheduleKnown],
+    runs: Sequence[RunState],
+    known: Mapping[str, Known],
+    span: Span,
+) -> tuple[list[ScheduledStart], tuple[str, ...]]:
+    """Return the starts of all the schedules, ascending, each time once."""
+    times = {schedule.id: expected_times(schedule, span) for schedule in schedules}
+    starts = compared({key: expected for key, (expected, _) in times.items()}, runs, known)
+    by_time = {(start.at, start.run_id): start for own in starts.values() for start in own}
+    problems = tuple(problem for _, problem in times.values() if problem is not None)
+    return sorted(by_time.values(), key=lambda start: start.at), problems
+
+
+def pipeline_schedule_view(sources: ViewSources) -> View:
+    return View(
+        name="pipeline_schedule",
+        summary="The schedules of a flow or plan, with expected and real starts.",
+        api="/api/v1/pipelines/{workspace}/{kind}/{id}/schedule",
+        query=PipelineQuery,
+        answer=PipelineSchedule,
+        read=PipelineScheduleReader(sources).read,
+    )

@@ -1,0 +1,50 @@
+"""The JSON Schemas of events, as they are served."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import (  # type: ignore[import-untyped]  # it has no types
+    Draft202012Validator,
+    ValidationError,
+)
+
+from monitor.model.events import EventType
+from monitor.model.runs import Status
+from monitor.outputs.cloudevents import encode, message_of, type_name
+from tests.outputs.stories import run_event
+from tests.web.site import Site
+
+
+async def test_every_type_is_listed_with_its_schema(site: Site) -> None:
+    """The list leads to each schema, whose id is what messages name."""
+    listed = (await site.get("/schemas")).document["data"]
+    assert {entry["type"] for entry in listed} == {type_name(each) for each in EventType}
+    for entry in listed:
+        answer = await site.get(entry["url"])
+        assert answer.headers["Content-Type"] == "application/schema+json"
+        assert answer.document["$id"] == entry["dataschema"]
+        Draft202012Validator.check_schema(answer.document)
+        held = {"If-None-Match": answer.headers["Etag"]}
+        assert (await site.get(entry["url"], headers=held)).status == 304
+
+
+async def test_a_message_fits_the_schema_that_it_names(site: Site) -> None:
+    """A subscriber that reads ``dataschema`` finds there what it has received."""
+    message = json.loads(encode(message_of(run_event("1", Status.FAILED), position=1)))
+    listed = (await site.get("/schemas")).document["data"]
+    (url,) = [each["url"] for each in listed if each["dataschema"] == message["dataschema"]]
+    validator = Draft202012Validator((await site.get(url)).document)
+    validator.validate(message)
+    with pytest.raises(ValidationError):
+        validator.validate({**message, "type": "dataprep.run.succeeded.v1"})
+
+
+async def test_an_unknown_type_is_named(site: Site) -> None:
+    """With the nearest one that there is."""
+    answer = await site.get("/schemas/dataprep.run.fail.v1.json")
+    assert answer.status == 404
+    assert answer.document["detail"] == (
+        "type: 'dataprep.run.fail.v1' is not known; did you mean dataprep.run.failed.v1?"
+    )

@@ -23,6 +23,8 @@ _TIMEOUT_SECONDS = 30.0
 _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
 _REDIRECTS_FROM, _ERRORS_FROM, _UNAUTHORIZED = 300, 400, 401
 _NO_SUCH_ROUTE = (404, 405)
+# How the detail of such an answer begins, from this server and from older ones.
+_NOTHING_THERE = ("there is nothing under this address", "Not Found", "Method Not Allowed")
 # 400 is an unknown name or a wrong value: wrong usage of the command.
 _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
     {400: ConfigurationError, 404: NoSuchObjectError}
@@ -70,9 +72,14 @@ class AdminClient:
         """Remove what a path names and return the decoded answer; raises as `get` does."""
         return await self._request("DELETE", path)
 
-    async def events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
-        """Yield events as they are recorded, behind a position or from now on."""
-        query = {} if after is None else {"after": str(after)}
+    async def events(
+        self, after: int | None, only: Mapping[str, str]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield events as they are recorded, behind a position or from now on.
+
+        ``only`` are filters. A daemon that knows none of them yields all.
+        """
+        query = {**only, **({} if after is None else {"after": str(after)})}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=_STREAM_IDLE_SECONDS)
         try:
             async with self._session.get(
@@ -129,7 +136,7 @@ class AdminClient:
         detail = document.get("detail") if isinstance(document, dict) else None
         if not isinstance(detail, str):
             raise self._stranger(response)
-        if status in _NO_SUCH_ROUTE and detail == response.reason:
+        if status in _NO_SUCH_ROUTE and detail.startswith(_NOTHING_THERE):
             raise MonitorError(
                 f"the daemon at {self._address.url} has no {response.url.path}: it is older than "
                 "this command, or its URL ends in a path that is not its own"

@@ -36,6 +36,13 @@ class EventFilter(Struct, frozen=True, kw_only=True):
     def is_any(self) -> bool:
         return self == EventFilter()
 
+    def query(self) -> dict[str, str]:
+        """Return the parameters for a daemon; of several types it knows nothing."""
+        kind = None if self.kind is None else self.kind.value
+        only = self.types[0].value if len(self.types) == 1 else None
+        asked = {"workspace": self.workspace, "kind": kind, "pipeline": self.pipeline, "type": only}
+        return {name: value for name, value in asked.items() if value is not None}
+
     def fits(self, event: Event) -> bool:
         row = event_row(event)
         return (

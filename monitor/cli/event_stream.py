@@ -45,7 +45,7 @@ async def print_events(address: DaemonAddress, request: EventRequest) -> None:
         if request.since is not None or request.limit is not None or not request.follow:
             position = await _print_recorded(client, request, write)
         if request.follow:
-            async for event in client.events(position):
+            async for event in client.events(position, request.fits.query()):
                 if request.fits.fits(event):
                     write(event)
 
@@ -68,28 +68,31 @@ async def _print_recorded(
     if request.since is None and request.limit != 0:
         return await _print_newest(client, request, write)
     printed = position = 0
-    async for page in _forward(client, request.since):
-        position = page["next"]
-        for recorded in page["data"]:
+    async for rows, position in _forward(client, request):
+        for recorded in rows:
             if not request.fits.fits(recorded["event"]):
                 continue
             if request.limit and printed == request.limit:
                 print_remark(f"showing the first {printed:,}; leave --limit out for all")
-                return int(position)
+                return position
             write(recorded["event"])
             printed += 1
-    return int(position)
+    return position
 
 
-async def _forward(client: AdminClient, since: str | None) -> AsyncIterator[dict[str, Any]]:
-    query = {"limit": str(_PAGE), **({} if since is None else {"since": since})}
+async def _forward(
+    client: AdminClient, request: EventRequest
+) -> AsyncIterator[tuple[list[dict[str, Any]], int]]:
+    """Yield pages of events, oldest first, each with the position up to which the log was read."""
+    query = {"limit": str(_PAGE), **request.fits.query()}
+    place = {} if request.since is None else {"since": request.since}
     while True:
-        page = await client.get(_PATH, query)
-        full = len(rows_of(page)) >= _PAGE
-        yield page
-        if not full:
+        page = await client.get(_PATH, {**query, **place})
+        rows, position = rows_of(page), int(page["next"])
+        yield rows, position
+        if not page.get("has_more", len(rows) >= _PAGE):
             return
-        query = {"limit": str(_PAGE), "after": str(page["next"])}
+        place = {"after": str(position)}
 
 
 async def _print_newest(
@@ -98,25 +101,26 @@ async def _print_newest(
     """Print the newest events that fit, oldest first; search backwards for them."""
     most = request.limit or _LAST
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
-    page = await client.get(_PATH, {"limit": str(_PAGE), "last": str(size)})
-    position, rows, pages = int(page["next"]), rows_of(page), 1
-    fitting = [row["event"] for row in rows if request.fits.fits(row["event"])]
-    while rows and rows[0]["position"] > 1 and len(fitting) <= most and pages < _MOST_PAGES:
-        before = rows[0]["position"]
-        after = max(0, before - 1 - _PAGE)
-        page = await client.get(_PATH, {"limit": str(_PAGE), "after": str(after)})
-        rows = [row for row in rows_of(page) if row["position"] < before]
+    oldest = rows_of(await client.get(_PATH, {"limit": "1"}))
+    newest = int((await client.get(_PATH, {"limit": "1", "last": "1"}))["next"])
+    end = oldest[0]["position"] if oldest else newest + 1
+    fitting: list[Event] = []
+    before, pages = newest + 1, 0
+    while before > end and len(fitting) <= most and pages < _MOST_PAGES:
+        after = max(end - 1, before - 1 - size)
+        query = {"limit": str(_PAGE), "after": str(after), **request.fits.query()}
+        rows = [row for row in rows_of(await client.get(_PATH, query)) if row["position"] < before]
         fitting = [row["event"] for row in rows if request.fits.fits(row["event"])] + fitting
-        pages += 1
+        before, pages, size = after + 1, pages + 1, _PAGE
     for event in fitting[-most:]:
         write(event)
     if len(fitting) > most:
         print_remark(f"showing the newest {most:,}; --limit 0 for all, or --since 7d")
-    elif pages == _MOST_PAGES:
-        print_remark(f"searched the newest {pages * _PAGE:,} events; --since 30d for older ones")
+    elif before > end:
+        print_remark(f"searched the newest {newest - before:,} events; --since 30d for older ones")
     elif not fitting:
-        print_remark("no event fits" if not request.fits.is_any else "no event is recorded yet")
-    return position
+        print_remark("no event is recorded yet" if request.fits.is_any else "no event fits")
+    return newest
 
 
 def _writer(request: EventRequest) -> Callable[[Event], None]:

@@ -19,6 +19,19 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PAGE = next(iter(VIEWS))
 _SENTENCE = "document.querySelector('#status .sentence').firstChild.data"
+# Lets a page believe that its tab is in the background, and counts its live links.
+_HIDDEN_AT_WILL = """(() => {
+  const links = [];
+  const Link = window.EventSource;
+  window.EventSource = class extends Link {
+    constructor(...options) { super(...options); links.push(this); }
+  };
+  window.openLinks = () => links.filter((link) => link.readyState === Link.OPEN).length;
+  window.hide = (isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+})()"""
 _LINK = "document.getElementById('link')"
 
 
@@ -94,6 +107,25 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
         await shown.page.get_by_role("button", name="Resume").click()
         await shown.until(f"{_SENTENCE} === argument", argument=after)
         await shown.until(LIVE)
+
+
+async def test_a_page_that_nobody_sees_holds_no_connection(
+    living: LivingWorkspace, browser: Browser
+) -> None:
+    """Of many tabs only those in sight are live: a browser opens six connections to a server."""
+    async with screen(browser) as shown:
+        await shown.page.clock.install()
+        await shown.page.add_init_script(_HIDDEN_AT_WILL)
+        await _opened(living, shown)
+        await shown.page.evaluate("() => window.hide(true)")
+        await shown.page.clock.fast_forward(60_000)
+        assert await shown.page.evaluate("() => window.openLinks()") == 0
+        after = await _start_another(living, 14)
+        await shown.page.evaluate("() => window.hide(false)")
+        await shown.page.clock.fast_forward(2_000)
+        await shown.until("window.openLinks() === 1")
+        await shown.until(LIVE)
+        await shown.until(f"{_SENTENCE} === argument", argument=after)
 
 
 async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:

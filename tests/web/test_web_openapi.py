@@ -90,9 +90,29 @@ async def test_parameters_are_described(site: Site) -> None:
     assert parameters["since"]["schema"] == {"type": "string", "format": "date-time"}
     name = parameters["type"]["schema"]["$ref"].rpartition("/")[2]
     assert "run.failed" in document["components"]["schemas"][name]["enum"]
-    for parameter in parameters.values():
-        assert parameter["description"]
-        assert not parameter["required"]
+    assert not any(parameter["required"] for parameter in parameters.values())
+    undescribed = [
+        f"{path}?{parameter['name']}"
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    assert undescribed == []
+
+
+async def test_instants_are_described_as_such(site: Site) -> None:
+    """A client made from the document reads times as times."""
+    document = (await site.get("/api/v1/openapi.json")).document
+    schemas = document["components"]["schemas"]
+    assert schemas["RunView"]["properties"]["confirmed_at"]["format"] == "date-time"
+    texts = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, described in schema.get("properties", {}).items()
+        if field.endswith("_at") and "date-time" not in str(described)
+    ]
+    assert texts == []
 
 
 async def test_answers_keep_to_the_document(site: Site, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.outputs.cloudevent_schemas import json_schemas
 from monitor.web.api.routes import NoParameters, RawRoute
@@ -16,9 +18,9 @@ from monitor.web.views.view import View
 
 
 class SchemaQuery(Struct, frozen=True, kw_only=True):
-    """The type of an event, such as ``dataprep.run.failed.v1``."""
+    """Which schema."""
 
-    type: str
+    type: Annotated[str, Meta(description="A type, such as `dataprep.run.failed.v1`.")]
 
 
 class EventSchema(Struct, frozen=True, kw_only=True):

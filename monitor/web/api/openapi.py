@@ -10,6 +10,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from monitor import __version__
+from monitor.web.api.component_schemas import ComponentSchemas, as_markdown
 from monitor.web.api.routes import ApiWrite, RawRoute
 from monitor.web.http.problems import ProblemDocument
 from monitor.web.settings import ServerSettings
@@ -42,11 +43,31 @@ _OF_WRITES = (400, 403, 408, 409, 413, 415, 429, 503)
 # Parameters that mean the same everywhere, where their field says nothing.
 _PARAMETERS = {
     "workspace": "Name of a workspace.",
-    "kind": "Kind of runs.",
+    "kind": "What kind of runs, or flow or plan.",
+    "id": "Id, as the workspace has it.",
+    "pipeline": "A flow or plan, by id or name.",
+    "owner": "A part of the owner's name.",
+    "folder": "A part of the name of a folder of flows.",
+    "status": "How it stands.",
+    "state": "How it stands.",
+    "severity": "How much it needs people.",
+    "rule": "Name of a rule.",
+    "fingerprint": "What an alert is known by.",
+    "since": "Only what is newer: an instant, or how long ago, such as `24h` or `7d`.",
+    "range": "How far back.",
+    "week": "A week, such as `2026-W47`; the present one without it.",
+    "zone": "Time zone of days and hours.",
+    "sort": "What comes first.",
+    "q": "A part of the name.",
+    "open": "The pipeline whose parts are listed too: `WORKSPACE/KIND/ID`.",
+    "cells": "Newest runs of each pipeline.",
+    "groups": "Groups in an answer.",
+    "skip": "Groups to leave out at the beginning.",
+    "runs": "Runs in an answer.",
+    "past": "Runs to leave out at the beginning.",
     "limit": "Rows in an answer.",
     "cursor": "`next` of the page before.",
 }
-_REFERENCE = "#/components/schemas/{name}"
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "basic"},
@@ -61,7 +82,7 @@ def openapi_document(
     settings: ServerSettings,
 ) -> dict[str, Any]:
     """Return the document, OpenAPI 3.1."""
-    schemas = _Schemas(_types_of(views, writes, raw))
+    schemas = ComponentSchemas(_types_of(views, writes, raw))
     describe = _Operations(schemas, has_auth=settings.has_auth)
     paths: dict[str, dict[str, Any]] = {}
     for view in views:
@@ -89,26 +110,10 @@ def openapi_document(
     }
 
 
-class _Schemas:
-    """The JSON Schemas of types, those that have a name as components."""
-
-    def __init__(self, types: Iterable[Any]) -> None:
-        listed = list(types)
-        found, components = msgspec.json.schema_components(listed, ref_template=_REFERENCE)
-        self._by_type = list(zip(listed, found, strict=True))
-        self.components: dict[str, Any] = {
-            name: _as_markdown(schema) for name, schema in sorted(components.items())
-        }
-
-    def of(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of one of the types."""
-        return dict(next(schema for other, schema in self._by_type if other == kind))
-
-
 class _Operations:
     """Describes routes. What all routes have in common is written here."""
 
-    def __init__(self, schemas: _Schemas, *, has_auth: bool) -> None:
+    def __init__(self, schemas: ComponentSchemas, *, has_auth: bool) -> None:
         self._schemas = schemas
         self._always = (401, 421) if has_auth else (421,)
 
@@ -147,8 +152,11 @@ class _Operations:
 
     def _about(self, name: str, summary: str, path: str, query: type[Struct]) -> dict[str, Any]:
         parameters = [self._parameter(field, path) for field in fields(query)]
-        about = {"operationId": name, "summary": summary, "tags": [_tag(path)]}
-        return {**about, "parameters": parameters} if parameters else about
+        about: dict[str, Any] = {"operationId": name, "summary": summary, "tags": [_tag(path)]}
+        if parameters:
+            about["description"] = as_markdown(query.__doc__ or "")
+            about["parameters"] = parameters
+        return about
 
     def _parameter(self, field: FieldInfo, path: str) -> dict[str, Any]:
         name = field.encode_name
@@ -206,18 +214,6 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     if len(kinds) == 1:
         return {**kinds[0], **schema}
     return {"anyOf": kinds, **schema} if kinds else schema
-
-
-def _as_markdown(schema: Any) -> Any:
-    """Return a schema whose texts, docstrings of ours, are the document's Markdown."""
-    if isinstance(schema, dict):
-        return {
-            name: value.replace("``", "`")
-            if name == "description" and isinstance(value, str)
-            else _as_markdown(value)
-            for name, value in schema.items()
-        }
-    return [_as_markdown(value) for value in schema] if isinstance(schema, list) else schema
 
 
 def _tag(path: str) -> str:

@@ -11,9 +11,11 @@
   const TICK = 1000;
   const PROBE = 3000;
   const PROBE_LIMIT = 5000;
+  const ASLEEP_AFTER = 10000;
   let isPaused = false;
-  let isStale = false;
   let probe = null;
+  let source = null;
+  let falling = null;
 
   const clock = new Intl.DateTimeFormat([], { timeStyle: "medium" });
   const day = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
@@ -110,7 +112,26 @@
     if (!isPaused) show("live", "Live");
   }
 
+  // A browser opens six connections to one server: a page that nobody sees must hold none of them.
+  function watchVisibility() {
+    htmx.createEventSource = (url) => {
+      source = new EventSource(url);
+      return source;
+    };
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(falling);
+      if (document.hidden) {
+        falling = setTimeout(() => source?.close(), ASLEEP_AFTER);
+        return;
+      }
+      // The extension opens a new link after an error of one that is closed.
+      if (source?.readyState === EventSource.CLOSED) source.dispatchEvent(new Event("error"));
+      if (!isPaused) refresh();
+    });
+  }
+
   function listen() {
+    watchVisibility();
     main.addEventListener("htmx:sseOpen", found);
     main.addEventListener("htmx:sseError", lost);
     main.addEventListener("htmx:sseClose", lost);
@@ -119,16 +140,12 @@
       // The address may have changed since the page was loaded: by a filter, or by going back.
       event.detail.path = location.pathname + location.search;
       if (event.detail.triggeringEvent?.type !== "sse:changed") return;
-      isStale = isPaused || document.hidden;
-      if (isStale) event.preventDefault();
+      if (isPaused || document.hidden) event.preventDefault();
     });
     // What cannot be shown is shown as that, such as a filter that is mistyped.
     main.addEventListener("htmx:beforeSwap", (event) => {
       const status = event.detail.xhr.status;
       if (status >= 400 && status < 500) event.detail.shouldSwap = true;
-    });
-    document.addEventListener("visibilitychange", () => {
-      if (!document.hidden && isStale && !isPaused) refresh();
     });
     pause.hidden = false;
     pause.addEventListener("click", () => {

@@ -14,7 +14,7 @@ from playwright.async_api import Browser
 from monitor.web.settings import ServerSettings
 from tests.browser.living_workspace import LivingWorkspace
 from tests.browser.screens import DESKTOP, PHONE, TABLET, WIDE, Screen, screen
-from tests.browser.views import LIVE, VIEWS
+from tests.browser.views import LIVE, MORE, VIEWS
 from tests.web.serving import serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -141,6 +141,15 @@ async def test_names_that_harm_are_shown_as_text(
             assert await shown.sticking_out() == []
         assert await injected(shown) == []
         assert shown.console == []
+
+
+async def test_no_box_fails_for_any_kind(living: LivingWorkspace) -> None:
+    """Runs of each kind, active ones, plans, and filters that find nothing show all boxes."""
+    for ids in (living.ids, living.hostile_ids):
+        for template in MORE:
+            text = await living.face.text(template.format_map(ids))
+            assert (template, "failed-box" in text) == (template, False)
+            assert (template, "problem+json" in text) == (template, False)
 
 
 @pytest.mark.parametrize("path", VIEWS)

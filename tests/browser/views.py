@@ -12,4 +12,14 @@ VIEWS = {
     "/workspaces": "/workspaces",
     "/workspaces/{workspace}": "/workspaces/{workspace}",
 }
+# The same pages of other runs and pipelines, and with filters.
+MORE = (
+    "/?q=nothing+has+this+name",
+    "/?state=failing&sort=duration&open={workspace}/flow/{flow}",
+    "/runs?status=failed&workspace={workspace}",
+    "/runs/{workspace}/job_group/{active}",
+    "/runs/{workspace}/flow_run/{flow_run}",
+    "/runs/{workspace}/plan_run/{plan_run}",
+    "/pipelines/{workspace}/plan/{plan}",
+)
 LIVE = "document.getElementById('link').dataset.state === 'live'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
 from monitor.bus.contract import DeadLetter, Start, Step
 from monitor.model.inventory import ConnectionKnown, Figures, Inventory
@@ -13,6 +14,7 @@ from monitor.model.live_state import (
     DoubtedList,
     PollStatus,
     Reachability,
+    ReachabilityStretch,
     RefusedCapability,
 )
 from monitor.model.runs import PipelineKind, Status
@@ -165,7 +167,7 @@ async def test_a_workspace_shows_what_it_can_and_what_is_not_watched(site: Site)
     page = (await site.get("/workspaces/acme")).text
     for words in (
         "Degraded</span>", "for 3 h", "1 min 30 s behind ours", "list plan runs, ",
-        "Plan runs</span>",
+        "plan runs</span>",
         "The list of job groups is doubted", "lacks 3 &lt;script&gt;", "in 5 d", "cannot be opened",
     ):  # fmt: skip
         assert words in page, words
@@ -192,3 +194,39 @@ async def test_an_unknown_workspace_has_a_way_back(site: Site) -> None:
     assert (answer.status, "did you mean acme?" in answer.document["detail"]) == (404, True)
     page = await site.get("/workspaces/%3Cscript%3E")
     assert (page.status, "<script>" in page.text) == (404, False)
+
+
+async def test_a_workspace_shows_how_it_answered_in_the_last_days(site: Site) -> None:
+    """Each stretch is drawn where it lies; what was not watched counts neither way."""
+    now = site.clock.now()
+    parts = (
+        (Reachability.REACHABLE, 4, 3, None),
+        (Reachability.UNKNOWN, 3, 2, None),
+        (Reachability.UNREACHABLE, 2, 1, f"no route {EVIL}"),
+        (Reachability.REACHABLE, 1, 0, None),
+    )
+    site.live_state.reachability["acme"] = tuple(
+        ReachabilityStretch(
+            reachability=reachability,
+            since=now - timedelta(days=since),
+            until=now - timedelta(days=until),
+            reason=reason,
+        )
+        for reachability, since, until, reason in parts
+    )
+    site.live_state.update_workspace(
+        "acme", reachability=Reachability.REACHABLE, since=now - timedelta(days=1), known_at=now
+    )
+    shown = (await site.get("/api/v1/workspaces/acme/reachability")).document
+    assert [stretch["reachability"] for stretch in shown["data"]] == [
+        "reachable", "unknown", "unreachable", "reachable",
+    ]  # fmt: skip
+    assert shown["reachable_ratio"] == pytest.approx(2 / 3)
+    page = (await site.get("/workspaces/acme")).text
+    assert '<rect class="unreachable" x="714.29" y="0" width="142.86" height="24">' in page
+    for words in (
+        "reachable 66.7 % of the 3 d that it was watched",
+        "for 1 d from",
+        "no route &lt;script&gt;",
+    ):
+        assert words in page, words

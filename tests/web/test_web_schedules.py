@@ -126,15 +126,15 @@ async def test_a_start_that_nothing_expects_is_shown_as_that(site: Site) -> None
 
 async def test_many_starts_of_a_day_are_counted(site: Site) -> None:
     """A schedule of every minute draws 24 bars a day, not 1,440 marks."""
-    follow(site, schedule(trigger=CronTrigger(expression="0 * * * * ?")))
+    follow(site, schedule(trigger=CronTrigger(expression="0 * 0-22 * * ?")))
     await site.observe(*[started(site, str(n), MONDAY + timedelta(minutes=n)) for n in range(60)])
     answer = await site.get("/api/v1/schedules/starts")
     monday_row = answer.document["data"][0]["days"][0]
-    assert monday_row["counts"] == {"met": 60, "missed": 1_380}
+    assert monday_row["counts"] == {"met": 60, "missed": 1_320}
     assert [hour["counts"] for hour in monday_row["hours"][:2]] == [{"met": 60}, {"missed": 60}]
     assert len(answer.text) < 20_000
     page = (await site.get("/schedules")).text
-    assert "1,380 missed, 60 started" in page
+    assert "1,320 missed, 60 started" in page
     assert page.count("<rect ") == 7 * 24
 
 
@@ -202,4 +202,14 @@ async def test_a_trigger_that_cannot_be_computed_says_why(site: Site) -> None:
     rows = (await site.get("/api/v1/schedules/starts")).document["data"]
     assert "cron hour '99'" in rows[0]["problem"]
     assert rows[1]["problem"] is None
-    assert "Its times cannot be computed" in (await site.get("/schedules")).text
+    assert "Not compared: its times cannot be computed" in (await site.get("/schedules")).text
+
+
+async def test_what_fires_too_often_is_not_compared(site: Site) -> None:
+    """Times of every second are not listed in part, as if the rest of the week expected nothing."""
+    follow(site, schedule("1", trigger=CronTrigger(expression="* * * * * ?")), schedule("2"))
+    await site.observe(started(site, "1", MONDAY + timedelta(hours=9)))
+    rows = (await site.get("/api/v1/schedules/starts")).document["data"]
+    assert rows[0]["problem"] == "it fires too often to compare start by start"
+    assert [day["counts"] for day in rows[0]["days"][:2]] == [{}, {}]
+    assert rows[1]["problem"] is None

@@ -85,9 +85,13 @@ async def read_final_faces(face: Face, worlds: Sequence[World]) -> dict[str, Fin
 
 async def _rows(face: Face, path: str) -> defaultdict[str, list[dict[str, Any]]]:
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in (await face.json(path))["data"]:
-        rows[row["workspace"]].append(row)
-    return rows
+    cursor = ""
+    while True:
+        page = await face.json(f"{path}?limit=200&cursor={cursor}")
+        for row in page["data"]:
+            rows[row["workspace"]].append(row)
+        if not (cursor := page.get("next")):
+            return rows
 
 
 async def _of_failed_runs(face: Face, world: World, path: str) -> dict[Run, dict[str, Any] | None]:

@@ -11,7 +11,7 @@ from tests.worlds.expected_runs import WORDS
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import Received
-from tests.worlds.script import NEVER, End, World
+from tests.worlds.script import NEVER, End, RunKind, World
 from tests.worlds.truth import Subject, TrueEnd
 
 _ENDS = (*WORDS.values(), "lost")
@@ -114,16 +114,19 @@ def _shown(
         None if last is None else last["status"],
         -1 if state is None else state["consecutive_failures"],
     )
+    kind = "plan" if subject.kind is RunKind.PLAN_RUN else "flow"
     rows = [
         row
         for row in faces.pipelines
-        if (row["run_kind"], row["pipeline_id"]) == (subject.kind, str(subject.pipeline))
+        if (row["kind"], row["pipeline_id"]) == (kind, str(subject.pipeline))
     ]
-    yield (
-        "page data",
-        rows[0]["last_status"] if rows else None,
-        rows[0]["consecutive_failures"] if rows else -1,
-    )
+    # A flow stands there once, with its flow runs where it has any.
+    if not rows or rows[0]["run_kind"] == subject.kind:
+        yield (
+            "page data",
+            rows[0]["last_status"] if rows else None,
+            rows[0]["consecutive_failures"] if rows else -1,
+        )
     labels = {row["pipeline"] for row in rows}
     own = [
         sample

@@ -105,6 +105,7 @@ def _faces(world: World, *, reason: str | None = None, error: str | None = _ERRO
     labels = {"kind": "job_group", "pipeline": "Flow"}
     ends = {"failed": 1} if is_red else {"failed": 1, "succeeded": 1}
     row: dict[str, Any] = {
+        "kind": "flow",
         "run_kind": "job_group",
         "pipeline_id": str(_FLOW),
         "pipeline": "Flow",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from monitor.web.views.attention import attention_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
+from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
@@ -75,7 +76,13 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/monitor",
             title="Monitor",
-            boxes=(monitor_view(sources), outputs_view(sources), store_view(sources), *traffic),
+            boxes=(
+                monitor_view(sources),
+                workspaces_view(sources),
+                outputs_view(sources),
+                *traffic,
+                store_view(sources),
+            ),
             in_menu="Monitor",
             styles=styles,
         ),
@@ -88,7 +95,7 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
         WebPage(
             path="/workspaces/{workspace}",
             title="Workspace {workspace}",
-            boxes=(workspace_details_view(sources), *traffic),
+            boxes=(workspace_details_view(sources), reachability_view(sources), *traffic),
             styles=styles,
         ),
     )

@@ -9,7 +9,6 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from monitor.model.live_state import PollStatus, WorkspaceStatus
-from monitor.tracking.live_state import FAILED_OUTCOMES
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -46,6 +45,8 @@ _POLLS = {
     "profiles": "profiles of outputs",
     "configuration": "settings of the workspace",
 }
+# After these nothing is missing: what a workspace does not serve is shown as a capability.
+_WELL = frozenset({"ok", "idle", "not_available"})
 # What stopped a poll, for people.
 _OUTCOMES = {
     "ok": "succeeded",
@@ -102,7 +103,11 @@ class PollView(Struct, frozen=True, kw_only=True):
     last_outcome: str
     outcome_in_words: str
     is_overdue: bool
-    is_failing: bool
+    is_failing: bool  # the last attempt did not read all that it should
+
+    @property
+    def needs_attention(self) -> bool:
+        return self.is_overdue or self.is_failing
 
 
 class PollList(Struct, frozen=True, kw_only=True):
@@ -212,7 +217,7 @@ def _poll(poll: PollStatus, *, now: float) -> PollView:
         last_outcome=poll.last_outcome,
         outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
         is_overdue=poll.overdue_at is not None and poll.overdue_at < now,
-        is_failing=poll.last_outcome in FAILED_OUTCOMES,
+        is_failing=poll.last_outcome not in _WELL,
     )
 
 

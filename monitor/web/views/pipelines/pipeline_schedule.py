@@ -82,7 +82,7 @@ class PipelineScheduleReader:
             since=span.begin,
         )
         known = {
-            schedule.id: starts_known(self._sources, status, schedule, runs)
+            schedule.id: starts_known(self._sources, status, schedule, runs, limit=MOST_RUNS)
             for schedule in schedules
         }
         found = [run for some in runs.values() for run in some]

@@ -13,11 +13,12 @@ from msgspec import Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
-from monitor.model.slices import sorted_in_slices
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.views.schedules.comparison import (
+    MOST_TIMES,
     Known,
     ScheduledStart,
     Span,
@@ -37,7 +38,10 @@ from monitor.web.views.view import View
 
 _LIST = "schedules by name"
 _ROWS = 25
-MOST_RUNS = 1_000  # of one pipeline and kind that are read
+MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
+_LEAST_RUNS = 250
+_RUNS_ON_A_PAGE = 40_000
+_MOST_TIMES_ON_A_PAGE = 3 * MOST_TIMES
 _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
 _MARGIN = timedelta(days=1)  # around the week: a start may come late
 _USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline
@@ -106,6 +110,7 @@ class Calendar(Struct, frozen=True, kw_only=True):
     days: tuple[date, ...]
     today: date
     visible: tuple[VisibleSchedules, ...]
+    counts: dict[StartState, int]  # of these rows
     data: tuple[CalendarRow, ...]
     next: str | None
 
@@ -159,8 +164,11 @@ class CalendarReader:
         today = self._sources.clock.now().astimezone(zone).date()
         week = _Week(monday=_monday(query.week, today), zone=zone)
         behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
-        rows = [row for row in await self._rows(query) if behind is None or row.key > behind]
+        rows = await self._rows(query)
+        if behind is not None:
+            rows = [row async for row in in_slices(rows) if row.key > behind]
         shown = rows[:_ROWS]
+        data = await self._compare(shown, week)
         return Calendar(
             week=_name(week.monday),
             previous_week=_name(week.monday - timedelta(days=_DAYS)),
@@ -178,14 +186,15 @@ class CalendarReader:
                 )
                 for status in workspaces_of(self._sources, query.workspace)
             ),
-            data=tuple(await self._compare(shown, week)),
+            counts=dict(sum((Counter(day.counts) for row in data for day in row.days), Counter())),
+            data=tuple(data),
             next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
         )
 
     async def _rows(self, query: CalendarQuery) -> list[_Row]:
         rows: list[_Row] = []
         for status in workspaces_of(self._sources, query.workspace):
-            for schedule in await matching(self._sources, status, query.pipeline):
+            async for schedule in in_slices(await matching(self._sources, status, query.pipeline)):
                 meant = [
                     pipeline
                     for pipeline in schedule.starts
@@ -202,9 +211,11 @@ class CalendarReader:
 
     async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
+        keys = {key for row in rows for key in _keys(row)}
+        limit = min(MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
         runs = await self._sources.bus.pipeline_runs(
-            {key for row in rows for key in _keys(row)},
-            limit=MOST_RUNS,
+            keys,
+            limit=limit,
             since=span.begin,
             before=span.end,
         )
@@ -214,6 +225,7 @@ class CalendarReader:
                 row.status,
                 row.schedule,
                 {key: runs.get(key, ()) for key in _keys(row)},
+                limit=limit,
             )
             for row in rows
         }
@@ -239,10 +251,12 @@ def starts_known(
     status: WorkspaceStatus,
     schedule: ScheduleKnown,
     runs: Mapping[PipelineOfKind, Sequence[RunState]],
+    *,
+    limit: int,
 ) -> Known:
     """Return between which times starts by a schedule are known.
 
-    ``runs`` are the newest `MOST_RUNS` of each kind of the pipeline, newest first.
+    ``runs`` are the newest ``limit`` of each kind of the pipeline, newest first.
     """
     live, name = sources.live, status.workspace
     now = status.time_there(sources.clock.now())
@@ -251,8 +265,8 @@ def starts_known(
     kept = timedelta(seconds=sources.daemon().retention.runs_seconds)
     since["runs of that time are forgotten"] = now - kept
     for found in runs.values():
-        if len(found) == MOST_RUNS:
-            why = f"only the newest {MOST_RUNS:,} runs are compared"
+        if len(found) == limit:
+            why = f"only the newest {limit:,} runs are compared"
             since[why] = found[-1].created_at
     latest = max((at, why) for why, at in since.items() if at is not None)
     complete = live.complete()
@@ -289,15 +303,19 @@ def _days_of(
     span: Span,
 ) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
     """Return the days of each row, and why nothing is expected, by the row's key."""
-    times = {row.key: expected_times(row.schedule, span) for row in rows}
+    times: dict[RowKey, tuple[Sequence[datetime], str | None]] = {}
+    left = _MOST_TIMES_ON_A_PAGE
+    for row in rows:
+        # Of what is gone nothing is expected.
+        known_times = expected_times(row.schedule, span, limit=left) if row.pipeline else ((), None)
+        times[row.key], left = known_times, left - len(known_times[0])
     pipelines: dict[tuple[str, Pipeline | None], list[_Row]] = {}
     for row in rows:
         pipelines.setdefault((row.status.workspace, row.pipeline), []).append(row)
     days: dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]] = {}
     for same in pipelines.values():
         started = [run for key in _keys(same[0]) for run in runs.get(key, ())]
-        # Of what is gone nothing is expected.
-        expected = {row.key: times[row.key][0] if row.pipeline else [] for row in same}
+        expected = {row.key: times[row.key][0] for row in same}
         starts = compared(expected, started, known)
         for row in same:
             days[row.key] = (_by_day(starts[row.key], week), times[row.key][1])

@@ -6,6 +6,7 @@ what it expected before it was last written is unknown, and so is what nobody ca
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,9 +18,10 @@ from monitor.alerting.rules.expected_starts import ExpectedStart
 from monitor.alerting.rules.observed_starts import ObservedStart, assigned, start_of
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunState, Trigger
+from monitor.model.triggers import ScheduleTrigger
 from monitor.schedules import BadTriggerError, times_between
 
-_MOST_TIMES = 12_000  # of one schedule: every minute of a week and its margins
+MOST_TIMES = 13_000  # of one schedule: every minute of a week and its margins
 
 
 class StartState(StrEnum):
@@ -67,16 +69,30 @@ class Span(Struct, frozen=True, kw_only=True):
     end: datetime
 
 
-def expected_times(schedule: ScheduleKnown, span: Span) -> tuple[list[datetime], str | None]:
-    """Return when the schedule fires, as it is now, or why that cannot be computed."""
+def expected_times(
+    schedule: ScheduleKnown, span: Span, *, limit: int
+) -> tuple[Sequence[datetime], str | None]:
+    """Return when the schedule fires, as it is now, or why that is not compared."""
     if not schedule.is_enabled:
-        return [], None
+        return (), None
     begin = max(span.begin, schedule.created_at or span.begin)
     try:
-        times = times_between(schedule.triggers, begin, span.end, limit=_MOST_TIMES)
+        times = _times(schedule.triggers, begin, span.end)
     except BadTriggerError as exc:
-        return [], str(exc)
+        return (), f"its times cannot be computed: {exc}"
+    if len(times) > MOST_TIMES:
+        return (), "it fires too often to compare start by start"
+    if len(times) > limit:
+        return (), "too many starts for one page: choose this pipeline in the filter"
     return times, None
+
+
+@functools.lru_cache(maxsize=64)
+def _times(
+    triggers: tuple[ScheduleTrigger, ...], begin: datetime, end: datetime
+) -> tuple[datetime, ...]:
+    # A page that is kept open is made again every few seconds.
+    return tuple(times_between(triggers, begin, end, limit=MOST_TIMES + 1))
 
 
 K = TypeVar("K")

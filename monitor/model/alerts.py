@@ -1,4 +1,4 @@
-"""Alerts and their snapshot: what engine, outputs, metrics and page share. No behaviour."""
+"""Alerts and their snapshot: what engine, outputs, metrics and page share."""
 
 from __future__ import annotations
 
@@ -72,6 +72,11 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     reminders: int = 0
     acknowledged: Acknowledgement | None = None
 
+    def is_about(self, pipeline: str) -> bool:
+        """True where it is about the flow or plan of that id or name."""
+        of = self.pipeline
+        return of is not None and pipeline in (of.id, of.name, self.labels.get("pipeline"))
+
 
 def fingerprint(name: str, identity: Mapping[str, str]) -> str:
     """Return 16 hex digits over the rule's name and the identity labels (ids, never names)."""
@@ -113,6 +118,7 @@ class PastQuery(Struct, frozen=True, kw_only=True):
 
     workspace: str | None = None
     pipeline: tuple[PipelineKind, str] | None = None  # of a flow or plan: kind and id
+    pipeline_named: str | None = None  # its id or name
     rule: str | None = None  # as configured: the name, not the kind
     severity: Severity | None = None
     since: datetime | None = None

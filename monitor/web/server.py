@@ -15,28 +15,27 @@ from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
-from monitor.web.api.alerts_api import AlertsApi
 from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
-from monitor.web.api.explain_api import ExplainApi
-from monitor.web.api.explained_names import ExplainedNames
 from monitor.web.daemon_status import ReadDaemonStatus
+from monitor.web.forms.acknowledge_form import AcknowledgeForm
+from monitor.web.forms.form_page import FormPages
+from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
+from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
 from monitor.web.page.live import LivePages
-from monitor.web.page.page_view import PageView
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
-from monitor.web.views.overview import Overview
 from monitor.web.views.sources import ViewSources
 
 _BODY_BYTES = 64 * 1024
@@ -71,20 +70,6 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
-        overview = Overview(
-            bus=bus,
-            view=view,
-            clock=clock,
-            stale_after_seconds=settings.stale_after_seconds,
-            alerting=alerting.snapshot,
-        )
-        names = ExplainedNames(alerting, view=view, bus=bus)
-        explain = ExplainApi(alerting, names=names)
-        self._apis: list[AlertsApi | ExplainApi] = [
-            AlertsApi(alerting, clock=clock, overview=overview),
-            explain,
-        ]
-        self._old_page = PageView(overview, explain)
         self._follower = LogFollower(bus)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
@@ -104,6 +89,12 @@ class Server:
         )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
+        )
+        self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
+        self._all_forms = (
+            SilenceForm(alerting, clock=clock),
+            ExpireForm(alerting, clock=clock),
+            AcknowledgeForm(alerting),
         )
 
     async def start(self) -> int:
@@ -125,11 +116,9 @@ class Server:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        self._old_page.add_routes(app.router)
         self._page.add_routes(app.router)
+        self._forms.add_routes(app.router, self._all_forms)
         self._json.add_routes(app.router)
-        for api in self._apis:
-            api.add_routes(app.router)
         return app
 
     def _middlewares(self) -> list[Middleware]:

@@ -88,7 +88,7 @@ async def test_evidence_of_an_ended_alert_about_another_subject_is_not_denied(
     await alerting.happen(plan_run)
     explanation = await both_lives(alerting, plan_run)
     assert explanation.reason is StepOutcome.INHIBITED
-    assert f"inhibited by alert {first.fingerprint}" in explanation.answer
+    assert f"inhibited by alert {first.name} ({first.fingerprint})" in explanation.answer
     await alerting.happen(succeeded(2, 60, RunKind.FLOW_RUN))
     again = END + timedelta(seconds=90)
     await alerting.happen(state(3, Status.FAILED, kind=RunKind.FLOW_RUN, finished_at=again))

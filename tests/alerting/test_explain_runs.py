@@ -145,7 +145,7 @@ async def test_inhibited(alerting: Alerting) -> None:
     explanation = await alerting.explain(run)
     (away,) = [alert for alert in alerting.engine.snapshot().alerts if alert.name == "away"]
     assert explanation.reason is StepOutcome.INHIBITED
-    assert f"inhibited by alert {away.fingerprint}" in explanation.answer
+    assert f"inhibited by alert {away.name} ({away.fingerprint})" in explanation.answer
 
 
 async def test_deduplicated(alerting: Alerting) -> None:

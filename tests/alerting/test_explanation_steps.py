@@ -205,7 +205,11 @@ def test_the_reason_for_no_notification_is_named(
             StepOutcome.RESOLVED,
             "resolved 2026-11-21 10:00:00 UTC",
         ),
-        (alert(is_notified=True, muted_by=("mute",)), StepOutcome.FIRED, "now held back by mute"),
+        (
+            alert(is_notified=True, muted_by=("mute",)),
+            StepOutcome.FIRED,
+            "now held back: within the rule's mute times",
+        ),
     ],
 )
 def test_an_alert_that_fired_is_no_reason(found: Alert, outcome: StepOutcome, detail: str) -> None:

@@ -44,6 +44,7 @@ class FakeAlerting:
         self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
         self.rules: dict[tuple[str, str], Sequence[AppliedRule]] = {}  # by workspace and pipeline
+        self.explained: set[str] = set()  # fingerprints beside those of the snapshot
         self.known_runs = {KNOWN_RUN}
         self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
         self.replayed: list[tuple[str, datetime]] = []
@@ -107,7 +108,8 @@ class FakeAlerting:
         return Silence(**{**made, **more})
 
     async def _add(self, silence: Silence) -> None:
-        self._silences([*self.snapshot.silences, silence])
+        others = [other for other in self.snapshot.silences if other.id != silence.id]
+        self._silences([*others, silence])
 
     async def _expire(self, silence_id: str) -> bool:
         left = [silence for silence in self.snapshot.silences if silence.id != silence_id]
@@ -121,6 +123,7 @@ class FakeAlerting:
     async def _past(self, query: PastQuery) -> Sequence[Alert]:
         past = PastAlerts()
         alerts = [alert for alerts in self.over.values() for alert in alerts]
+        alerts += [alert for alert in self.snapshot.alerts if alert.state is AlertState.RESOLVED]
         await past.load(
             {
                 ended_key(alert.fingerprint, alert.starts_at, number): EndedAlert(
@@ -151,6 +154,8 @@ class FakeAlerting:
             (alert for alert in self.snapshot.alerts if alert.fingerprint == fingerprint),
             None,
         )
+        if alert is None and fingerprint in self.explained:
+            return _explanation(f"alert {fingerprint}")
         return None if alert is None else _explanation(f"alert {alert.name}", alert)
 
     async def _explain_run(self, key: RunKey) -> Explanation | None:

@@ -95,7 +95,8 @@ async def test_each_form_of_a_name_is_understood(site: Site, named: str, subject
         ("name=job_group/99", 404,
          ("run acme/job_group/99 is not known: it is neither among the stored runs of acme, where "
           "ended ones are kept for `runs_seconds`, nor in the event log; there is flow_run/99")),
-        ("name=", 400, "name: name an alert, a run, a flow or a plan"),
+        ("name=", 400, "name one of name=NAME, "),
+        ("name=+", 400, "name: name an alert, a run, a flow or a plan"),
     ],
 )  # fmt: skip
 async def test_a_name_that_fits_none_or_several_gets_one_clear_error(

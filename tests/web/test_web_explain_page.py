@@ -39,10 +39,10 @@ async def test_an_alert_whose_list_fails_cannot_be_judged(site: Site) -> None:
     ("question", "status", "text"),
     [
         ("alert=9f86d081884c7d66", 404, "&#39;9f86d081884c7d66&#39; is not known; did you mean"),
-        ("run=acme/job_group/9", 404, "run acme/job_group/9 is not known: it is neither"),
+        ("run=acme/job_group/9", 404, "Run acme/job_group/9 is not known: it is neither"),
         ("run=acm/job_group/9", 400, "workspace: &#39;acm&#39; is not known; did you mean acme?"),
         ("run=17", 400, "run: &#39;17&#39; is not WORKSPACE/KIND/ID."),
-        ("", 400, "name one of name=NAME, alert=FINGERPRINT"),
+        ("", 400, "Name one of name=NAME, alert=FINGERPRINT"),
         (f"alert={quote(EVIL)}", 404, "&lt;script&gt;alert("),
     ],
 )
@@ -56,4 +56,4 @@ async def test_what_cannot_be_explained_is_a_page_too(
     assert text in answer.text
     assert EVIL not in answer.text
     assert '<a href="/">' in answer.text
-    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]

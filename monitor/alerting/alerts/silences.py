@@ -212,10 +212,8 @@ def silence_problems(
     """
     problems = [f"matchers: {problem}" for problem in _matcher_problems(matchers, labels)]
     for key, words in (("author", author), ("comment", comment)):
-        if not words.strip():
-            problems.append(f"{key}: is needed: who reads it later wants to know")
-        elif len(words) > LONGEST_WORDS:
-            problems.append(f"{key}: is longer than {LONGEST_WORDS:,} characters")
+        if problem := words_problem(words):
+            problems.append(f"{key}: {problem}")
     if ends_at is None:
         problems.append("ends_at: is needed: a silence without an end is forgotten; give it one")
     elif starts_at is not None and ends_at <= starts_at:
@@ -223,6 +221,13 @@ def silence_problems(
             f"ends_at: {_written(ends_at)} is not behind the start {_written(starts_at)}"
         )
     return problems
+
+
+def words_problem(words: str, *, is_needed: bool = True) -> str | None:
+    """Return what is wrong with what a person wrote: an author or a comment."""
+    if is_needed and not words.strip():
+        return "is needed: who reads it later wants to know"
+    return f"is longer than {LONGEST_WORDS:,} characters" if len(words) > LONGEST_WORDS else None
 
 
 def _matcher_problems(matchers: Sequence[str], labels: Labels) -> list[str]:

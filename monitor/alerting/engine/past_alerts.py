@@ -114,4 +114,5 @@ def _fits(alert: Alert, query: PastQuery) -> bool:
             query.pipeline is None
             or (pipeline is not None and query.pipeline == (pipeline.kind, pipeline.id))
         )
+        and (query.pipeline_named is None or alert.is_about(query.pipeline_named))
     )

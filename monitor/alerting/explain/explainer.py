@@ -121,7 +121,7 @@ class Explainer:
         """
         no_rule = no_rule_step(judged, run.status)
         rules = [] if no_rule is None else [no_rule]
-        rules += rule_steps(judged, findings.silences)
+        rules += rule_steps(judged, findings.suppressors)
         alerts = [finding.found.alert for finding in judged if finding.found is not None]
         published = await self._published(alerts, behind=events)
         steps += rules + published
@@ -194,7 +194,7 @@ class Explainer:
         subject = f"{kind} {key} ({known[0].label}) of {workspace}"
         findings = Findings(self._engine, self._view)
         judged = [*findings.of_pipeline(workspace, pipeline)]
-        steps = rule_steps(judged, findings.silences)
+        steps = rule_steps(judged, findings.suppressors)
         alerts = [finding.found.alert for finding in judged if finding.found is not None]
         own = {alert.fingerprint for alert in alerts}
         others = [alert for alert in findings.alerts.values() if alert.fingerprint not in own]
@@ -204,7 +204,7 @@ class Explainer:
             ended = [alert for alert in others if not is_open(alert)]
             last = await self._last(workspace, pipeline, findings, judged, ended)
             return await self._with_last(Explanation.of(subject, steps), last, findings)
-        steps += rule_steps(findings.of_evidence(evidence), findings.silences)
+        steps += rule_steps(findings.of_evidence(evidence), findings.suppressors)
         steps += await self._published(alerts)
         reported = next((alert for alert in alerts if alert.is_notified), None)
         return Explanation.of(subject, steps, alerts, reported=reported)
@@ -267,7 +267,7 @@ class Explainer:
 
     async def _alert_steps(self, found: FoundAlert, findings: Findings) -> list[ExplanationStep]:
         rule = findings.rules.get(found.alert.name)
-        steps = alert_steps(found, rule, findings.silences)
+        steps = alert_steps(found, rule, findings.suppressors)
         return steps + await self._published([found.alert])
 
     async def _published(

@@ -25,7 +25,7 @@ from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.bus.contract import Recorded
-from monitor.model.alerts import Alert, AlertState
+from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.runs import Pipeline, RunKey, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
@@ -60,9 +60,10 @@ class Findings:
 
     def __init__(self, engine: Engine, view: LiveStateView) -> None:
         snapshot = engine.snapshot()
-        self.silences = {silence.id: silence for silence in snapshot.silences}
         self.rules = {rule.name: rule.settings for rule in engine.compiled.rules}
         self.alerts = {alert.fingerprint: alert for alert in snapshot.alerts}
+        silences = {silence.id: silence for silence in snapshot.silences}
+        self.suppressors: Mapping[str, Silence | Alert] = {**self.alerts, **silences}
         self._engine = engine
         self._view = view
 

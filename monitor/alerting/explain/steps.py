@@ -17,10 +17,12 @@ from monitor.alerting.explain.explanation import (
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
+    alert_name,
     instant,
 )
 from monitor.alerting.explain.findings import RuleFinding, is_before_events
 from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.alerting.rules.templates import fact_words
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, RunEvent
@@ -46,7 +48,7 @@ _NOT_MET = (StepWord.OK, StepWord.NO_RESULT)
 _ENDS = {Status.FAILED: "failures", Status.CANCELED: "cancels", Status.LOST: "lost runs"}
 _MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
 
-Silences = Mapping[str, Silence]
+Suppressors = Mapping[str, Silence | Alert]  # by the ids that ``muted_by`` names
 
 
 class OutputProgress(Struct, frozen=True, kw_only=True):
@@ -134,14 +136,14 @@ def no_rule_step(findings: Sequence[RuleFinding], status: Status) -> Explanation
     return ExplanationStep(ExplanationStage.RULE, StepOutcome.NO_MATCHING_RULE, detail)
 
 
-def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[ExplanationStep]:
+def rule_steps(findings: Iterable[RuleFinding], suppressors: Suppressors) -> list[ExplanationStep]:
     """Return one step for each rule and subject; of many mismatches the first, and a count."""
     steps: list[ExplanationStep] = []
     mismatches = 0
     for finding in findings:
         mismatches += finding.mismatch is not None
         if finding.mismatch is None or mismatches <= _MISMATCHES_SHOWN:
-            steps.append(rule_step(finding, silences))
+            steps.append(rule_step(finding, suppressors))
     if mismatches > _MISMATCHES_SHOWN:
         more = f"{mismatches - _MISMATCHES_SHOWN} more rules do not match"
         none = StepOutcome.NO_MATCHING_RULE
@@ -149,14 +151,14 @@ def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[Expl
     return steps
 
 
-def rule_step(finding: RuleFinding, silences: Silences) -> ExplanationStep:
+def rule_step(finding: RuleFinding, suppressors: Suppressors) -> ExplanationStep:
     """Return what one rule made of the run or pipeline."""
     if finding.mismatch is not None:
         outcome, detail = StepOutcome.NO_MATCHING_RULE, finding.mismatch
     elif finding.found is None:
         outcome, detail = _without_alert(finding)
     else:
-        outcome, detail = _alert_status(finding.found, finding.rule, silences)
+        outcome, detail = _alert_status(finding.found, finding.rule, suppressors)
         if outcome in FIRED:
             outcome, detail = _of_fired(finding.found, outcome, detail)
     return ExplanationStep(
@@ -170,7 +172,7 @@ def rule_step(finding: RuleFinding, silences: Silences) -> ExplanationStep:
 
 
 def alert_steps(
-    found: FoundAlert, rule: RuleSettings | None, silences: Silences
+    found: FoundAlert, rule: RuleSettings | None, suppressors: Suppressors
 ) -> list[ExplanationStep]:
     """Return by what an alert began, and its status."""
     alert = found.alert
@@ -178,9 +180,13 @@ def alert_steps(
     by = [f"{count} event{'s'[: count > 1]} as evidence"] if count else []
     if not count and is_before_events(alert):
         by = [f"{alert.run} ended before the monitor followed it and made no event"]
-    by += [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
+    by += [
+        f"{name.removesuffix('_seconds').replace('_', ' ')} {fact_words(name, value)}"
+        for name, value in alert.facts.items()
+        if value is not None and name != "url"
+    ]
     evidence = f"{alert.rule}: {', '.join(by)}" if by else alert.rule
-    outcome, detail = _alert_status(found, rule, silences)
+    outcome, detail = _alert_status(found, rule, suppressors)
     met = ExplanationStep(
         ExplanationStage.RULE,
         StepOutcome.CONDITION_MET,
@@ -221,16 +227,16 @@ def _evaluated(
 
 
 def _alert_status(
-    found: FoundAlert, rule: RuleSettings | None, silences: Silences
+    found: FoundAlert, rule: RuleSettings | None, suppressors: Suppressors
 ) -> tuple[StepOutcome, str]:
     """Return what became of an alert, and what holds it back if it did not fire."""
     alert, since = found.alert, f"since {instant(found.alert.starts_at)}"
     if alert.is_notified:
-        return _fired(alert, since)
+        return _fired(alert, since, suppressors)
     if alert.muted_by:
         # The first reason is the one that counts; all are named.
         outcome = _MUTED_BY.get(alert.muted_by[0].partition(":")[0], StepOutcome.MUTED)
-        return outcome, "; ".join(_muted(reason, silences) for reason in alert.muted_by)
+        return outcome, "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
     if found.ended_as:
         return StepOutcome.PENDING, f"{since}; {found.ended_as}"
     if alert.state is not AlertState.PENDING:
@@ -241,7 +247,7 @@ def _alert_status(
     return StepOutcome.PENDING, f"{since}; fires after {rule.for_seconds:g} s, at {due}"
 
 
-def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
+def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutcome, str]:
     facts = [since]
     if alert.notified_at is not None:
         facts.append(f"last notified {instant(alert.notified_at)}")
@@ -254,24 +260,30 @@ def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
     if (by := alert.acknowledged) is not None:
         facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders")
     if alert.muted_by:
-        facts.append(f"now held back by {', '.join(alert.muted_by)}")
+        reasons = "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
+        facts.append(f"now held back: {reasons}")
     if alert.state is not AlertState.RESOLVED:
         return StepOutcome.FIRED, "; ".join(facts)
     ends_at = "at an unknown time" if alert.ends_at is None else instant(alert.ends_at)
     return StepOutcome.RESOLVED, "; ".join([*facts, f"resolved {ends_at}"])
 
 
-def _muted(reason: str, silences: Silences) -> str:
+def _muted(reason: str, suppressors: Suppressors) -> str:
     kind, _, name = reason.partition(":")
+    by = suppressors.get(name)
     if kind == "inhibited":
-        return f"inhibited by alert {name}"
+        return _inhibited(by) if isinstance(by, Alert) else f"inhibited by alert {name}"
     if kind != "silence":
         return "within the rule's mute times"
-    silence = silences.get(name)
-    if silence is None:
+    if not isinstance(by, Silence):
         return f"silence {name}, which has expired"
-    until, matchers = instant(silence.ends_at), ", ".join(silence.matchers)
-    return f"silence {name} by {silence.author} until {until} ({matchers}): {silence.comment}"
+    until, matchers = instant(by.ends_at), ", ".join(by.matchers)
+    return f"silence {name} by {by.author} until {until} ({matchers}): {by.comment}"
+
+
+def _inhibited(by: Alert) -> str:
+    summary = by.annotations.get("summary")
+    return f"inhibited by {alert_name(by)}" + (f": {summary}" if summary else "")
 
 
 def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[StepOutcome, str]:

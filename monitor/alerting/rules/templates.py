@@ -110,6 +110,11 @@ def _piece(
     return Piece(text=text, field=field, form=form or "")
 
 
+def fact_words(name: str, value: Value) -> str:
+    """Return a fact as people read it: by its name, with its unit."""
+    return _written(value, _form_of(name))
+
+
 def _form_of(field: str) -> str:
     """Return the form that a field may have; fields are named after what they hold."""
     return next((form for ending, form in _ENDINGS.items() if field.endswith(ending)), "")

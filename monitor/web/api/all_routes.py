@@ -6,6 +6,7 @@ from monitor.web.api.event_schemas import EventSchemas
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.json_api import JsonApi
 from monitor.web.api.replay import replay_write
+from monitor.web.api.silences import acknowledge_write, expire_write, silence_write
 from monitor.web.api.track import track_write
 from monitor.web.api.webhooks import webhooks_view, webhooks_write
 from monitor.web.requests import Requests
@@ -20,7 +21,14 @@ def json_api(
     schemas = EventSchemas()
     return JsonApi(
         views=[*views.all(), webhooks_view(requests), schemas.view()],
-        writes=[track_write(requests), webhooks_write(requests), replay_write(sources.alerting)],
+        writes=[
+            track_write(requests),
+            webhooks_write(requests),
+            silence_write(sources.alerting, clock=sources.clock),
+            expire_write(sources.alerting),
+            acknowledge_write(sources.alerting),
+            replay_write(sources.alerting),
+        ],
         raw=[stream_route(streams), schemas.route()],
         settings=sources.settings,
     )

@@ -24,6 +24,7 @@ from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
 from monitor.web.page import charts
+from monitor.web.page.linked_text import linked
 from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
 from monitor.web.page.rendered import RenderedPage, RenderedPages
@@ -70,7 +71,7 @@ class PageShell:
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
             auto_reload=False,  # an upgrade in place must not mix new templates with old code
         )
-        self.templates.filters.update(FILTERS | SVG_FILTERS)
+        self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)
         self.templates.globals.update(
             url_of=url_of,
             static=files.url,
@@ -80,9 +81,7 @@ class PageShell:
             pipeline_path=pipeline_path,
             charts=charts,
         )
-        for name in self.templates.list_templates(
-            filter_func=lambda name: not name.startswith("old/")
-        ):
+        for name in self.templates.list_templates():
             self.templates.get_template(name)  # compiled now, which takes longer than a step may
 
     def add_routes(self, router: web.UrlDispatcher) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.web.views.alert_pages import alert_pages
 from monitor.web.views.attention import attention_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
@@ -20,6 +21,7 @@ from monitor.web.views.run_strips import RunStrips
 from monitor.web.views.running import running_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
+from monitor.web.views.silences import silence_preview_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.status import status_view
 from monitor.web.views.trouble import trouble_view
@@ -47,10 +49,15 @@ class AllViews:
                 styles=("overview.css",),
             ),
             *run_pages(sources),
+            *alert_pages(sources),
             *_pages_of_the_daemon(sources),
         )
         self.followed = follower
-        self.others: tuple[View, ...] = (schedules_view(sources), events_view(sources))
+        self.others: tuple[View, ...] = (
+            silence_preview_view(sources),
+            schedules_view(sources),
+            events_view(sources),
+        )
 
     def all(self) -> Iterable[View]:
         """Return each view once, by name."""

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, Silence
 from monitor.model.live_state import (
     ActiveRun,
     WorkspaceStatus,
@@ -86,93 +85,6 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
-
-
-class SilenceView(Struct, frozen=True, kw_only=True):
-    """One silence. ``state`` is pending, active or, for a day, expired."""
-
-    id: str
-    state: str
-    matchers: tuple[str, ...]
-    author: str
-    comment: str
-    starts_at: datetime
-    ends_at: datetime
-    origin: str
-
-
-class AlertView(Struct, frozen=True, kw_only=True):
-    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours."""
-
-    fingerprint: str
-    name: str
-    rule: str
-    severity: str
-    state: str
-    workspace: str
-    kind: str | None
-    pipeline_id: str | None
-    pipeline: str | None
-    run_id: str | None
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    facts: dict[str, str | float | None]
-    starts_at: datetime
-    ends_at: datetime | None
-    notified_at: datetime | None
-    reminders: int
-    muted_by: tuple[str, ...]
-    flapping: bool
-    preexisting: bool
-    over_when_seen: bool
-    evidence: tuple[str, ...]  # ids of events, the newest ones
-    evidence_count: int
-    unjudged: str | None  # why nobody can judge now whether it is over
-
-
-def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
-    """Return the view of a silence at ``now``."""
-    state = "pending" if now < silence.starts_at else "active"
-    return SilenceView(
-        id=silence.id,
-        state="expired" if now >= silence.ends_at else state,
-        matchers=silence.matchers,
-        author=silence.author,
-        comment=silence.comment,
-        starts_at=silence.starts_at,
-        ends_at=silence.ends_at,
-        origin=silence.origin,
-    )
-
-
-def alert_view(alert: Alert, *, unjudged: str | None = None) -> AlertView:
-    """Return the view of an alert with every field, also empty ones."""
-    return AlertView(
-        fingerprint=alert.fingerprint,
-        name=alert.name,
-        rule=alert.rule,
-        severity=alert.severity,
-        state=alert.state,
-        workspace=alert.workspace,
-        kind=alert.kind,
-        pipeline_id=alert.pipeline.id if alert.pipeline is not None else None,
-        pipeline=alert.labels.get("pipeline"),
-        run_id=alert.run.id if alert.run is not None else None,
-        labels=alert.labels,
-        annotations=alert.annotations,
-        facts=alert.facts,
-        starts_at=alert.starts_at,
-        ends_at=alert.ends_at,
-        notified_at=alert.notified_at,
-        reminders=alert.reminders,
-        muted_by=alert.muted_by,
-        flapping=alert.is_flapping,
-        preexisting=alert.preexisting,
-        over_when_seen=alert.over_when_seen,
-        evidence=alert.evidence,
-        evidence_count=alert.evidence_count,
-        unjudged=unjudged,
-    )
 
 
 def run_view(

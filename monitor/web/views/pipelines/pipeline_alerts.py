@@ -7,11 +7,12 @@ from msgspec import Struct
 from monitor.model.alerts import AlertState, AppliedRule, PastQuery
 from monitor.model.runs import Pipeline
 from monitor.model.slices import in_slices
-from monitor.web.views.overview import worst_first
+from monitor.web.views.alert_models import AlertView, alert_view
+from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.alerts import worst_first
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
-from monitor.web.views.view_models import AlertView, alert_view
 
 _PAST = 50
 
@@ -36,9 +37,11 @@ class PipelineAlertsReader:
 
     async def read(self, query: PipelineQuery) -> PipelineAlerts:
         alerting, live = self._sources.alerting, self._sources.live
+        snapshot = alerting.snapshot()
+        names = AlertNames(snapshot.alerts, snapshot.silences)
         is_open = [
             alert
-            async for alert in in_slices(alerting.snapshot().alerts)
+            async for alert in in_slices(snapshot.alerts)
             if alert.state is not AlertState.RESOLVED
             and alert.workspace == query.workspace
             and alert.pipeline is not None
@@ -55,10 +58,10 @@ class PipelineAlertsReader:
         rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
         return PipelineAlerts(
             open=tuple(
-                alert_view(alert, unjudged=live.why_unjudged(alert))
+                alert_view(alert, names, unjudged=live.why_unjudged(alert))
                 for alert in await worst_first(is_open)
             ),
-            past=tuple(map(alert_view, past[:_PAST])),
+            past=tuple(alert_view(alert, names) for alert in past[:_PAST]),
             is_complete=len(past) <= _PAST,
             rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
         )

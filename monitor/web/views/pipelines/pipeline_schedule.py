@@ -15,6 +15,7 @@ from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.run_rows import KINDS_OF
 from monitor.web.views.schedules.calendar import MOST_RUNS, starts_known
 from monitor.web.views.schedules.comparison import (
+    MOST_TIMES,
     Known,
     ScheduledStart,
     Span,
@@ -109,7 +110,9 @@ def _starts(
     span: Span,
 ) -> tuple[list[ScheduledStart], tuple[str, ...]]:
     """Return the starts of all the schedules, ascending, each time once."""
-    times = {schedule.id: expected_times(schedule, span) for schedule in schedules}
+    times = {
+        schedule.id: expected_times(schedule, span, limit=MOST_TIMES) for schedule in schedules
+    }
     starts = compared({key: expected for key, (expected, _) in times.items()}, runs, known)
     by_time = {(start.at, start.run_id): start for own in starts.values() for start in own}
     problems = tuple(problem for _, problem in times.values() if problem is not None)

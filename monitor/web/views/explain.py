@@ -1,16 +1,17 @@
-"""``/api/v1/explain``: parses the question, and returns the explanation."""
+"""Why people were notified, or not: of an alert, a run or a pipeline."""
 
 from __future__ import annotations
 
-from aiohttp import web
+from msgspec import Struct
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.runs import PipelineKind, RunKey, RunKind
-from monitor.web.api.alerts_api import no_alert
-from monitor.web.api.explained_names import ExplainedNames, ExplainedThing
 from monitor.web.http.problems import ProblemDetails
-from monitor.web.http.request_parsing import SHOWN, answer_json, parse_word
-from monitor.web.requests import AlertingRequests
+from monitor.web.http.request_parsing import SHOWN, parse_word
+from monitor.web.views.alert_details import no_alert
+from monitor.web.views.explained_names import ExplainedNames, ExplainedThing
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
 
 _FORMS = {
     "name": "NAME",
@@ -20,51 +21,55 @@ _FORMS = {
 }
 
 
-class ExplainApi:
-    """The handler of ``/api/v1/explain``, also for the page."""
+class ExplainQuery(Struct, frozen=True, kw_only=True):
+    """One of the first four says what to explain; ``workspace`` narrows a name."""
 
-    def __init__(self, requests: AlertingRequests, *, names: ExplainedNames) -> None:
-        self._requests = requests
-        self._names = names
+    name: str | None = None
+    alert: str | None = None
+    run: str | None = None
+    pipeline: str | None = None
+    workspace: str | None = None
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        router.add_get("/api/v1/explain", self._explain)
 
-    async def explanation(self, request: web.Request) -> Explanation:
+class ExplainReader:
+    """Finds what a query names, and lets alerting explain it."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._alerting = sources.alerting
+        self._names = ExplainedNames(sources.alerting, view=sources.live, bus=sources.bus)
+
+    async def read(self, query: ExplainQuery) -> Explanation:
         """Return the answer to a query.
 
         Raises:
             ProblemDetails: the query is wrong, or what it names is not known.
         """
-        thing = await self._thing(request)
+        thing = await self._thing(query)
         if thing.kind is None:
-            explanation = await self._requests.explain_alert(thing.id)
+            explanation = await self._alerting.explain_alert(thing.id)
             if explanation is None:
-                raise no_alert(thing.id, self._requests.snapshot())
+                raise no_alert(thing.id, self._alerting.snapshot().alerts)
         elif isinstance(thing.kind, RunKind):
             run = RunKey(thing.workspace, thing.kind, thing.id)
-            explanation = await self._requests.explain_run(run)
+            explanation = await self._alerting.explain_run(run)
             if explanation is None:
                 raise await self._names.unknown_run(thing.kind, thing.id, [thing.workspace])
         else:
-            explanation = await self._requests.explain_pipeline(
+            explanation = await self._alerting.explain_pipeline(
                 thing.workspace, thing.kind, thing.id
             )
             if explanation is None:  # it was removed meanwhile
                 raise ProblemDetails(404, f"{thing.kind} {thing.id[:SHOWN]!r} is not known")
         return explanation
 
-    async def _explain(self, request: web.Request) -> web.Response:
-        return answer_json(await self.explanation(request))
-
-    async def _thing(self, request: web.Request) -> ExplainedThing:
-        named = [name for name in _FORMS if name in request.query]
+    async def _thing(self, query: ExplainQuery) -> ExplainedThing:
+        named = {name: text for name in _FORMS if (text := getattr(query, name)) is not None}
         if len(named) != 1:
             forms = ", ".join(f"{name}={form}" for name, form in _FORMS.items())
             raise ProblemDetails(400, f"name one of {forms}")
-        name, text = named[0], request.query[named[0]]
+        ((name, text),) = named.items()
         if name == "name":
-            return await self._names.find(text, request.query.get("workspace"))
+            return await self._names.find(text, query.workspace)
         if name == "alert":
             return ExplainedThing(text)
         workspace, kind, key = _parts(name, text)
@@ -87,3 +92,14 @@ def _parts(name: str, text: str) -> tuple[str, str, str]:
 
 def _malformed(name: str, text: str) -> ProblemDetails:
     return ProblemDetails(400, f"{name}: {text[:SHOWN]!r} is not {_FORMS[name]}")
+
+
+def explain_view(sources: ViewSources) -> View:
+    return View(
+        name="explain",
+        summary="Why people were notified, or not.",
+        api="/api/v1/explain",
+        query=ExplainQuery,
+        answer=Explanation,
+        read=ExplainReader(sources).read,
+    )

@@ -1,0 +1,153 @@
+"""``/api/v1/silences`` and ``/api/v1/acknowledgements``: what people say of alerts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from monitor.alerting.alerts.silences import new_silence, parse_instant, words_problem
+from monitor.model.alerts import Silence
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.requests import AlertingRequests
+from monitor.web.views.alert_models import SilenceView, silence_view
+
+_LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
+
+_InstantText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A silence; one of the last two names its end."""
+
+    matchers: tuple[str, ...]
+    author: str
+    comment: str
+    starts_at: _InstantText | None = None
+    ends_at: _InstantText | None = None
+    for_seconds: float | None = None
+
+
+class AcknowledgementRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An open alert, who knows of it, and what they do about it."""
+
+    fingerprint: str
+    starts_at: _InstantText
+    author: str
+    comment: str = ""
+
+
+class SilencePath(Struct, frozen=True, kw_only=True):
+    """The silence of a path."""
+
+    id: str
+
+
+class DoneSentence(Struct, frozen=True, kw_only=True):
+    """What was done, as a sentence."""
+
+    detail: str
+
+
+def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
+    async def add(_: NoParameters, body: SilenceRequest) -> SilenceView:
+        try:
+            silence = _made(requests, body, clock)
+        except ConfigurationError as exc:
+            raise ProblemDetails(400, one_line("; ".join(exc.problems))) from exc
+        await requests.add_silence(silence)
+        return silence_view(silence, now=clock.now())
+
+    return ApiWrite(
+        name="add_silence",
+        summary="Suppress the notifications of matching alerts until a time.",
+        api="/api/v1/silences",
+        body=SilenceRequest,
+        answer=SilenceView,
+        status=201,
+        problems={409: "There are too many silences."},
+        perform=add,
+    )
+
+
+def expire_write(requests: AlertingRequests) -> ApiWrite:
+    async def expire(path: SilencePath, _: None) -> DoneSentence:
+        silences = {silence.id: silence for silence in requests.snapshot().silences}
+        silence = silences.get(path.id)
+        if silence is not None and silence.origin == "config":
+            raise ProblemDetails(
+                409, f"silence {path.id} is part of the configuration; remove it there"
+            )
+        if silence is None or not await requests.expire_silence(path.id):
+            raise ProblemDetails(404, f"silence: {unknown(path.id, silences)}")
+        return DoneSentence(detail=f"silence {path.id} has expired")
+
+    return ApiWrite(
+        name="expire_silence",
+        summary="End a silence now.",
+        api="/api/v1/silences/{id}",
+        method="DELETE",
+        path=SilencePath,
+        body=None,
+        answer=DoneSentence,
+        problems={404: "There is no such silence.", 409: "It is part of the configuration."},
+        perform=expire,
+    )
+
+
+def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
+    async def acknowledge(_: NoParameters, body: AcknowledgementRequest) -> DoneSentence:
+        for key, problem in (
+            ("author", words_problem(body.author)),
+            ("comment", words_problem(body.comment, is_needed=False)),
+        ):
+            if problem:
+                raise ProblemDetails(400, f"{key}: {problem}")
+        try:
+            starts_at = parse_instant(body.starts_at)
+        except ConfigurationError as exc:
+            raise ProblemDetails(400, one_line(f"starts_at: {exc}")) from exc
+        is_open = await requests.acknowledge(
+            body.fingerprint, starts_at, body.author.strip(), body.comment.strip()
+        )
+        if not is_open:
+            raise ProblemDetails(
+                404, f"alert: no open alert {one_line(body.fingerprint[:SHOWN])!r} began then"
+            )
+        return DoneSentence(detail="acknowledged: no more reminders of this alert")
+
+    return ApiWrite(
+        name="acknowledge",
+        summary="Stop the reminders of one open alert; it ends with the alert.",
+        api="/api/v1/acknowledgements",
+        body=AcknowledgementRequest,
+        answer=DoneSentence,
+        status=201,
+        problems={404: "No alert of that fingerprint and start is open."},
+        perform=acknowledge,
+    )
+
+
+def _made(requests: AlertingRequests, body: SilenceRequest, clock: Clock) -> Silence:
+    now = clock.now()
+    ends_at = None if body.ends_at is None else parse_instant(body.ends_at)
+    if body.for_seconds is not None:
+        if ends_at is not None:
+            raise ProblemDetails(400, "for_seconds: ends_at is given too; leave one of them out")
+        if not 0 < body.for_seconds <= _LONGEST_SILENCE_SECONDS:
+            raise ProblemDetails(400, "for_seconds: is not above 0 and at most ten years")
+        ends_at = now + timedelta(seconds=body.for_seconds)
+    return new_silence(
+        matchers=body.matchers,
+        author=body.author,
+        comment=body.comment,
+        starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
+        ends_at=ends_at,
+        now=now,
+        labels=requests.labels(),
+    )

@@ -1,0 +1,162 @@
+"""Pages with forms that change something. They are never cached: each has a token of its own."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from aiohttp import web
+
+from monitor.web.http.authentication import ANYBODY, AUTHOR
+from monitor.web.http.form_bodies import Fields, FormTokens, read_form
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.page.live import LivePages
+from monitor.web.page.shell import POLICY, PageShell
+from monitor.web.views.view import WebPage
+
+_BY_TOKEN = "token"  # noqa: S105 - the author of requests with the bearer token, no name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormState:
+    """A form as it is shown: what is in its fields, and what is wrong with which."""
+
+    values: Mapping[str, str]
+    problems: Mapping[str, str] = field(default_factory=dict)
+    notice: str | None = None  # what is wrong with the form as a whole
+    shown: Mapping[str, Any] = field(default_factory=dict)  # what the template shows beside
+
+
+class Refused(Exception):  # noqa: N818 - an answer on its way out, never seen outside
+    """What was typed cannot be taken; the form is shown again with it."""
+
+    def __init__(
+        self, problems: Mapping[str, str] | None = None, *, notice: str | None = None
+    ) -> None:
+        super().__init__(notice)
+        self.problems = problems or {}
+        self.notice = notice
+
+
+class PageForm(abc.ABC):
+    """One form: how it is filled in at first, what is shown beside it, and what it does."""
+
+    path: ClassVar[str]
+    title: ClassVar[str]
+    template: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+
+    @abc.abstractmethod
+    async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
+        """Return the form as it is at first.
+
+        Raises:
+            ProblemDetails: what it is about does not exist.
+        """
+
+    @abc.abstractmethod
+    async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
+        """Return what the template shows beside what was typed; raises as `begin` does."""
+
+    @abc.abstractmethod
+    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+        """Do it, and return the path of the page that shows it.
+
+        Raises:
+            Refused: the form is to be shown again.
+            ProblemDetails: it is about something that no longer exists.
+        """
+
+
+class FormPages:
+    """Serves forms: GET shows one, POST does it and leads on to a page (303)."""
+
+    def __init__(self, *, shell: PageShell, tokens: FormTokens, live: LivePages) -> None:
+        self._shell = shell
+        self._tokens = tokens
+        self._live = live
+
+    def add_routes(self, router: web.UrlDispatcher, forms: tuple[PageForm, ...]) -> None:
+        for form in forms:
+            router.add_get(form.path, partial(self._show, form))
+            router.add_post(form.path, partial(self._submit, form))
+
+    async def _show(self, form: PageForm, request: web.Request) -> web.Response:
+        try:
+            query = {name: "\n".join(request.query.getall(name)) for name in request.query}
+            state = await form.begin(request.match_info, query)
+        except ProblemDetails as problem:
+            return await self._problem(request, problem)
+        return await self._answer(form, request, state)
+
+    async def _submit(self, form: PageForm, request: web.Request) -> web.Response:
+        try:
+            values, token = await read_form(request, form.fields)
+            try:
+                self._refuse_stale(request, token)
+                leads_to = await form.submit(request.match_info, values, token=token)
+            except Refused as refused:
+                state = FormState(
+                    values=values,
+                    problems=refused.problems,
+                    notice=refused.notice,
+                    shown=await form.beside(request.match_info, values),
+                )
+                status = HTTPStatus.BAD_REQUEST if refused.problems else HTTPStatus.FORBIDDEN
+                return await self._answer(form, request, state, status=status)
+        except ProblemDetails as problem:
+            return await self._problem(request, problem)
+        self._live.touch()  # nobody is to see a page from before
+        return web.Response(status=303, headers={"Location": leads_to, "Cache-Control": "no-store"})
+
+    def _refuse_stale(self, request: web.Request, token: str) -> None:
+        if stale := self._tokens.problem(request, token):
+            raise Refused(notice=stale)
+
+    async def _answer(
+        self,
+        form: PageForm,
+        request: web.Request,
+        state: FormState,
+        *,
+        status: int = HTTPStatus.OK,
+    ) -> web.Response:
+        key = self._tokens.key_of(request)
+        body = await self._shell.text(
+            form.template,
+            page=WebPage(path=form.path, title=form.title, boxes=(), is_live=False,
+                         styles=("alerts.css",)),
+            title=form.title,
+            url=request.path_qs,
+            apis=(),
+            form=state,
+            token=self._tokens.token(key),
+            author=_author(request),
+            **state.shown,
+        )  # fmt: skip
+        response = _html(body, status)
+        self._tokens.keep(response, key, is_secure=request.secure)
+        return response
+
+    async def _problem(self, request: web.Request, problem: ProblemDetails) -> web.Response:
+        return _html(await self._shell.problem(problem, url=request.path_qs), problem.status)
+
+
+def _author(request: web.Request) -> str:
+    """Return the name of who is logged in, empty where nobody is by name."""
+    author: str = request[AUTHOR]
+    return "" if author in (ANYBODY, _BY_TOKEN) else author
+
+
+def _html(body: bytes, status: int) -> web.Response:
+    return web.Response(
+        status=status,
+        body=body,
+        content_type="text/html",
+        charset="utf-8",
+        headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"},
+    )

@@ -1,0 +1,168 @@
+"""The forms that make a silence and that end one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import msgspec
+
+from monitor.alerting.alerts.silences import new_silence
+from monitor.model.alerts import Silence
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.web.forms.form_page import FormState, PageForm, Refused
+from monitor.web.http.form_bodies import Fields
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.requests import AlertingRequests
+from monitor.web.views.alert_models import silence_view
+from monitor.web.views.silences import SilencePreview, matcher_problems, matchers_of, preview
+
+_PREVIEWED = 50
+_UNTIL = "until"
+DURATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "1h": "1 hour",
+        "2h": "2 hours",
+        "4h": "4 hours",
+        "8h": "8 hours",
+        "24h": "1 day",
+        "72h": "3 days",
+        "168h": "1 week",
+        _UNTIL: "until the time below",
+    }
+)
+
+
+class SilenceForm(PageForm):
+    """Makes a silence; what it will mute is shown before that."""
+
+    path: ClassVar[str] = "/silences/new"
+    title: ClassVar[str] = "New silence"
+    template: ClassVar[str] = "silence_form.html"
+    fields: ClassVar[tuple[str, ...]] = ("matcher", "lasts", "ends_at", "author", "comment")
+
+    def __init__(self, alerting: AlertingRequests, *, clock: Clock) -> None:
+        self._alerting = alerting
+        self._clock = clock
+
+    async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
+        values = {name: query.get(name, "") for name in self.fields}
+        values["matcher"] = "\n".join(matchers_of(values["matcher"]))
+        shown = await self.beside(path, values)
+        matchers = matchers_of(values["matcher"])
+        wrong = matcher_problems(self._alerting, matchers) if matchers else []
+        problems = {"matcher": "; ".join(wrong)} if wrong else {}
+        return FormState(values=values, problems=problems, shown=shown)
+
+    async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
+        del path
+        matchers, found = matchers_of(values.get("matcher", "")), None
+        if matchers and not matcher_problems(self._alerting, matchers):
+            found = await self._preview(matchers)
+        return {
+            "preview": found,
+            "durations": DURATIONS,
+            "labels": [label for label in self._alerting.labels() if label != "rule"],
+        }
+
+    async def _preview(self, matchers: tuple[str, ...]) -> SilencePreview:
+        return await preview(self._alerting, matchers, limit=_PREVIEWED)
+
+    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+        del path
+        silence = self._made(values)
+        # The same form sent twice, as by a double click, is the same silence.
+        text = msgspec.json.encode([token, sorted(values.items())])
+        silence = msgspec.structs.replace(silence, id=hashlib.sha256(text).hexdigest()[:16])
+        try:
+            await self._alerting.add_silence(silence)
+        except ConfigurationError as exc:
+            raise Refused(notice=f"{exc}.") from exc
+        return f"/silences#silence-{silence.id}"
+
+    def _made(self, values: Fields) -> Silence:
+        now, problems = self._clock.now(), dict[str, str]()
+        matchers = matchers_of(values.get("matcher", ""))
+        try:
+            ends_at = _end(values, now)
+        except ConfigurationError as exc:
+            problems["ends_at"], ends_at = str(exc), now + timedelta(hours=1)
+        try:
+            silence = new_silence(
+                matchers=matchers,
+                author=values.get("author", ""),
+                comment=values.get("comment", ""),
+                starts_at=None,
+                ends_at=ends_at,
+                now=now,
+                labels=self._alerting.labels(),
+            )
+        except ConfigurationError as exc:
+            for problem in exc.problems:
+                key, _, sentence = problem.partition(": ")
+                name = {"matchers": "matcher"}.get(key, key)
+                before = problems.get(name)
+                problems[name] = one_line(f"{before}; {sentence}" if before else sentence)
+            raise Refused(problems) from exc
+        if problems:
+            raise Refused(problems)
+        return silence
+
+
+def _end(values: Fields, now: datetime) -> datetime:
+    lasts = values.get("lasts", "")
+    if lasts in DURATIONS and lasts != _UNTIL:
+        return now + timedelta(hours=int(lasts.removesuffix("h")))
+    text = values.get("ends_at", "")
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise ConfigurationError(
+            f"{one_line(text[:SHOWN])!r} is no time: write it in UTC as 2026-11-21 18:00"
+        ) from exc
+
+
+class ExpireForm(PageForm):
+    """Ends a silence now."""
+
+    path: ClassVar[str] = "/silences/{id}/expire"
+    title: ClassVar[str] = "End a silence"
+    template: ClassVar[str] = "expire_form.html"
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, alerting: AlertingRequests, *, clock: Clock) -> None:
+        self._alerting = alerting
+        self._clock = clock
+
+    async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
+        del query
+        return FormState(values={}, shown=await self.beside(path, {}))
+
+    async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
+        del values
+        view = silence_view(self._silence(path["id"]), now=self._clock.now())
+        if view.origin == "config":
+            raise ProblemDetails(
+                409, f"silence {view.id} is part of the configuration; remove it there"
+            )
+        return {"silence": view}
+
+    async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
+        del token
+        await self.beside(path, values)
+        # Ended already, as by a double click, is what was wished.
+        await self._alerting.expire_silence(path["id"])
+        return f"/silences#silence-{quote(path['id'], safe='')}"
+
+    def _silence(self, silence_id: str) -> Silence:
+        silences = {silence.id: silence for silence in self._alerting.snapshot().silences}
+        if silence_id not in silences:
+            raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
+        return silences[silence_id]

@@ -1,0 +1,103 @@
+"""Forms of pages that change something: their bodies, and the token against cross-site requests.
+
+A page of another site may let a browser send a form here, with the password that it remembers. The
+origin is checked for each write (see `hosts`); beside that, a form carries a token that is bound to
+a cookie, which browsers neither send nor show to other sites. The token goes with the button that
+sends the form and never into a URL or a log line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+from collections.abc import Collection
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from monitor.model.clock import Clock
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import BODY, BODY_SECONDS, SHOWN, one_line
+
+TOKEN = "token"  # noqa: S105 - the name of the field
+COOKIE = "dataprep_monitor_form"
+_KEY_BYTES = 32
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
+_FORM_SECONDS = 12 * 3_600.0  # for a person to fill in a form
+_FIELDS = 20
+_FORM_BODY_BYTES = 32 * 1024
+
+Fields = dict[str, str]
+
+
+class FormTokens:
+    """Makes and checks tokens. They are good in this life of the daemon only."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._secret = secrets.token_bytes(_KEY_BYTES)
+
+    def key_of(self, request: web.Request) -> str:
+        """Return the key in the browser's cookie; a new one where it has none."""
+        key = request.cookies.get(COOKIE, "")
+        return key if _KEY.fullmatch(key) else secrets.token_urlsafe(_KEY_BYTES)
+
+    def token(self, key: str) -> str:
+        """Return a token for one form of that browser; each is another one."""
+        issued = f"{int(self._clock.monotonic())}-{secrets.token_hex(8)}"
+        return f"{issued}-{self._signed(key, issued)}"
+
+    def problem(self, request: web.Request, token: str) -> str | None:
+        """Return why a token is not accepted, as a sentence for the person; None where it is."""
+        key = request.cookies.get(COOKIE, "")
+        if not _KEY.fullmatch(key):
+            return "Your browser sent no cookie of this server; allow it, and send the form again."
+        issued, _, signature = token.rpartition("-")
+        is_ours = hmac.compare_digest(signature.encode(), self._signed(key, issued).encode())
+        began = issued.partition("-")[0]
+        if not is_ours or self._clock.monotonic() - int(began) > _FORM_SECONDS:
+            return "This form was too old, and nothing was changed. Check it and send it again."
+        return None
+
+    def keep(self, response: web.StreamResponse, key: str, *, is_secure: bool) -> None:
+        """Let the browser keep the key of its forms."""
+        response.set_cookie(
+            COOKIE, key, path="/", httponly=True, samesite="Strict", secure=is_secure
+        )
+
+    def _signed(self, key: str, issued: str) -> str:
+        return hmac.new(self._secret, f"{key} {issued}".encode(), "sha256").hexdigest()
+
+
+async def read_form(request: web.Request, names: Collection[str]) -> tuple[Fields, str]:
+    """Return the fields of a form, and its token; the token is not in the line of the log.
+
+    Raises:
+        ProblemDetails: it is no form, too large, has other fields, or is not there in time.
+    """
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise ProblemDetails(415, "body: it must be a form, application/x-www-form-urlencoded")
+    try:
+        async with asyncio.timeout(request.app[BODY_SECONDS]):
+            body = await request.read()
+    except TimeoutError as exc:
+        raise ProblemDetails(408, "body: it did not arrive in time") from exc
+    if len(body) > _FORM_BODY_BYTES:
+        raise ProblemDetails(413, f"body: it is longer than {_FORM_BODY_BYTES:,} bytes")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
+        )
+    except ValueError as exc:  # no ASCII, no UTF-8 behind the escapes, or too many fields
+        raise ProblemDetails(400, "body: it is no form that a browser sends") from exc
+    fields = dict(pairs)
+    for name in fields:
+        if name not in (*names, TOKEN):
+            raise ProblemDetails(400, f"body: {one_line(name[:SHOWN])!r} is no field of this form")
+    if len(fields) < len(pairs):
+        raise ProblemDetails(400, "body: a field is given twice")
+    token = fields.pop(TOKEN, "")
+    request[BODY] = fields
+    return fields, token

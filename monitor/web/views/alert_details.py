@@ -1,0 +1,101 @@
+"""One alert: what it says, its evidence, its earlier instances, and why people were notified."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from monitor.alerting.explain.explanation import Explanation
+from monitor.model.alerts import Alert
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import unknown
+from monitor.web.views.alert_models import AlertView, alert_view
+from monitor.web.views.alert_words import (
+    AlertFact,
+    AlertNames,
+    facts_of,
+)
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+
+class AlertQuery(Struct, frozen=True, kw_only=True):
+    fingerprint: str
+
+
+class AlertDetails(Struct, frozen=True, kw_only=True):
+    """The alert of a fingerprint, None where none is shown now; ``ended``: oldest first.
+
+    ``facts`` are of the newest.
+    """
+
+    alert: AlertView | None
+    ended: tuple[AlertView, ...]
+    facts: tuple[AlertFact, ...]
+
+    @property
+    def newest(self) -> AlertView:
+        return self.alert or self.ended[-1]
+
+
+class AlertDetailsReader:
+    """Reads one alert, by its fingerprint."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+
+    async def read(self, query: AlertQuery) -> AlertDetails:
+        alerting = self._sources.alerting
+        snapshot = alerting.snapshot()
+        now = find_alert(snapshot.alerts, query.fingerprint)
+        ended = alerting.ended(query.fingerprint)
+        if now is None and not ended:
+            raise no_alert(query.fingerprint, snapshot.alerts)
+        names = AlertNames(snapshot.alerts, snapshot.silences)
+        newest = now or ended[-1]
+        view = None
+        if now is not None:
+            view = alert_view(now, names, unjudged=self._sources.live.why_unjudged(now))
+        return AlertDetails(
+            alert=view,
+            ended=tuple([alert_view(alert, names) for alert in ended]),
+            facts=facts_of(newest),
+        )
+
+    async def explanation(self, query: AlertQuery) -> Explanation:
+        """Return why people were notified of it, or not."""
+        explanation = await self._sources.alerting.explain_alert(query.fingerprint)
+        if explanation is None:
+            raise no_alert(query.fingerprint, self._sources.alerting.snapshot().alerts)
+        return explanation
+
+
+def find_alert(alerts: tuple[Alert, ...], fingerprint: str) -> Alert | None:
+    return next((alert for alert in alerts if alert.fingerprint == fingerprint), None)
+
+
+def no_alert(fingerprint: str, alerts: tuple[Alert, ...]) -> ProblemDetails:
+    """Return the problem that no alert has that fingerprint."""
+    known = [alert.fingerprint for alert in alerts]
+    return ProblemDetails(404, f"alert: {unknown(fingerprint, known)}")
+
+
+def alert_view_of(sources: ViewSources) -> View:
+    return View(
+        name="alert",
+        summary="One alert: facts, evidence and earlier instances.",
+        api="/api/v1/alerts/{fingerprint}",
+        query=AlertQuery,
+        answer=AlertDetails,
+        read=AlertDetailsReader(sources).read,
+    )
+
+
+def alert_explanation_view(sources: ViewSources) -> View:
+    return View(
+        name="alert_explanation",
+        summary="Why people were notified of an alert, or not.",
+        api="/api/v1/alerts/{fingerprint}/explanation",
+        query=AlertQuery,
+        answer=Explanation,
+        read=AlertDetailsReader(sources).explanation,
+    )

@@ -1,0 +1,206 @@
+"""How alerts are said to people: what they are about, why, and what holds them back. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+
+from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
+from monitor.model.runs import PipelineKind
+from monitor.model.words import duration, kind_words, percent, utc
+from monitor.web.http.request_parsing import one_line
+
+_LINE_CHARACTERS = 300
+# Labels of subjects other than pipelines.
+_SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
+# What a silence of one alert matches.
+_SILENCED_BY = ("alertname", "workspace", "kind", "pipeline_id", *_SUBJECT_LABELS)
+_WEB = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
+_LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "running_seconds": "running for",
+        "limit_seconds": "limit",
+        "stuck_seconds": "without progress for",
+        "waiting_seconds": "waiting for",
+        "age_seconds": "last success ago",
+        "remaining_seconds": "time left",
+        "last_success_at": "last success",
+        "failing": "failing parts",
+        "ends": "of the last runs",
+        "ratio": "failed part of the last runs",
+        "missed": "missed",
+        "error": "error",
+        "part": "failed part",
+        "percent_complete": "progress",
+    }
+)
+_ELSEWHERE = frozenset({"error", "url", "run"})  # shown by themselves
+
+
+class SuppressionReason(Struct, frozen=True, kw_only=True):
+    """Why nobody is notified of an alert, in words; who said so, and until when, if a silence."""
+
+    words: str
+    until: datetime | None = None
+    silence_id: str | None = None
+    fingerprint: str | None = None  # of the alert that suppresses it
+
+
+class AlertFact(Struct, frozen=True, kw_only=True):
+    """One fact of an alert, in words with its unit; ``at``: it is an instant."""
+
+    label: str
+    words: str
+    at: datetime | None = None
+
+
+class AlertNames:
+    """What ids in ``muted_by`` stand for: silences, and the alerts that suppress others."""
+
+    def __init__(self, alerts: Iterable[Alert], silences: Iterable[Silence]) -> None:
+        self._alerts = {alert.fingerprint: alert for alert in alerts}
+        self._silences = {silence.id: silence for silence in silences}
+
+    def suppressed_by(self, alert: Alert) -> tuple[SuppressionReason, ...]:
+        """Return what holds the notifications of an alert back."""
+        return tuple(self._suppressed_by(alert, by) for by in alert.muted_by)
+
+    def _suppressed_by(self, alert: Alert, by: str) -> SuppressionReason:
+        what, _, which = by.partition(":")
+        if what == "silence":
+            return _silenced(which, self._silences.get(which))
+        if what == "mute":
+            return SuppressionReason(words=f"muted: rule {alert.name} notifies nobody at this time")
+        if what != "inhibited":
+            return SuppressionReason(words=one_line(by[:_LINE_CHARACTERS]))
+        other = self._alerts.get(which)
+        if other is None:
+            words = "suppressed by another alert"
+        elif other.rule == "workspace_unreachable":
+            words = f"suppressed: the workspace {other.workspace} is unreachable"
+        else:
+            words = f"suppressed: {what_of(other)}"
+        return SuppressionReason(words=words, fingerprint=which)
+
+
+def _silenced(silence_id: str, silence: Silence | None) -> SuppressionReason:
+    if silence is None:
+        return SuppressionReason(
+            words="silenced by a silence that has expired", silence_id=silence_id
+        )
+    return SuppressionReason(
+        words=line(f"silenced by {silence.author} until {utc(silence.ends_at)}: {silence.comment}"),
+        until=silence.ends_at,
+        silence_id=silence_id,
+    )
+
+
+def line(text: str) -> str:
+    """Return a text as one line of a bounded length."""
+    whole = one_line(" ".join(text.split()))
+    return whole if len(whole) <= _LINE_CHARACTERS else f"{whole[:_LINE_CHARACTERS]}…"
+
+
+def subject_of(alert: Alert) -> str:
+    """Return the name of a pipeline, of another subject, or of the workspace."""
+    named = (
+        alert.labels[name] for name in ("pipeline", *_SUBJECT_LABELS) if alert.labels.get(name)
+    )
+    whole = "the monitor" if alert.workspace == BRIDGE else alert.workspace
+    return next(named, whole)
+
+
+def what_of(alert: Alert) -> str:
+    """Return what an alert says, in one line."""
+    return line(
+        alert.annotations.get("summary") or f"{kind_words(alert.name)}: {subject_of(alert)}"
+    )
+
+
+def reason_of(alert: Alert) -> str | None:
+    """Return why, in one line: the error of the run, or what its rule says of it."""
+    reason = alert.facts.get("error") or alert.annotations.get("description")
+    return line(str(reason)) if reason else None
+
+
+def state_words(alert: Alert) -> str:
+    """Return the state of an alert as people say it."""
+    if alert.ends_at is not None and alert.state is AlertState.PENDING:
+        return "over before it fired"
+    if alert.state is AlertState.FIRING:
+        return "flapping" if alert.is_flapping else "firing"
+    return str(alert.state)
+
+
+def facts_of(alert: Alert) -> tuple[AlertFact, ...]:
+    """Return what is known of an alert beside its error, each with its unit."""
+    return tuple(
+        _fact(name, value)
+        for name, value in alert.facts.items()
+        if value not in (None, "") and name not in _ELSEWHERE
+    )
+
+
+def _fact(name: str, value: str | float | None) -> AlertFact:
+    label = _LABELS.get(name) or kind_words(name.removesuffix("_seconds").removesuffix("_at"))
+    if isinstance(value, str):
+        return AlertFact(
+            label=label, words=value, at=_instant(value) if name.endswith("_at") else None
+        )
+    number = float(value or 0)
+    if name.endswith("_seconds"):
+        return AlertFact(label=label, words=duration(number))
+    if name.endswith("ratio"):
+        return AlertFact(label=label, words=percent(number))
+    if name == "percent_complete":
+        return AlertFact(label=label, words=f"{number:.0f} %")
+    return AlertFact(label=label, words=f"{number:,.6g}")
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def runbook_of(alert: Alert) -> str | None:
+    """Return the address of its runbook; None where it has none that a browser may open."""
+    return web_address(alert.annotations.get("runbook_url") or alert.annotations.get("runbook"))
+
+
+def web_address(text: object) -> str | None:
+    return text if isinstance(text, str) and _WEB.fullmatch(text) else None
+
+
+def pipeline_path(alert: Alert) -> str | None:
+    """Return the path of the page of its pipeline."""
+    pipeline = alert.pipeline
+    if pipeline is None or not pipeline.id:
+        return None
+    kind: PipelineKind = pipeline.kind
+    return f"/pipelines/{quote(alert.workspace, safe='')}/{kind}/{quote(pipeline.id, safe='')}"
+
+
+def run_path(alert: Alert) -> str | None:
+    """Return the path of the page of the run that it began with."""
+    run = alert.run
+    if run is None:
+        return None
+    return f"/runs/{quote(run.workspace, safe='')}/{run.kind}/{quote(run.id, safe='')}"
+
+
+def silence_path(alert: Alert) -> str:
+    """Return the URL of the form for a silence of this alert alone."""
+    labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
+    matchers = ",".join(f"{name}={value}" for name, value in labels.items())
+    return f"/silences/new?{urlencode({'matcher': matchers})}"
+
+
+def acknowledge_path(alert: Alert) -> str:
+    return f"/alerts/{quote(alert.fingerprint, safe='')}/acknowledge"

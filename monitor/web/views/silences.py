@@ -1,0 +1,153 @@
+"""Silences, who made them, and what one would mute before it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
+from monitor.model.alerts import AlertingSnapshot
+from monitor.model.errors import ConfigurationError
+from monitor.model.slices import in_slices
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import one_line
+from monitor.web.requests import AlertingRequests
+from monitor.web.views.alert_models import AlertView, SilenceView, alert_view, silence_view
+from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+# Between two matchers, and not within a name that contains commas.
+_BETWEEN = re.compile(r"[\r\n]+|,(?=\s*[A-Za-z_][A-Za-z0-9_]*\s*!?=)")
+_SILENCE = "silence:"
+
+
+class SilencesQuery(Struct, frozen=True, kw_only=True):
+    state: Literal["active", "pending", "expired"] | None = None
+
+
+class SilenceList(Struct, frozen=True, kw_only=True):
+    """Silences: active and pending ones by their end; those that expired in the last day last."""
+
+    data: tuple[SilenceView, ...]
+    next: str | None = None
+
+
+class PreviewQuery(Struct, frozen=True, kw_only=True):
+    """``matcher``: one or several, separated by commas or line ends."""
+
+    matcher: str
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+class SilencePreview(Struct, frozen=True, kw_only=True):
+    """The open alerts that a silence with these matchers would mute; the first of ``count``."""
+
+    data: tuple[AlertView, ...]
+    count: int
+    open: int
+    matchers: tuple[str, ...]
+    next: str | None = None
+
+
+class SilencesReader:
+    """Reads the snapshot of alerting."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+
+    async def read(self, query: SilencesQuery) -> SilenceList:
+        snapshot, now = self._sources.alerting.snapshot(), self._sources.clock.now()
+        muted = await _muted_alerts(snapshot)
+        shown = [
+            silence_view(silence, now=now, mutes=muted[silence.id]) for silence in snapshot.silences
+        ]
+        fitting = [silence for silence in shown if query.state in (None, silence.state)]
+        return SilenceList(
+            data=tuple(
+                sorted(fitting, key=lambda silence: (silence.state == "expired", silence.ends_at))
+            )
+        )
+
+    async def preview(self, query: PreviewQuery) -> SilencePreview:
+        return await preview(self._sources.alerting, matchers_of(query.matcher), limit=query.limit)
+
+
+async def preview(
+    alerting: AlertingRequests, matchers: tuple[str, ...], *, limit: int
+) -> SilencePreview:
+    """Return the open alerts that a silence would mute.
+
+    Raises:
+        ProblemDetails: a matcher cannot be parsed, or no alert can ever match it.
+    """
+    problems = matcher_problems(alerting, matchers)
+    if problems:
+        raise ProblemDetails(400, "; ".join(f"matcher: {problem}" for problem in problems))
+    snapshot = alerting.snapshot()
+    # In a thread: every matcher is compared with every open alert.
+    found = await asyncio.to_thread(alerting.would_mute, matchers)
+    names = AlertNames(snapshot.alerts, snapshot.silences)
+    return SilencePreview(
+        data=tuple([alert_view(alert, names) for alert in found[:limit]]),
+        count=len(found),
+        open=sum(alert.ends_at is None for alert in snapshot.alerts),
+        matchers=matchers,
+    )
+
+
+def matcher_problems(alerting: AlertingRequests, matchers: tuple[str, ...]) -> list[str]:
+    """Return what is wrong with matchers, each as a sentence."""
+    if not matchers:
+        return ["name what is to be silent, such as workspace=marketing or pipeline=daily*"]
+    if len(matchers) > MOST_MATCHERS:
+        return [f"there are {len(matchers)}; at most {MOST_MATCHERS} are taken"]
+    labels, problems = alerting.labels(), list[str]()
+    for text in matchers:
+        try:
+            matcher(text, labels=labels)
+        except ConfigurationError as exc:
+            problems += [one_line(problem) for problem in exc.problems]
+    return problems
+
+
+def matchers_of(text: str) -> tuple[str, ...]:
+    """Return the matchers of a text: one a line, or separated by commas."""
+    return tuple(part.strip() for part in _BETWEEN.split(text) if part.strip())
+
+
+async def _muted_alerts(snapshot: AlertingSnapshot) -> Counter[str]:
+    """Return how many open alerts each silence holds back."""
+    muted: Counter[str] = Counter()
+    async for alert in in_slices(snapshot.alerts):
+        if alert.ends_at is None:
+            muted.update(
+                by.removeprefix(_SILENCE) for by in alert.muted_by if by.startswith(_SILENCE)
+            )
+    return muted
+
+
+def silences_view(sources: ViewSources) -> View:
+    return View(
+        name="silences",
+        summary="Silences: who made them, why, and until when.",
+        api="/api/v1/silences",
+        query=SilencesQuery,
+        answer=SilenceList,
+        read=SilencesReader(sources).read,
+    )
+
+
+def silence_preview_view(sources: ViewSources) -> View:
+    return View(
+        name="silence_preview",
+        summary="The open alerts that a silence would mute.",
+        api="/api/v1/silences/preview",
+        query=PreviewQuery,
+        answer=SilencePreview,
+        read=SilencesReader(sources).preview,
+    )

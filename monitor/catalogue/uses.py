@@ -20,6 +20,7 @@ USES: dict[str, str] = {
     "listPlans": "names plans, maps plan runs to them",
     "readFull": "maps a plan's snapshot to the plan",
     "listFlows": "names flows",
+    "listWrangledDatasets": "names recipes",
     "listFolders": "names the folders of flows",
     "listSchedules": "reads when pipelines should start",
     "getSchedule": "verifies that a schedule that is no longer listed was deleted",

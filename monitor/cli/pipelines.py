@@ -21,17 +21,17 @@ _COLUMNS = (
     Column("workspace", "workspace"),
     Column("folder", "folder", is_wide=True),
     Column("owner", "owner", is_wide=True),
-    Column("active", "running", Form.COUNT),
-    Column("last_status", "last run", Form.STATE),
+    Column("active", "running", Form.COUNT, gives_way=True),
+    Column("last_status", "last run", Form.STATE, gives_way=True),
     Column("last_finished_at", "ended", Form.INSTANT),
     Column("last_run", "run", Form.COPIED, is_wide=True),
-    Column("last_duration_seconds", "duration", Form.SECONDS),
-    Column("usual_seconds", "usual", Form.SECONDS),
+    Column("last_duration_seconds", "duration", Form.SECONDS, gives_way=True),
+    Column("usual_seconds", "usual", Form.SECONDS, gives_way=True),
     Column("limit_seconds", "limit", Form.SECONDS, is_wide=True),
-    Column("success", "succeed"),
-    Column("consecutive_failures", "failures in a row", Form.COUNT),
+    Column("success", "succeed", gives_way=True),
+    Column("consecutive_failures", "failures", Form.COUNT),
     Column("last_success_at", "last success", Form.INSTANT, is_wide=True),
-    Column("missed_starts", "missed starts", Form.COUNT),
+    Column("missed_starts", "missed", Form.COUNT),
     Column("expected_start_at", "next start", Form.INSTANT),
     Column("unseen", "not seen because", Form.TEXT),
 )
@@ -70,7 +70,8 @@ def pipelines(
 ) -> None:
     """List flows and plans: how each is, its last run, its next start.
 
-    The worst come first. "succeed" is the share of the newest runs that succeeded.
+    The worst come first. "failures" are those in a row, "missed" the starts that a schedule
+    promised and no run came for, "succeed" the share of the newest runs that succeeded.
     """
     form = output.form
     query = {

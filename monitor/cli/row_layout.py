@@ -48,6 +48,7 @@ class Column(NamedTuple):
     title: str
     form: Form = Form.NAME
     is_wide: bool = False  # shown in wide tables only
+    gives_way: bool = False  # left out where the terminal is too narrow
 
 
 class Laid(NamedTuple):
@@ -72,7 +73,7 @@ def lay_out(
         for row in rows
     ]
     if is_wide:
-        return Laid(shown, cells, [])
+        return Laid(tuple(column._replace(gives_way=False) for column in shown), cells, [])
     kept: list[int] = []
     common: list[tuple[str, str]] = []
     for index, column in enumerate(shown):
@@ -91,6 +92,18 @@ def lay_out(
         [[line[index] for index in kept] for line in cells],
         common,
     )
+
+
+def without(laid: Laid, left_out: int) -> Laid:
+    """Return what was laid out without one of its columns."""
+    kept = [index for index in range(len(laid.columns)) if index != left_out]
+    columns = tuple(laid.columns[index] for index in kept)
+    return Laid(columns, [[line[index] for index in kept] for line in laid.cells], laid.common)
+
+
+def caption(laid: Laid) -> str:
+    """Return what all rows share, which no column repeats."""
+    return "all: " + ", ".join(f"{title} {value}" for title, value in laid.common)
 
 
 def cell(value: Any, form: Form, *, is_wide: bool, now: datetime) -> str:

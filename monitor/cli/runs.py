@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("created_at", "created", Form.INSTANT),
     Column("started_at", "started", Form.INSTANT, is_wide=True),
     Column("finished_at", "ended", Form.INSTANT, is_wide=True),
-    Column("duration_seconds", "duration", Form.SECONDS),
+    Column("duration_seconds", "duration", Form.SECONDS, gives_way=True),
     Column("percent", "done"),
     Column("trigger", "trigger", is_wide=True),
     Column("owner", "owner", is_wide=True),

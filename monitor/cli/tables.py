@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from monitor.cli import terminal
-from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, lay_out
+from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, caption, lay_out
 from monitor.model.clock import SystemClock
 from monitor.model.outside import harmless
 
@@ -86,11 +86,6 @@ def print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for line in lines:
         padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         sys.stdout.write((" " * _GAP).join(padded).rstrip() + "\n")
-
-
-def caption(laid: Laid) -> str:
-    """Return what all rows share, which no column repeats."""
-    return "all: " + ", ".join(f"{title} {value}" for title, value in laid.common)
 
 
 def print_cut(shown: int, *, of: int | None = None) -> None:

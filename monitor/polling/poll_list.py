@@ -17,6 +17,7 @@ from monitor.polling.inventory.connections import Connections
 from monitor.polling.inventory.names import PipelineNames
 from monitor.polling.inventory.objects import Objects
 from monitor.polling.inventory.profiles import Profiles
+from monitor.polling.inventory.recipe_list import RecipeList
 from monitor.polling.inventory.schedules import Schedules
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
@@ -114,6 +115,7 @@ def declared_polls(
         ).declared(),
         *polls.details.declared(),
         *polls.pipeline_names.declared(),
+        *RecipeList(context, polls.recipes).declared(),
         *polls.schedules.declared(),
         *Liveness(context).declared(),
         *capability_discovery.declared(),

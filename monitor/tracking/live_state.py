@@ -95,6 +95,10 @@ class LiveStateView:
         """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.names.name_of((workspace, pipeline.kind, pipeline.id))
 
+    def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
+        """Return the present name of a recipe, None where it is not known."""
+        return self._live_state.recipe_names.get((workspace, recipe_id))
+
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
         status = self._live_state.workspaces.get(workspace)
@@ -153,6 +157,7 @@ class LiveState:
         # By workspace, as of its last status that was stored.
         self.reachability: dict[str, tuple[ReachabilityStretch, ...]] = {}
         self.names = PipelineDirectory()
+        self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:
@@ -166,7 +171,13 @@ class LiveState:
         self.names.forget_workspace(name)
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
-        for known in (self.pipeline_health, self.polls, self.confirmed, self.complete):
+        for known in (
+            self.pipeline_health,
+            self.polls,
+            self.confirmed,
+            self.complete,
+            self.recipe_names,
+        ):
             _drop_workspace(known, name)
 
     def update_workspace(self, name: str, **changes: object) -> WorkspaceStatus:

@@ -202,6 +202,13 @@ class FolderRow(Struct, frozen=True, kw_only=True, gc=False):
     name: str | None = None
 
 
+class RecipeRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One recipe of the list, which the API calls a wrangled dataset."""
+
+    id: str
+    name: str | None = None
+
+
 class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
     """One schedule that the token may see. ``is_enabled`` is True unless the row has it."""
 

@@ -1,4 +1,4 @@
-"""Reads of what runs and when: flows, plans, folders and schedules.
+"""Reads of what runs and when: flows, recipes, plans, folders and schedules.
 
 Every method may raise any `WorkspaceError`; an answer that cannot be read is an
 `UnreadableAnswerError`.
@@ -10,7 +10,15 @@ from collections.abc import AsyncIterator
 
 from monitor.workspace import rows
 from monitor.workspace.list_reads import ListReader
-from monitor.workspace.payloads import FlowRow, FolderRow, Page, PlanFull, PlanRow, ScheduleRow
+from monitor.workspace.payloads import (
+    FlowRow,
+    FolderRow,
+    Page,
+    PlanFull,
+    PlanRow,
+    RecipeRow,
+    ScheduleRow,
+)
 from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Requester, decoded
 
@@ -60,6 +68,13 @@ class PipelineReader:
     ) -> AsyncIterator[Page[FolderRow]]:
         """Read the folders that the token may see."""
         return self._lists.pages("listFolders", rows.FOLDER, {}, priority, wait_seconds)
+
+    def recipes(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[RecipeRow]]:
+        """Read the recipes that the token may see, with their names."""
+        query = {"embed": "recipe"}
+        return self._lists.pages("listWrangledDatasets", rows.RECIPE, query, priority, wait_seconds)
 
     def schedules(
         self, *, priority: Priority, wait_seconds: float = 30.0

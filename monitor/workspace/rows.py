@@ -29,6 +29,7 @@ from monitor.workspace.payloads import (
     PlanFull,
     PlanRow,
     PlanRunRow,
+    RecipeRow,
     ScheduleRow,
     WebhookTaskRow,
     WebhookTest,
@@ -74,13 +75,21 @@ def _job_group(row: wire.JobGroup) -> JobGroupRow:
         shows_flow_run=shows_flow_run,
         flow_run_id=flow_run_id,
         recipe_id=text_or_none(recipe.id),
-        recipe_name=(recipe.recipe.name if recipe.recipe else None) or recipe.name,
+        recipe_name=_recipe_name(recipe),
         flow_id=text_or_none(flow.id),
         flow_name=flow.name,
         owner_id=_owner_id(row.creator),
         owner=_owner(row.creator),
         error=error_text(row.workload_error),
     )
+
+
+def _recipe(row: wire.WrangledDatasetRow) -> RecipeRow:
+    return RecipeRow(id=text_of(row.id), name=_recipe_name(row))
+
+
+def _recipe_name(row: wire.WrangledDataset | wire.WrangledDatasetRow) -> str | None:
+    return (row.recipe.name if row.recipe else None) or row.name
 
 
 def _job(row: wire.Job) -> JobRow:
@@ -303,6 +312,7 @@ PLAN_RUN = RowKind(wire.PlanRun, _plan_run)
 PLAN = RowKind(wire.Plan, _plan)
 PLAN_FULL = RowKind(wire.Plan, _plan_full)
 FLOW = RowKind(wire.Flow, _flow)
+RECIPE = RowKind(wire.WrangledDatasetRow, _recipe)
 FOLDER = RowKind(wire.Folder, _folder)
 SCHEDULE = RowKind(wire.Schedule, _schedule)
 PERSON = RowKind(wire.Person, _person)

@@ -70,6 +70,14 @@ class WrangledDataset(Struct):
     flow: Ref | None = None
 
 
+class WrangledDatasetRow(Struct):
+    """A recipe of the list of recipes."""
+
+    id: Id
+    name: str | None = None
+    recipe: Ref | None = None
+
+
 class JobGroup(Struct, rename="camel"):
     id: Id
     status: str | None = None

@@ -54,7 +54,7 @@ async def test_the_document_describes_every_route(site: Site) -> None:
         (route.method, route.resource.canonical)
         for route in site.server.application().router.routes()
         if route.resource is not None
-        and route.resource.canonical.startswith(("/api/", "/schemas"))
+        and route.resource.canonical.startswith(("/api/", "/schemas", "/badge"))
         and route.method != "HEAD"  # that every GET answers
     }
     assert described <= served

@@ -11,6 +11,7 @@ from monitor.model.runs import (
     Parents,
     Pipeline,
     PipelineKind,
+    Recipe,
     RunKey,
     RunKind,
     Status,
@@ -118,3 +119,15 @@ async def test_the_pipelines_that_fail_most_stand_first(site: Site) -> None:
     await site.clock.advance(8 * 86_400)
     assert (await site.get("/api/v1/failures")).document["data"] == []
     assert "Most failures since" in (await site.get("/runs?since=30d")).text
+
+
+async def test_an_early_run_shows_the_name_that_its_recipe_has_now(site: Site) -> None:
+    """Its list showed the id alone; the name was read later, for the recipe and not the run."""
+    await site.observe(site.run("1", recipe=Recipe(id="45")), site.run("2"))
+    site.live_state.recipe_names["acme", "45"] = "Clean orders"
+
+    answer = await site.get("/api/v1/runs?limit=9")
+    assert {run["id"]: run["recipe"] for run in answer.document["data"]} == {
+        "1": "Clean orders",
+        "2": None,
+    }

@@ -1,4 +1,4 @@
-"""Which flow a recipe belongs to. Lists of job groups often name the recipe alone."""
+"""Which flow a recipe belongs to, and its name. Lists of job groups often show its id alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECODER = msgspec.json.Decoder(_Known)
 
 
 class RecipeNames:
-    """Remembers the flow of each recipe that a row or a read has shown, up to a bound."""
+    """Remembers flow and name of each recipe that a row or a read has shown, up to a bound."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
@@ -68,6 +68,14 @@ class RecipeNames:
         known_recipe = self._known.get(recipe_id) if recipe_id is not None else None
         return known_recipe.recipe_name if known_recipe is not None else None
 
+    def name(self, recipe_id: str, name: str) -> None:
+        """Set the name of a recipe, where that is remembered at all."""
+        known = self._known.get(recipe_id)
+        if known is not None and known.recipe_name != name:
+            known = msgspec.structs.replace(known, recipe_name=name)
+            self._unwritten[recipe_id] = known
+            self._put(recipe_id, known)
+
     def unwritten(self) -> tuple[StateEntry, ...]:
         """Return what was learned since `written`, for the next commit."""
         return tuple(
@@ -87,8 +95,12 @@ class RecipeNames:
 
     def _put(self, recipe_id: str, known: _Known) -> None:
         forgotten = self._known.put(recipe_id, known)
+        names, workspace = self._context.live_state.recipe_names, self._context.name
+        if known.recipe_name is not None:
+            names[workspace, recipe_id] = known.recipe_name
         if forgotten is not None:
             self._unwritten[forgotten] = None
+            names.pop((workspace, forgotten), None)
 
     def _flow(self, flow_id: str, shown_name: str | None) -> Pipeline:
         context = self._context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.web.api.badges import Badges
 from monitor.web.api.event_schemas import EventSchemas
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.json_api import JsonApi
@@ -29,6 +30,6 @@ def json_api(
             acknowledge_write(sources.alerting),
             replay_write(sources.alerting),
         ],
-        raw=[stream_route(streams), schemas.route()],
+        raw=[stream_route(streams), schemas.route(), *Badges(sources, views.index).routes()],
         settings=sources.settings,
     )

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
 from monitor.model.words import duration
-from monitor.web.views.pipeline_list import MissedStart, PipelineSummary
+from monitor.web.views.pipeline_list import MissedStart, PipelineSummary, SightGap
 from monitor.web.views.run_strips import RunCell
 from monitor.web.views.running import RunningRun
 
-_CELL = 8  # pixels, one of them between two cells
+_CELL = 7  # pixels, one of them between two cells
 _HEIGHT = 26
+_MOST_BARS = 45
 _LOWEST = 5  # so that a run of no time can be seen and hit
 _LINE_WIDTH, _LINE_HEIGHT = 84, 26
 _BAR_WIDTH = 120
@@ -27,54 +29,73 @@ _STATE_WORDS = {"missed": "missed start", "new": "no run yet"}
 _USUAL_SHARE = 0.55  # of the height, for what a run usually takes
 
 
+class _Bar(NamedTuple):
+    classes: str
+    words: str
+    url: str | None
+    height: int
+
+
 def strip(row: PipelineSummary, cells: Sequence[RunCell] | None = None) -> Markup:
-    """Return the runs of a pipeline as bars, the newest at the right; as high as they took."""
+    """Return the runs of a pipeline as bars, the newest at the right; as high as they took.
+
+    Missed starts and times in which nobody could see the workspace stand between them.
+    """
     shown = row.runs if cells is None else cells
     kind = row.run_kind if cells is None else "job_group"
     before = f"/runs/{quote(row.workspace, safe='')}/{kind}/"
     tallest = _tallest(row, shown)
-    bars: list[tuple[str, str, str | None, int]] = [
-        (cell.status, _cell_words(cell), before + quote(cell.id, safe=""), _height(cell, tallest))
+    bars = [
+        _Bar(
+            f"{cell.status} old" if cell.historical else str(cell.status),
+            _cell_words(cell),
+            before + quote(cell.id, safe=""),
+            _height(cell, tallest),
+        )
         for cell in shown
     ]
     if cells is None:
-        _insert_missed(bars, shown, row.missed)
-        if row.unseen is not None:
-            bars.append(("gap", f"not seen: {row.unseen}", None, _HEIGHT))
-    width = max(1, len(bars)) * _CELL
-    texts = [_bar(number * _CELL, *bar) for number, bar in enumerate(bars)]
+        between = [(start.at, _missed_bar(start)) for start in row.missed]
+        between += [(gap.since, _gap_bar(gap)) for gap in row.gaps]
+        for at, bar in sorted(between, key=itemgetter(0), reverse=True):
+            bars.insert(sum(1 for cell in shown if cell.at is None or cell.at < at), bar)
+    bars = bars[-_MOST_BARS:]
+    first = (_MOST_BARS - len(bars)) * _CELL
+    texts = [_drawn(first + number * _CELL, bar) for number, bar in enumerate(bars)]
+    if first:
+        texts.append(
+            f'<g><title>no older run is known</title><rect class="gap" x="0" y="{_HEIGHT - 2}"'
+            f' width="{first - 1}" height="2"/></g>'
+        )
     return Markup(  # noqa: S704 - every text in it is escaped
-        f'<svg class="strip" width="{width}" height="{_HEIGHT}" aria-hidden="true">'
+        f'<svg class="strip" width="{_MOST_BARS * _CELL}" height="{_HEIGHT}"'
+        f' viewBox="0 0 {_MOST_BARS * _CELL} {_HEIGHT}" aria-hidden="true">'
         f"{''.join(texts)}</svg>"
     )
 
 
-def _insert_missed(
-    bars: list[tuple[str, str, str | None, int]],
-    cells: Sequence[RunCell],
-    missed: Sequence[MissedStart],
-) -> None:
-    """Put missed starts where they should have been; ``bars`` are those of the cells."""
-    for start in missed:
-        place = sum(1 for cell in cells if cell.at is None or cell.at < start.at)
-        words = f"did not start at {_at(start.at)}"
-        if start.count > 1:
-            words += f", nor {start.count - 1} times after that"
-        bars.insert(place, ("missed", words, None, _HEIGHT))
+def _missed_bar(start: MissedStart) -> _Bar:
+    words = f"did not start at {_at(start.at)}"
+    if start.count > 1:
+        words += f", nor {start.count - 1} times after that"
+    return _Bar("missed", words, None, _HEIGHT)
 
 
-def _bar(x: int, word: str, words: str, url: str | None, height: int) -> str:
-    top, width = _HEIGHT - height, _CELL - 1
-    if word == "missed":  # an outline, which stands half outside
-        rectangle = (
-            f'<rect class="missed" x="{x + 1}" y="1" width="{width - 2}" height="{_HEIGHT - 2}"/>'
-        )
-    else:
-        rectangle = f'<rect class="{word}" x="{x}" y="{top}" width="{width}" height="{height}"/>'
-    title = f"<title>{escape(words)}</title>"
-    if url is None:
+def _gap_bar(gap: SightGap) -> _Bar:
+    until = "" if gap.until is None else f" until {_at(gap.until)}"
+    return _Bar("gap", f"not seen from {_at(gap.since)}{until}: {gap.why}", None, _HEIGHT)
+
+
+def _drawn(x: int, bar: _Bar) -> str:
+    top, width = _HEIGHT - bar.height, _CELL - 1
+    if bar.classes == "missed":  # an outline, which stands half outside
+        x, top, width = x + 1, 1, width - 2
+    height = bar.height if bar.classes != "missed" else _HEIGHT - 2
+    rectangle = f'<rect class="{bar.classes}" x="{x}" y="{top}" width="{width}" height="{height}"/>'
+    title = f"<title>{escape(bar.words)}</title>"
+    if bar.url is None:
         return f"<g>{title}{rectangle}</g>"
-    return f'<a href="{escape(url)}" tabindex="-1">{title}{rectangle}</a>'
+    return f'<a href="{escape(bar.url)}" tabindex="-1">{title}{rectangle}</a>'
 
 
 def sparkline(row: PipelineSummary) -> Markup:
@@ -164,7 +185,7 @@ def progress(run: RunningRun) -> Markup | str:
         f'<svg class="progress" width="{_BAR_WIDTH}" height="8" aria-hidden="true">'
         f'<rect class="bar-ground" width="{_BAR_WIDTH}" height="8" rx="3"/>'
         f'<rect class="bar" width="{width}" height="8" rx="3"/></svg>'
-        f"{share:.0f}{words}"
+        f"<span> {share:.0f}{words}</span>"
     )
 
 

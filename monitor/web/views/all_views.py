@@ -34,6 +34,7 @@ class AllViews:
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
         index, strips = PipelineIndex(sources), RunStrips(sources.bus, clock=sources.clock)
         follower.add(strips.on_events)
+        self.index = index
         self.status: View = status_view(sources, index)
         self.pages: tuple[WebPage, ...] = (
             WebPage(
@@ -41,7 +42,7 @@ class AllViews:
                 title="Overview",
                 boxes=(
                     trouble_view(sources, index),
-                    attention_view(sources),
+                    attention_view(sources, index),
                     running_view(sources, index, strips),
                     pipelines_view(sources, index, strips),
                 ),

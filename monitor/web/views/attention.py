@@ -15,6 +15,7 @@ from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Se
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import one_line, refuse_unknown
+from monitor.web.views.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -83,6 +84,7 @@ class Attention(Struct, frozen=True, kw_only=True):
     total: int
     firing: int
     pending: int
+    unreported: int  # failing pipelines without an alert, of all workspaces
     pending_alerts: tuple[AttentionAlert, ...]  # the newest of them
     rules: int  # at work
 
@@ -90,11 +92,13 @@ class Attention(Struct, frozen=True, kw_only=True):
 class AttentionReader:
     """Groups the open alerts; again only when one of them has changed."""
 
-    def __init__(self, sources: ViewSources) -> None:
+    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
         self._sources = sources
+        self._index = index
         self._grouped: tuple[tuple[Alert, ...], list[list[Alert]], list[Alert]] = ((), [], [])
 
     async def read(self, query: AttentionQuery) -> Attention:
+        await self._index.refresh()
         live, snapshot = self._sources.live, self._sources.alerting.snapshot()
         if query.workspace not in (None, BRIDGE):
             refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
@@ -111,6 +115,7 @@ class AttentionReader:
             total=len(groups),
             firing=sum(map(len, groups)),
             pending=len(pending),
+            unreported=self._index.unreported,
             pending_alerts=tuple([words.alert(alert) for alert in pending[:_PENDING]]),
             rules=len(snapshot.rules),
         )
@@ -157,7 +162,9 @@ class _Words:
 
     def alert(self, alert: Alert) -> AttentionAlert:
         facts, annotations, name = alert.facts, alert.annotations, _name_of(alert)
-        reason = facts.get("error") or annotations.get("description")
+        # Of a failure without an error text, the description has nothing to say either.
+        has_no_error = "error" in facts and not facts["error"]
+        reason = None if has_no_error else facts.get("error") or annotations.get("description")
         return AttentionAlert(
             fingerprint=alert.fingerprint,
             name=alert.name,
@@ -235,12 +242,12 @@ def _web_address(value: object) -> str | None:
     return value if isinstance(value, str) and is_address else None
 
 
-def attention_view(sources: ViewSources) -> View:
+def attention_view(sources: ViewSources, index: PipelineIndex) -> View:
     return View(
         name="attention",
         summary="Open alerts by pipeline, the worst first.",
         api="/api/v1/attention",
         query=AttentionQuery,
         answer=Attention,
-        read=AttentionReader(sources).read,
+        read=AttentionReader(sources, index).read,
     )

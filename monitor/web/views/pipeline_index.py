@@ -69,6 +69,7 @@ class PipelineIndex:
         self.folders: Counter[str] = Counter()
         self.confirmed_at: datetime | None = None  # our clock; all that can be seen was, since
         self.running = 0  # pipelines of which a run is active
+        self.unreported = 0  # pipelines that are failing and have no alert
         self.limits: dict[PipelineOfKind, LearnedLimit] = {}  # learned
         self.version = 0  # grows with each change of a row
 
@@ -260,6 +261,7 @@ class PipelineIndex:
     def _count(self, row: PipelineRow, step: int) -> None:
         self.counts[row.key[0], row.state] += step
         self.running += step * (row.active > 0)
+        self.unreported += step * (row.state is PipelineCondition.FAILING and not row.has_alert)
         for counter, value in ((self.owners, row.owner), (self.folders, row.folder)):
             if value is not None:
                 counter[value] += step
@@ -272,17 +274,16 @@ class PipelineIndex:
         named, healths = self._names_of.get(key), list(self._healths_of.get(key, {}).values())
         if (named is None and not healths) or self._sources.live.workspace(workspace) is None:
             return None
-        run_kind = self._run_kind(key, healths)
+        run_kind, alerts = self._run_kind(key, healths), self._open_alerts(key)
         return PipelineRow(
             key=key,
             label=named.label if named is not None else _name_of(healths, pipeline_id),
             folder=named.folder if named is not None else None,
             owner=named.owner if named is not None else None,
-            state=state_of(
-                healths, self._open_alerts(key), is_blind=(workspace, kind) in self._blind
-            ),
+            state=state_of(healths, alerts, is_blind=(workspace, kind) in self._blind),
             run_kind=run_kind,
             active=self._active_of[key],
+            has_alert=any(alert.state is AlertState.FIRING for alert in alerts),
             failures=max((health.consecutive_failures for health in healths), default=0),
             next_start=self._next_start(key),
             last=worst_health([health for health in healths if health.run_kind is run_kind]),

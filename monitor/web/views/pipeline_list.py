@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import Alert, LearnedLimit, PipelineOfKind
+from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
@@ -32,6 +33,11 @@ from monitor.web.views.view import View
 _FILTERED_AT_ONCE = 400  # rows
 _MOST_CHOICES = 100
 _CELLS = 45
+_SHORTEST_GAP = timedelta(minutes=1)  # a shorter one hides little
+_WHY_NOT_SEEN = {
+    Reachability.UNREACHABLE: "the workspace did not answer",
+    Reachability.UNKNOWN: "nobody watched",
+}
 
 
 class StateFilter(StrEnum):
@@ -86,6 +92,14 @@ class MissedStart(Struct, frozen=True, kw_only=True):
     count: int
 
 
+class SightGap(Struct, frozen=True, kw_only=True):
+    """A time in which nobody could see the workspace's runs (workspace time)."""
+
+    since: datetime
+    until: datetime | None  # None: it lasts
+    why: str
+
+
 class PipelineSummary(Struct, frozen=True, kw_only=True):
     """One pipeline: its state, its last end, what is usual, and its newest runs, oldest first.
 
@@ -116,6 +130,7 @@ class PipelineSummary(Struct, frozen=True, kw_only=True):
     expected_start_at: datetime | None  # of a schedule that the token can see
     missed_starts: int
     missed: tuple[MissedStart, ...]  # those of open alerts
+    gaps: tuple[SightGap, ...]  # since the oldest of ``runs``
     has_parts: bool  # a flow of several recipes
     runs: tuple[RunCell, ...]
     parts: tuple[PipelinePart, ...]  # only of the pipeline that ``open`` names
@@ -190,6 +205,7 @@ class PipelinesReader:
     ) -> tuple[PipelineSummary, ...]:
         strips = await self._strips.get(map(_runs_of, rows)) if query.cells else {}
         limits, summaries = self._index.limits, []
+        gaps = {name: self._gaps(name) for name in {row.key[0] for row in rows}}
         async for row in in_slices(rows, size=20):
             of = _runs_of(row)
             cells = strips.get(of, ())[-query.cells :] if query.cells else ()
@@ -199,6 +215,7 @@ class PipelinesReader:
                     row,
                     cells,
                     limit=limits.get(of),
+                    gaps=gaps[row.key[0]],
                     parts=await self._parts(row) if is_open else (),
                 )
             )
@@ -210,6 +227,7 @@ class PipelinesReader:
         cells: tuple[RunCell, ...],
         *,
         limit: LearnedLimit | None,
+        gaps: Sequence[SightGap],
         parts: tuple[PipelinePart, ...],
     ) -> PipelineSummary:
         workspace, kind, pipeline_id = row.key
@@ -239,9 +257,33 @@ class PipelinesReader:
             expected_start_at=self._expected_start(row),
             missed_starts=self._missed(row),
             missed=tuple(map(_missed_start, self._index.missed_alerts(row.key))),
+            gaps=tuple(
+                gap for gap in gaps if cells and cells[0].at is not None and gap.since > cells[0].at
+            ),
             has_parts=len(row.parts) > (row.run_kind is RunKind.JOB_GROUP),
             runs=cells,
             parts=parts,
+        )
+
+    def _gaps(self, workspace: str) -> tuple[SightGap, ...]:
+        """Return the times of the last week in which nobody could see a workspace."""
+        live, now = self._sources.live, self._sources.clock.now()
+        status = live.workspace(workspace)
+        if status is None:
+            return ()
+        skew = status.time_there(now) - now
+        stretches = live.reachability_history(
+            workspace, now=now, stale_after_seconds=self._sources.settings.stale_after_seconds
+        )
+        return tuple(
+            SightGap(
+                since=stretch.since + skew,
+                until=stretch.until + skew if stretch.until < now else None,
+                why=stretch.reason or _WHY_NOT_SEEN[stretch.reachability],
+            )
+            for stretch in stretches
+            if stretch.reachability in _WHY_NOT_SEEN
+            and stretch.until - stretch.since >= _SHORTEST_GAP
         )
 
     async def _parts(self, row: PipelineRow) -> tuple[PipelinePart, ...]:

@@ -49,6 +49,7 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     state: PipelineCondition
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
+    has_alert: bool  # one fires
     failures: int  # in a row, the most of any part
     next_start: datetime | None  # workspace time
     last: PipelineHealth | None

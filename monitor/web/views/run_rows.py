@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from monitor.bus.contract import EventBus
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
 from monitor.model.slices import in_slices
@@ -27,13 +29,16 @@ class RunRows:
     def row(self, run: RunState) -> RunView:
         live, clock = self._sources.live, self._sources.clock
         active = live.active_run(run.key)
-        return run_view(
+        row = run_view(
             run if active is None else active.run,
             label=live.label(run.key.workspace, run.pipeline),
             now=clock.now(),
             stale_after_seconds=self._sources.settings.stale_after_seconds,
             active=active,
         )
+        if row.recipe_id is None or row.recipe is not None:
+            return row
+        return replace(row, recipe=live.recipe_name(run.key.workspace, row.recipe_id))
 
     async def rows(self, runs: Iterable[RunState]) -> tuple[RunView, ...]:
         return tuple([self.row(run) async for run in in_slices(runs)])

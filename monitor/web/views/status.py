@@ -16,6 +16,7 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _NAMED = 2  # workspaces
+_WHY_CHARACTERS = 80
 _WHY_UNSEEN = {
     Reachability.UNREACHABLE: "is unreachable",
     Reachability.UNKNOWN: "has not answered yet",
@@ -92,12 +93,15 @@ class StatusReader:
         )
 
     def _unseen(self) -> list[str]:
-        """Return which workspaces cannot be seen, in words."""
-        blind = {workspace for workspace, _ in self._index.blind()}
+        """Return which workspaces cannot be seen and why, in words."""
+        blind = self._index.blind()
+        whys = {workspace: why for (workspace, _), why in blind.items()}
         return [
-            f"{status.workspace} {_WHY_UNSEEN.get(status.reachability, 'cannot be seen')}"
+            f"{status.workspace} {_WHY_UNSEEN[status.reachability]}"
+            if status.reachability in _WHY_UNSEEN
+            else f"{status.workspace}: {whys[status.workspace][:_WHY_CHARACTERS]}"
             for status in self._sources.live.workspaces()
-            if status.workspace in blind and self._matters(status)
+            if status.workspace in whys and self._matters(status)
         ]
 
     def _matters(self, status: WorkspaceStatus) -> bool:

@@ -34,6 +34,7 @@ _POLLS = {
     "relist": "all runs of the last day",
     "schedules": "schedules",
     "names": "names of flows and plans",
+    "recipes": "names of recipes",
     "idle_pipelines": "last runs of idle pipelines",
     "connect": "the first connection",
     "probe": "what the workspace offers",

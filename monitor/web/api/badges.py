@@ -1,0 +1,167 @@
+"""``/badge``: the state of a workspace or a pipeline as a small picture, for wikis and READMEs."""
+
+from __future__ import annotations
+
+import unicodedata
+from types import MappingProxyType
+from typing import Annotated
+
+from aiohttp import web
+from markupsafe import Markup
+from msgspec import Meta, Struct
+
+from monitor.model.runs import PipelineKind
+from monitor.web.api.routes import RawRoute
+from monitor.web.http.json_answers import answer_bytes
+from monitor.web.http.problems import Handler, ProblemDetails
+from monitor.web.http.queries import parse_query
+from monitor.web.http.request_parsing import SHOWN, one_line, unknown
+from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.sources import ViewSources
+
+_GREEN, _RED, _BROWN, _GREY = "#17703f", "#b3261e", "#7d4f00", "#535e70"  # white is read on all
+_SHOWN_AS = MappingProxyType(
+    {
+        PipelineCondition.FAILING: ("failing", _RED),
+        PipelineCondition.MISSED: ("missed start", _RED),
+        PipelineCondition.WARNING: ("warning", _BROWN),
+        PipelineCondition.UNKNOWN: ("unknown", _GREY),
+        PipelineCondition.CANCELED: ("canceled", _BROWN),
+        PipelineCondition.HEALTHY: ("healthy", _GREEN),
+        PipelineCondition.NEW: ("no run yet", _GREY),
+    }
+)
+# What a workspace says of its pipelines, the worst first; of healthy ones only if all are.
+_COUNTED = tuple(
+    state for state in PipelineCondition if state not in ("canceled", "healthy", "new")
+)
+_LONGEST_NAME = 40  # characters
+_LETTER, _NARROW_LETTER, _WIDE_LETTER, _PADDING = 7, 4, 12, 6  # pixels
+_NARROW_ONES = frozenset("fijlrt.,:;'!|()[] ")
+_SVG = Markup(
+    '<svg xmlns="http://www.w3.org/2000/svg" width="{all}" height="20" role="img" '
+    'aria-label="{name}: {state}"><title>{name}: {state}</title>'
+    '<rect width="{all}" height="20" rx="3" fill="#30363f"/>'
+    '<rect x="{left}" width="{right}" height="20" rx="3" fill="{color}"/>'
+    '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
+    '<text x="{padding}" y="14" textLength="{name_pixels}">{name}</text>'
+    '<text x="{state_at}" y="14" textLength="{state_pixels}">{state}</text></g></svg>'
+)
+
+
+class WorkspaceBadgeQuery(Struct, frozen=True, kw_only=True):
+    """Whose pipelines."""
+
+    workspace: str
+
+
+class PipelineBadgeQuery(Struct, frozen=True, kw_only=True):
+    """Which pipeline."""
+
+    workspace: str
+    kind: Annotated[PipelineKind, Meta(description="Flow or plan.")]
+    pipeline_id: Annotated[str, Meta(description="Id of the flow or plan.")]
+
+
+class Badges:
+    """Draws badges from the index of pipelines."""
+
+    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+        self._live = sources.live
+        self._index = index
+
+    def routes(self) -> tuple[RawRoute, RawRoute]:
+        return (
+            _route(
+                "workspace_badge",
+                "The state of a workspace's pipelines as a picture.",
+                "/badge/{workspace}.svg",
+                WorkspaceBadgeQuery,
+                self._of_workspace,
+            ),
+            _route(
+                "pipeline_badge",
+                "The state of a pipeline as a picture.",
+                "/badge/{workspace}/{kind}/{pipeline_id}.svg",
+                PipelineBadgeQuery,
+                self._of_pipeline,
+            ),
+        )
+
+    async def _of_workspace(self, request: web.Request) -> web.Response:
+        query = parse_query(WorkspaceBadgeQuery, request.match_info, request.query.items())
+        names = [status.workspace for status in self._live.workspaces()]
+        if query.workspace not in names:
+            raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
+        await self._index.refresh()
+        counts = {state: self._index.count(state, query.workspace) for state in PipelineCondition}
+        bad = [state for state in _COUNTED if counts[state]]
+        if bad:
+            words = ", ".join(f"{counts[state]} {_SHOWN_AS[state][0]}" for state in bad)
+            color = _SHOWN_AS[bad[0]][1]
+        else:
+            is_any = any(counts.values())
+            words, color = ("all healthy", _GREEN) if is_any else ("no pipelines", _GREY)
+        return await _answer(request, query.workspace, words, color)
+
+    async def _of_pipeline(self, request: web.Request) -> web.Response:
+        query = parse_query(PipelineBadgeQuery, request.match_info, request.query.items())
+        await self._index.refresh()
+        row = self._index.get((query.workspace, query.kind, query.pipeline_id))
+        if row is None:
+            shown = one_line(query.pipeline_id[:SHOWN])
+            raise ProblemDetails(404, f"{query.kind} {shown!r} is not known")
+        return await _answer(request, row.label, *_SHOWN_AS[row.state])
+
+
+def _route(name: str, summary: str, api: str, query: type[Struct], serve: Handler) -> RawRoute:
+    return RawRoute(
+        name=name,
+        summary=summary,
+        api=api,
+        query=query,
+        content_type="image/svg+xml",
+        schema={"type": "string"},
+        has_tag=True,
+        serve=serve,
+    )
+
+
+async def _answer(request: web.Request, name: str, state: str, color: str) -> web.Response:
+    svg = badge(name, state, color).encode()
+    answer = await answer_bytes(request, svg, content_type="image/svg+xml")
+    answer.headers["Content-Security-Policy"] = "default-src 'none'"
+    return answer
+
+
+def badge(name: str, state: str, color: str) -> str:
+    """Return a picture of a name and its state. The name may be any text."""
+    name = one_line(name)
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+    name_pixels, state_pixels = _pixels(name), _pixels(state)
+    left, right = name_pixels + 2 * _PADDING, state_pixels + 2 * _PADDING
+    return _SVG.format(
+        name=name,
+        state=state,
+        color=color,
+        all=left + right,
+        left=left,
+        right=right,
+        padding=_PADDING,
+        name_pixels=name_pixels,
+        state_at=left + _PADDING,
+        state_pixels=state_pixels,
+    )
+
+
+def _pixels(text: str) -> int:
+    """Return the room of a text. Viewers stretch it to that, whatever font they have."""
+    return sum(map(_letter_pixels, text))
+
+
+def _letter_pixels(letter: str) -> int:
+    if unicodedata.east_asian_width(letter) in "WF":
+        return _WIDE_LETTER
+    return _NARROW_LETTER if letter in _NARROW_ONES else _LETTER

@@ -7,6 +7,10 @@ VIEWS = {
     "/runs": "/runs?limit=40",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
+    "/alerts": "/alerts",
+    "/alerts/{fingerprint}": "/alerts/{fingerprint}",
+    "/silences": "/silences",
+    "/explain": "/explain?run={workspace}/job_group/{failed}",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
     "/workspaces": "/workspaces",
@@ -22,4 +26,6 @@ MORE = (
     "/runs/{workspace}/plan_run/{plan_run}",
     "/pipelines/{workspace}/plan/{plan}",
 )
+# Pages with a form that changes something: never refreshed, never kept.
+FORMS = ("/alerts/{fingerprint}/acknowledge", "/silences/new?matcher=workspace%3D{workspace}")
 LIVE = "document.getElementById('link').dataset.state === 'live'"

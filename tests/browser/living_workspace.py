@@ -161,6 +161,8 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
     count = min(len(HOSTILE_NAMES), len(recipes(sandbox)) - 1)
     failed = [start(sandbox, Outcome.FAILED, number=number) for number in range(count)]
     active = start(sandbox, Outcome.HANG, number=count)
+    # Nothing ends any more: a success would resolve an alert.
+    sandbox.engine.order(Order(count=1_000_000, outcome=Outcome.HANG))
     flow, plan = next(sandbox.world.flows.live()), next(sandbox.world.plans.live())
     flow_run = str(sandbox.engine.start_flow_run(flow, by=flow.creator_id).id)
     plan_run = str(sandbox.engine.start_plan_run(plan, by=plan.creator_id).id)

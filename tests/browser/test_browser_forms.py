@@ -15,8 +15,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def _follow(shown: Screen, name: str) -> None:
     """Follow the first link of that name as a key does."""
     await shown.page.locator("main").get_by_role("link", name=name).first.focus()
-    await shown.page.keyboard.press("Enter")
-    await shown.page.wait_for_load_state()
+    async with shown.page.expect_navigation():
+        await shown.page.keyboard.press("Enter")
 
 
 @pytest.mark.parametrize("path", FORMS)

@@ -65,7 +65,7 @@ async def test_the_worst_alert_comes_first_with_its_reason(site: Site) -> None:
         "orders has failed",
         'href="/explain?alert=aa"',
         'href="/alerts/aa/acknowledge"',
-        "Nobody was notified: <bdi>silenced by ann: planned reload",
+        "Nobody was notified: <bdi>silenced by ann until 2026-11-21 12:00:00 UTC: planned",
         "About to fire if it lasts",
         "waits long",
         'href="/runs/acme/job_group/17"',

@@ -11,10 +11,18 @@ from urllib.parse import urlencode
 
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Severity, Silence
+from monitor.model.alerts import (
+    BRIDGE,
+    Acknowledgement,
+    Alert,
+    AlertingSnapshot,
+    AlertState,
+    Severity,
+)
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import one_line, refuse_unknown
+from monitor.web.views.alert_words import AlertNames
 from monitor.web.views.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -56,6 +64,7 @@ class AttentionAlert(Struct, frozen=True, kw_only=True):
     flapping: bool
     notified_at: datetime | None
     muted: tuple[str, ...]
+    acknowledged: Acknowledgement | None
     unjudged: str | None  # why nobody can see now whether it is over
     run_kind: RunKind | None
     run_id: str | None
@@ -146,7 +155,7 @@ class _Words:
 
     def __init__(self, sources: ViewSources, snapshot: AlertingSnapshot) -> None:
         self._live = sources.live
-        self._silences = {silence.id: silence for silence in snapshot.silences}
+        self._names = AlertNames(snapshot.alerts, snapshot.silences)
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -178,7 +187,8 @@ class _Words:
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
             notified_at=alert.notified_at,
-            muted=tuple(map(self._muted, alert.muted_by)),
+            muted=tuple(reason.words for reason in self._names.suppressed_by(alert)),
+            acknowledged=alert.acknowledged,
             unjudged=self._live.why_unjudged(alert),
             run_kind=alert.run.kind if alert.run is not None else None,
             run_id=alert.run.id if alert.run is not None else None,
@@ -186,20 +196,6 @@ class _Words:
             url=_web_address(facts.get("url")),
             matchers=_matchers(alert),
         )
-
-    def _muted(self, by: str) -> str:
-        what, _, which = by.partition(":")
-        if what == "silence":
-            return _silenced(self._silences.get(which))
-        if what == "inhibited":
-            return "waits behind another alert about the same failure"
-        return "its rule notifies nobody at this time" if what == "mute" else by
-
-
-def _silenced(silence: Silence | None) -> str:
-    if silence is None:
-        return "silenced"
-    return _line(f"silenced by {silence.author}: {silence.comment}")
 
 
 def _matchers(alert: Alert) -> str:

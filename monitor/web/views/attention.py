@@ -7,28 +7,30 @@ from datetime import datetime
 from operator import is_
 from types import MappingProxyType
 from typing import Annotated
-from urllib.parse import urlencode
 
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Severity, Silence
+from monitor.model.alerts import (
+    BRIDGE,
+    Acknowledgement,
+    Alert,
+    AlertingSnapshot,
+    AlertState,
+    Severity,
+)
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.web.http.request_parsing import one_line, refuse_unknown
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views import alert_words
+from monitor.web.views.alert_words import AlertNames
 from monitor.web.views.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
-_REASON_CHARACTERS = 300
 _PENDING = 20
 _BADNESS: Mapping[Severity, int] = MappingProxyType(
     {severity: rank for rank, severity in enumerate(Severity)}
 )
-# Labels of subjects other than pipelines.
-_SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
-# What a silence of one alert matches.
-_SILENCED_BY = ("alertname", "workspace", "kind", "pipeline_id", *_SUBJECT_LABELS)
-
 _Subject = tuple[str, PipelineKind | None, str]  # workspace, kind and id; else any other subject
 
 
@@ -56,12 +58,13 @@ class AttentionAlert(Struct, frozen=True, kw_only=True):
     flapping: bool
     notified_at: datetime | None
     muted: tuple[str, ...]
+    acknowledged: Acknowledgement | None
     unjudged: str | None  # why nobody can see now whether it is over
     run_kind: RunKind | None
     run_id: str | None
     runbook: str | None
     url: str | None  # of the run in the product
-    matchers: str  # of a silence for it alone, as parameters of a URL
+    silence: str  # the path of the form for a silence of it alone
 
 
 class AttentionGroup(Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ class AttentionGroup(Struct, frozen=True, kw_only=True):
     pipeline_id: str | None
     subject: str  # the name of the pipeline, else of what it is about
     severity: Severity
-    is_muted: bool  # all of them
+    is_muted: bool  # nobody is reminded of any of them
     alerts: tuple[AttentionAlert, ...]
 
 
@@ -146,7 +149,7 @@ class _Words:
 
     def __init__(self, sources: ViewSources, snapshot: AlertingSnapshot) -> None:
         self._live = sources.live
-        self._silences = {silence.id: silence for silence in snapshot.silences}
+        self._names = AlertNames(snapshot.alerts, snapshot.silences)
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -154,92 +157,56 @@ class _Words:
             workspace=first.workspace,
             kind=first.pipeline.kind if first.pipeline is not None else None,
             pipeline_id=first.pipeline.id if first.pipeline is not None else None,
-            subject=_name_of(first),
+            subject=alert_words.subject_of(first),
             severity=first.severity,
-            is_muted=all(alert.muted_by for alert in alerts),
+            is_muted=all(map(_is_quiet, alerts)),
             alerts=tuple(map(self.alert, alerts)),
         )
 
     def alert(self, alert: Alert) -> AttentionAlert:
-        facts, annotations, name = alert.facts, alert.annotations, _name_of(alert)
-        # Of a failure without an error text, the description has nothing to say either.
-        has_no_error = "error" in facts and not facts["error"]
-        reason = None if has_no_error else facts.get("error") or annotations.get("description")
+        has_no_error = "error" in alert.facts and not alert.facts["error"]
         return AttentionAlert(
             fingerprint=alert.fingerprint,
             name=alert.name,
             severity=alert.severity,
             state=alert.state,
             workspace=alert.workspace,
-            subject=name,
-            what=_line(annotations.get("summary") or alert.name),
-            reason=_line(str(reason)) if reason else None,
+            subject=alert_words.subject_of(alert),
+            what=alert_words.what_of(alert),
+            # Of a failure without an error text, the description has nothing to say either.
+            reason=None if has_no_error else alert_words.reason_of(alert),
             since=alert.starts_at,
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
             notified_at=alert.notified_at,
-            muted=tuple(map(self._muted, alert.muted_by)),
+            muted=tuple(reason.words for reason in self._names.suppressed_by(alert)),
+            acknowledged=alert.acknowledged,
             unjudged=self._live.why_unjudged(alert),
             run_kind=alert.run.kind if alert.run is not None else None,
             run_id=alert.run.id if alert.run is not None else None,
-            runbook=_web_address(annotations.get("runbook_url") or annotations.get("runbook")),
-            url=_web_address(facts.get("url")),
-            matchers=_matchers(alert),
+            runbook=alert_words.runbook_of(alert),
+            url=alert_words.web_address(alert.facts.get("url")),
+            silence=alert_words.silence_path(alert),
         )
-
-    def _muted(self, by: str) -> str:
-        what, _, which = by.partition(":")
-        if what == "silence":
-            return _silenced(self._silences.get(which))
-        if what == "inhibited":
-            return "waits behind another alert about the same failure"
-        return "its rule notifies nobody at this time" if what == "mute" else by
-
-
-def _silenced(silence: Silence | None) -> str:
-    if silence is None:
-        return "silenced"
-    return _line(f"silenced by {silence.author}: {silence.comment}")
-
-
-def _matchers(alert: Alert) -> str:
-    labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
-    return urlencode({"matcher": ",".join(f"{name}={value}" for name, value in labels.items())})
 
 
 def _subject_of(alert: Alert) -> _Subject:
     if alert.pipeline is not None:
         return alert.workspace, alert.pipeline.kind, alert.pipeline.id
-    return alert.workspace, None, _name_of(alert)
+    return alert.workspace, None, alert_words.subject_of(alert)
 
 
-def _name_of(alert: Alert) -> str:
-    """Return the name of a pipeline, of another subject, or of the workspace."""
-    labels = alert.labels
-    subjects = (labels[name] for name in ("pipeline", *_SUBJECT_LABELS) if labels.get(name))
-    named = next(subjects, None)
-    if named is None:
-        return "the monitor" if alert.workspace == BRIDGE else alert.workspace
-    return named
+def _is_quiet(alert: Alert) -> bool:
+    """Return True for what nobody is reminded of: it comes behind the rest."""
+    return bool(alert.muted_by) or alert.acknowledged is not None
 
 
 def _worst_first(alert: Alert) -> tuple[bool, int, float]:
-    return bool(alert.muted_by), _BADNESS[alert.severity], -alert.starts_at.timestamp()
+    return _is_quiet(alert), _BADNESS[alert.severity], -alert.starts_at.timestamp()
 
 
 def _worst_group_first(alerts: list[Alert]) -> tuple[bool, int, float]:
     return _worst_first(alerts[0])
-
-
-def _line(text: str) -> str:
-    first = one_line(text.strip())
-    return first if len(first) <= _REASON_CHARACTERS else first[:_REASON_CHARACTERS] + "…"
-
-
-def _web_address(value: object) -> str | None:
-    """Return what a link may lead to: nothing else than a page of the web."""
-    is_address = isinstance(value, str) and value.lower().startswith(("http://", "https://"))
-    return value if isinstance(value, str) and is_address else None
 
 
 def attention_view(sources: ViewSources, index: PipelineIndex) -> View:

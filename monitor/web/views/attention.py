@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import is_
@@ -111,7 +112,8 @@ class AttentionReader:
             pending = [alert for alert in pending if alert.workspace == query.workspace]
         end = query.skip + query.groups
         shown = groups[query.skip : end]
-        words = _Words(self._sources, snapshot)
+        named = await _suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
+        words = _Words(self._sources, AlertNames(named, snapshot.silences))
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
             next=end if end < len(groups) else None,
@@ -147,9 +149,9 @@ class AttentionReader:
 class _Words:
     """Says what alerts are about, in words."""
 
-    def __init__(self, sources: ViewSources, snapshot: AlertingSnapshot) -> None:
+    def __init__(self, sources: ViewSources, names: AlertNames) -> None:
         self._live = sources.live
-        self._names = AlertNames(snapshot.alerts, snapshot.silences)
+        self._names = names
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -188,6 +190,14 @@ class _Words:
             url=alert_words.web_address(alert.facts.get("url")),
             silence=alert_words.silence_path(alert),
         )
+
+
+async def _suppressors(snapshot: AlertingSnapshot, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that suppress some of these."""
+    wanted = {by.partition(":")[2] for alert in alerts for by in alert.muted_by}
+    if not wanted:
+        return []
+    return [alert async for alert in in_slices(snapshot.alerts) if alert.fingerprint in wanted]
 
 
 def _subject_of(alert: Alert) -> _Subject:

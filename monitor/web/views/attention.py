@@ -138,7 +138,7 @@ class AttentionReader:
                 by_subject.setdefault(_subject_of(alert), []).append(alert)
             elif alert.state is AlertState.PENDING:
                 pending.append(alert)
-        for group in by_subject.values():
+        async for group in in_slices(list(by_subject.values())):
             group.sort(key=_worst_first)
         groups = await sorted_in_slices(list(by_subject.values()), key=_worst_group_first)
         pending = await sorted_in_slices(pending, key=_worst_first)

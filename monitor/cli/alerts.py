@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import FILE_VARIABLE, completers, daemon_client, lazy
+from monitor.cli import FILE_VARIABLE, completers, daemon_client, lazy, times
 from monitor.cli.options import (
     CONFIG_FILE,
     DaemonOptions,
@@ -18,8 +20,9 @@ from monitor.cli.options import (
     shown_rows,
 )
 from monitor.cli.row_layout import Column, Form, OutputForm
-from monitor.cli.tables import print_cut, print_rows
-from monitor.model.alerts import AlertState
+from monitor.cli.tables import print_cut, print_remark, print_rows
+from monitor.model.alerts import Severity
+from monitor.model.outside import LONGEST_ERROR, harmless
 
 _COLUMNS = (
     Column("state", "state", Form.STATE),
@@ -29,11 +32,13 @@ _COLUMNS = (
     Column("workspace", "workspace"),
     Column("kind", "kind", is_wide=True),
     Column("starts_at", "since", Form.INSTANT),
-    Column("quiet", "not notified"),
+    Column("ends_at", "ended", Form.INSTANT),
+    Column("quiet", "not notified", Form.COPIED),
     Column("fingerprint", "fingerprint", Form.COPIED),
     Column("notified_at", "notified", Form.INSTANT, is_wide=True),
     Column("run", "run", Form.COPIED, is_wide=True),
     Column("url", "url", Form.COPIED, is_wide=True),
+    Column("runbook", "runbook", Form.COPIED, is_wide=True),
     Column("reason", "reason", Form.TEXT),
 )
 _FIELDS = (
@@ -41,7 +46,34 @@ _FIELDS = (
     "starts_at", "ends_at", "notified_at", "reminders", "muted_by", "fingerprint",
     "annotations.summary", "annotations.description",
 )  # fmt: skip
-_MUTED_BY = {"mute": "mute time", "silence": "silence", "inhibited": "behind alert"}
+
+
+class AlertFilter(StrEnum):
+    """Which alerts are listed."""
+
+    OPEN = "open"
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+    ALL = "all"
+
+
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Open alerts, and those that ended since then: 7d or an ISO 8601 instant. "
+        "backtest: from when on."
+    ),
+]
+RunningDaemon = Annotated[
+    Path | None,
+    typer.Option(
+        "--daemon",
+        metavar="FILE",
+        help="backtest: configuration of the running daemon; default: the file that would be "
+        "taken without -c, else the one that -c names.",
+    ),
+]
 
 
 def alerts(
@@ -54,26 +86,25 @@ def alerts(
         ),
     ] = "list",
     *,
-    state: Annotated[AlertState | None, typer.Option(help="Only this state.")] = None,
+    state: Annotated[
+        AlertFilter | None,
+        typer.Option(
+            help="Only this state; open (pending and firing) by default, all with --since."
+        ),
+    ] = None,
+    severity: Annotated[Severity | None, typer.Option(help="Only this severity.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Only about this flow or plan, by its name or id.")
+    ] = None,
     rule: Annotated[
         str | None,
         typer.Option(help="Only this rule, by its name.", autocompletion=completers.rules),
     ] = None,
     workspace: OnlyWorkspace = None,
     limit: Limit = None,
-    since: Annotated[
-        str | None, typer.Option(help="backtest: from when on, as 30d or an ISO 8601 instant.")
-    ] = None,
+    since: Since = None,
     output: OutputOptions,
-    running: Annotated[
-        Path | None,
-        typer.Option(
-            "--daemon",
-            metavar="FILE",
-            help="backtest: configuration of the running daemon; default: the file that would be "
-            "taken without -c, else the one that -c names.",
-        ),
-    ] = None,
+    running: RunningDaemon = None,
     daemon: DaemonOptions,
 ) -> None:
     """List alerts, or backtest rules on recorded events.
@@ -88,19 +119,30 @@ def alerts(
         return
     if action != "list":
         raise typer.BadParameter(f"{action!r} is none of list, backtest")
-    if since is not None or running is not None:
-        raise typer.BadParameter("--since and --daemon belong to backtest")
-    form = output.form
-    query = {"state": state, "rule": rule, "workspace": workspace}
-    rows = daemon_client.list_rows(daemon, "/api/v1/alerts", query)
-    most = shown_rows(limit, form) or len(rows)
-    shown = [_shown(row) for row in rows[:most]]
-    empty = "no alert fits; all open alerts are listed without filters"
-    if not any(query.values()):
-        empty = "no alert is open"
-    print_rows(shown, _COLUMNS, form, raw=rows[:most], fields=_FIELDS, empty=empty)
-    if len(rows) > most:
-        print_cut(most, of=len(rows))
+    if running is not None:
+        raise typer.BadParameter("--daemon belongs to backtest")
+    filters = {"rule": rule, "workspace": workspace, "severity": severity, "pipeline": pipeline}
+    begin = None if since is None else times.since(since).isoformat()
+    chosen = state or (AlertFilter.OPEN if begin is None else AlertFilter.ALL)
+    query = {**filters, "state": None if chosen is AlertFilter.ALL else chosen, "since": begin}
+    _list(daemon, query, limit=limit, form=output.form)
+
+
+def _list(
+    daemon: DaemonOptions, query: Mapping[str, str | None], *, limit: int | None, form: OutputForm
+) -> None:
+    most = shown_rows(limit, form)
+    found = daemon_client.list_first(daemon, "/api/v1/alerts", query, limit=most)
+    is_filtered = any(value for name, value in query.items() if name != "state")
+    empty = "no alert is open"
+    if is_filtered or query["state"] != AlertFilter.OPEN:
+        empty = "no alert fits; leave out a filter"
+    shown = [_shown(row, is_wide=form is OutputForm.WIDE) for row in found.rows]
+    print_rows(shown, _COLUMNS, form, raw=found.rows, fields=_FIELDS, empty=empty)
+    if found.has_more:
+        print_cut(len(shown), of=found.total)
+    for name, why in (found.answer.get("failing_rules") or {}).items():
+        print_remark(f"rule {name} cannot be evaluated: {harmless(why, longest=LONGEST_ERROR)}")
 
 
 def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: OutputForm) -> None:
@@ -116,35 +158,33 @@ def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: 
     lazy.backtest.backtest(daemon.config, daemon=address, since=since, form=form)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: dict[str, Any], *, is_wide: bool) -> dict[str, Any]:
     """Return an alert with what people read."""
-    facts = row.get("facts") or {}
-    run_id, kind = row.get("run_id"), row.get("kind")
+    run_id, kind = row.get("run_id"), row.get("run_kind") or row.get("kind")
+    texts = row.get("annotations") or {}
+    reason = row.get("reason") or texts.get("description") or texts.get("summary")
+    if row.get("unjudged"):
+        reason = f"{reason} (not judged now: {row['unjudged']})"
     return {
         **row,
-        "about": row.get("pipeline"),
-        "quiet": _quiet(row),
+        "state": row.get("state_words") or row["state"],
+        "about": row.get("subject") or row.get("pipeline"),
+        "quiet": _quiet(row, is_wide=is_wide),
         "run": f"{kind}/{run_id}" if run_id else None,
-        "url": facts.get("url"),
-        "reason": _reason(row),
+        "reason": reason,
     }
 
 
-def _reason(row: dict[str, Any]) -> str | None:
-    """Return why it fires, and what keeps anybody from judging whether it still does."""
-    texts = row.get("annotations") or {}
-    reason = texts.get("description") or texts.get("summary")
-    if row.get("unjudged"):
-        return f"{reason} (not judged now: {row['unjudged']})"
-    return reason
-
-
-def _quiet(row: dict[str, Any]) -> list[str]:
-    """Return why people are not notified of it, or not again."""
+def _quiet(row: dict[str, Any], *, is_wide: bool) -> list[str]:
+    """Return why people are not notified of it, or not again; short, or wide with who and why."""
     quiet: list[str] = []
-    for text in row.get("muted_by", ()):
-        by, _, which = str(text).partition(":")
-        quiet.append(f"{_MUTED_BY.get(by, by)} {which}".strip())
+    for cause in row.get("suppressed_by") or ():
+        if not is_wide and cause.get("silence_id"):
+            quiet.append(f"silence {cause['silence_id']}")
+        elif not is_wide and cause.get("fingerprint"):
+            quiet.append(f"behind alert {cause['fingerprint']}")
+        else:
+            quiet.append("mute time" if not is_wide else cause["words"])
     if row.get("acknowledged"):
         quiet.append(f"acknowledged by {row['acknowledged']['author']}")
     return quiet

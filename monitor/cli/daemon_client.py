@@ -88,11 +88,15 @@ def list_rows(daemon: DaemonOptions, path: str, query: Query | None = None) -> R
 
 
 class FirstRows(NamedTuple):
-    """The first rows of a list. ``total`` is None where only ``has_more`` is known."""
+    """The first rows of a list. ``total`` is None where only ``has_more`` is known.
+
+    ``answer`` is the last one, with what it holds beside its rows.
+    """
 
     rows: Rows
     has_more: bool
     total: int | None
+    answer: Mapping[str, Any]
 
 
 async def first_rows(
@@ -109,9 +113,9 @@ async def first_rows(
             rows += lazy.admin.rows_of(answer)
             cursor, total = answer.get("next"), answer.get("total")
             if limit and len(rows) > limit:
-                return FirstRows(rows[:limit], has_more=True, total=total)
+                return FirstRows(rows[:limit], has_more=True, total=total, answer=answer)
             if not isinstance(cursor, str):
-                return FirstRows(rows, has_more=False, total=total)
+                return FirstRows(rows, has_more=False, total=total, answer=answer)
             wanted["cursor"] = cursor
 
 

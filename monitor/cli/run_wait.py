@@ -46,17 +46,26 @@ async def wait_for_end(
         workspace = wanted["workspace"] or await _only_workspace(client)
         path = f"/api/v1/runs/{quote(workspace)}/{wanted['kind']}/{quote(str(wanted['id']))}"
         name = f"{wanted['kind']}/{wanted['id']}"
-        run: Run | None = None
-        while run is None or run["status"] not in _ENDS:
-            if (left := deadline - time.monotonic()) <= 0:
-                raise MonitorError(_too_late(name, run, limit_seconds))
-            run = await _read(client, path, run)
-            if run is None or run["status"] not in _ENDS:
-                _progress(_so_far(name, run))
-                await asyncio.sleep(min(_POLL_SECONDS, left))
-        _progress("")
+        try:
+            run = await _last_read(client, path, name=name, deadline=deadline)
+        finally:
+            _progress("")
+    if run is None or run["status"] not in _ENDS:
+        raise MonitorError(_too_late(name, run, limit_seconds))
     sys.stdout.write(f"{_end(name, run)}\n")
     return bool(run["status"] == Status.SUCCEEDED)
+
+
+async def _last_read(client: AdminClient, path: str, *, name: str, deadline: float) -> Run | None:
+    """Return the run as it ended, or as it was when the time was up."""
+    run: Run | None = None
+    while True:
+        run = await _read(client, path, run)
+        left = deadline - time.monotonic()
+        if left <= 0 or (run is not None and run["status"] in _ENDS):
+            return run
+        _progress(_so_far(name, run))
+        await asyncio.sleep(min(_POLL_SECONDS, left))
 
 
 async def _read(client: AdminClient, path: str, before: Run | None) -> Run | None:

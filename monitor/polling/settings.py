@@ -72,7 +72,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     names_seconds: Annotated[
         float,
         Meta(ge=10, le=86_400),
-        Setting("Interval of polls for the names of flows and plans."),
+        Setting("Interval of polls for the names of flows, plans and recipes."),
     ] = 600.0
     schedules_seconds: Annotated[
         float,

@@ -33,7 +33,7 @@ async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
         rules=(("run_failed", Severity.CRITICAL), ("queue_slow", Severity.WARNING)),
     )
     table = await client.type("alerts")
-    assert table.code == 0
+    assert (table.code, table.err) == (0, "")
     head, first, second, common = table.out.splitlines()
     assert head.split() == ["state", "alert", "not", "notified", "fingerprint"]
     assert "mute time, silence 5d3c" in first
@@ -46,6 +46,45 @@ async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
     unknown = await client.type("alerts", "--rule", "queue_slo")
     assert unknown.code == 2
     assert "did you mean queue_slow?" in unknown.err
+
+
+async def test_ended_alerts_are_listed_on_request(client: DaemonClientScene) -> None:
+    """Without a state only open ones are; --since adds those that ended since then."""
+    alert, now = client.alerting.alert, client.site.clock.now()
+    ended = alert("cc", state=AlertState.RESOLVED, ends_at=now)
+    client.alerting.show(alert("aa"))
+    client.alerting.over["cc"] = [ended]
+    chosen = {
+        options: [row["fingerprint"] for row in await client.rows("alerts", *options)]
+        for options in ((), ("--state", "resolved"), ("--state", "all"))
+    }
+    since = (now - timedelta(hours=1)).isoformat()
+    assert list(chosen.values()) == [["aa"], ["cc"], ["aa", "cc"]]
+    assert len(await client.rows("alerts", "--since", since)) == 2
+    later = (now + timedelta(hours=1)).isoformat()
+    assert len(await client.rows("alerts", "--since", later)) == 1
+    fitting = await client.type("alerts", "--pipeline", "nothing")
+    assert (fitting.out, fitting.err) == ("", "no alert fits; leave out a filter\n")
+
+
+async def test_an_alert_is_acknowledged(client: DaemonClientScene) -> None:
+    """By its fingerprint, with who and why; the list shows it, and an ended one is refused."""
+    client.alerting.show(client.alerting.alert("aa"))
+    words = ("acknowledge", "aa", "--author", "ann", "--comment", "on it")
+    done = await client.type(*words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "alert aa is acknowledged; no more reminders of it go out\n"
+    (row,) = await client.rows("alerts")
+    assert (row["acknowledged"]["author"], row["acknowledged"]["comment"]) == ("ann", "on it")
+    assert "acknowledged by ann" in (await client.type("alerts")).out
+    unknown = await client.type("acknowledge", "ab")
+    assert (unknown.code, "'ab' is not known" in unknown.err) == (1, True)
+    over = client.alerting.alert("aa", state=AlertState.RESOLVED, ends_at=client.site.clock.now())
+    client.alerting.show()
+    client.alerting.over["aa"] = [over]
+    gone = await client.type(*words)
+    assert (gone.code, gone.out) == (1, "")
+    assert gone.err == "error: alert aa is over; nothing is left to acknowledge\n"
 
 
 @pytest.mark.parametrize(

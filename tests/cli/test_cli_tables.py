@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -18,13 +19,17 @@ URL = f"https://workspace.example.com/jobs/{'4' * 60}"
 COLUMNS = (
     Column("state", "state", Form.STATE),
     Column("name", "name"),
+    Column("took", "duration", Form.SECONDS, gives_way=True),
+    Column("owner", "owner", gives_way=True),
     Column("url", "url", Form.COPIED),
     Column("reason", "reason", Form.TEXT),
 )
 ROWS: list[dict[str, Any]] = [
-    {"state": "failed", "name": "[bold]a[/bold]", "url": URL, "reason": "no such column " * 9},
-    {"state": "succeeded", "name": "b", "url": "-", "reason": None},
-]
+    {"state": "failed", "name": "[bold]a[/bold]", "url": URL, "took": 3,
+     "owner": "ada", "reason": "no such column " * 9},
+    {"state": "succeeded", "name": "b", "url": "-", "took": 75, "owner": "bob", "reason": None},
+]  # fmt: skip
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _SCRIPT = """
 from tests.cli.test_cli_tables import COLUMNS, ROWS, OutputForm
 from monitor.cli.tables import print_rows
@@ -67,6 +72,19 @@ def test_what_is_copied_is_whole_on_a_terminal(width: str) -> None:
     assert words.count("no such column") == 9
     reasons = [line for line in lines if "no such" in line]
     assert all(len(line) <= int(width) for line in reasons)
+
+
+def test_columns_give_way_on_a_narrow_terminal() -> None:
+    """The last that may go first, only as many as needed, each named; a wide one has them all."""
+    wide, narrow, narrowest = (
+        _ESCAPES.sub("", on_a_terminal(COLUMNS=width)).splitlines()
+        for width in ("150", "135", "80")
+    )
+    assert wide[0].split() == ["state", "name", "duration", "owner", "url"]
+    assert narrow[0].split() == ["state", "name", "duration", "url"]
+    assert narrow[-1] == "too narrow for: owner; --output wide has all"
+    assert narrowest[0].split() == ["state", "name", "url"]
+    assert narrowest[-1] == "too narrow for: duration, owner; --output wide has all"
 
 
 def test_colour_is_for_terminals() -> None:

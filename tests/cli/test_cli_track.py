@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -55,6 +57,27 @@ async def test_waiting_has_an_end(client: DaemonClientScene) -> None:
         "error: job_group/9 is running after 1 s of waiting; the daemon follows it further; wait "
         "longer with --timeout\n"
     )
+
+
+async def test_a_terminal_shows_how_far_the_run_is(client: DaemonClientScene) -> None:
+    """Status and time stand in one line, which is cleared before the last message."""
+    await client.site.observe(client.site.run("9"))
+    master, slave = os.openpty()
+    words = ("track", "job_group", "9", "--wait", "--timeout", "1s", "-c", str(client.config))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "monitor.cli.main", *words),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=slave,
+        cwd=Path(__file__).parents[2],
+    )
+    os.close(slave)
+    async with asyncio.timeout(30):
+        assert await process.wait() == 1
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        shown = terminal.read(65_536).decode()
+    lines = shown.split("\r\x1b[K")
+    assert lines[1].startswith("job_group/9: running, for ")
+    assert lines[-1].startswith("error: job_group/9 is running after 1 s of waiting")
 
 
 async def test_of_several_workspaces_one_is_named(run_command: CommandProcess) -> None:

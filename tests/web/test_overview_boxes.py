@@ -95,7 +95,7 @@ async def test_what_somebody_knows_of_comes_later(site: Site) -> None:
     groups = (await site.get("/api/v1/attention")).document["data"]
     assert [group["alerts"][0]["fingerprint"] for group in groups] == ["ba", "aa"]
     shown = box((await site.get("/")).text, "attention")
-    assert "Acknowledged by <bdi>ann</bdi>" in shown
+    assert "</span> by <bdi>ann</bdi>" in shown
     assert "on it" in shown
     assert "/alerts/aa/acknowledge" not in shown
     assert "/alerts/ba/acknowledge" in shown

@@ -246,6 +246,9 @@ async def test_an_alert_is_acknowledged_by_its_form(browser: Browser) -> None:
     page = await browser.get("/alerts")
     assert re.search(r"acknowledged</span> by <bdi>anna</bdi> .*: <bdi>on it</bdi>", page.text)
     assert 'href="/alerts/9f86d081884c7d65/acknowledge"' not in page.text
+    overview = await browser.get("/")
+    assert "acknowledged</span> by <bdi>anna</bdi>" in overview.text
+    assert 'href="/alerts/9f86d081884c7d65/acknowledge"' not in overview.text
 
 
 async def test_an_alert_that_began_anew_is_not_acknowledged(site: Site, browser: Browser) -> None:

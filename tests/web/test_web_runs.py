@@ -84,6 +84,24 @@ async def test_the_page_of_runs_shows_reasons_and_keeps_its_filters(site: Site) 
     assert "No run fits these filters." in (await site.get("/runs?status=lost")).text
 
 
+async def test_a_flow_run_stands_for_its_job_groups(site: Site) -> None:
+    """The page lists a flow run once; its job groups stand there where their kind is chosen."""
+    flow_run = RunKey("acme", FLOW_RUN, "20")
+    elsewhere = RunKey("other", RunKind.JOB_GROUP, "3")
+    await site.observe(
+        site.run("20", key=flow_run),
+        site.run("1", parents=Parents(flow_run="20")),
+        site.run("2", parents=Parents(flow_run="19")),
+        site.run("3", key=elsewhere, parents=Parents(flow_run="20")),
+    )
+    page = (await site.get("/runs")).text
+    assert 'id="run-acme-job_group-1"' not in page
+    assert 'id="run-acme-job_group-2"' in page
+    assert 'id="run-other-job_group-3"' in page
+    assert "1 job group of these flow runs" in page
+    assert 'id="run-acme-job_group-1"' in (await site.get("/runs?kind=job_group")).text
+
+
 async def test_a_page_behind_a_forgotten_run_says_so(site: Site) -> None:
     """A cursor whose run retention has removed, or that is none, leads back to the beginning."""
     await site.observe(*(site.run(str(number), Status.SUCCEEDED) for number in range(3)))

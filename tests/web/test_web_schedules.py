@@ -192,7 +192,16 @@ async def test_schedules_are_found_by_what_they_start(site: Site) -> None:
     for text, ids in (("END", ["2"]), ("7", ["1"]), ("nothing", [])):
         answer = (await site.get(f"/api/v1/schedules?pipeline={text}")).document["data"]
         assert [known["id"] for known in answer[0]["schedules"]] == ids
+        rows = (await site.get(f"/api/v1/schedules/starts?pipeline={text}")).document["data"]
+        assert [row["schedule"]["id"] for row in rows] == ids
     assert "No schedule fits these filters." in (await site.get("/schedules?pipeline=nothing")).text
+
+
+async def test_of_what_was_deleted_nothing_is_expected(site: Site) -> None:
+    """A schedule may outlive all that it started; it says so, and misses nothing."""
+    follow(site, schedule(deleted=(ORDERS,)))
+    assert await states(site) == [[]] * 7
+    assert "starts nothing: what it started was deleted" in (await site.get("/schedules")).text
 
 
 async def test_a_trigger_that_cannot_be_computed_says_why(site: Site) -> None:

@@ -5,26 +5,27 @@ The templates write them as SVG with classes for colours; axes and words stand b
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from monitor.model.runs import RunKind
 from monitor.model.words import duration, kind_words, utc
 from monitor.web.page.links import run_path
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
 from monitor.web.views.pipelines.pipeline_history import HistoryRun
 from monitor.web.views.run_details import RunDetails, RunPart
+from monitor.web.views.view_models import RunView
 
 WIDTH, HEIGHT = 1000.0, 100.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST = 2.0  # of a bar, so that it can be seen
 _LEAST_HEIGHT = 12.0
 _BAR = 6.0
 _MOST_BARS = 240
+_TITLE = 200  # characters of a reason
 _WORST = ("failed", "lost", "unknown", "canceled", "running", "pending", "succeeded")
 
 
@@ -51,34 +52,48 @@ class Dots(Struct, frozen=True, kw_only=True):
     series: str
 
 
-def timeline(view: PipelineDetails) -> list[Bar]:
-    """Return a bar for each run at its time, as high as it took; of many runs one for several."""
-    begin, end = _span(view)
+class TimeSpan(Struct, frozen=True):
+    """The time that a chart shows, in seconds since 1970."""
+
+    begin: float
+    end: float
+
+    def x(self, at: datetime) -> float:
+        """Return where an instant stands; what lies outside stands at the edge."""
+        length = self.end - self.begin
+        share = (at.timestamp() - self.begin) / length if length > 0 else 0.0
+        return WIDTH * min(1.0, max(0.0, share))
+
+
+def timeline(view: PipelineDetails) -> Iterator[Bar]:
+    """Yield a bar for each run at its time, as high as it took; of many runs one for several."""
+    span = _span(view)
     slots: dict[int, list[HistoryRun]] = {}
     is_dense = len(view.history) > _MOST_BARS
     for number, run in enumerate(view.history):
         at = run.started_at or run.created_at or run.finished_at
-        if at is not None and at >= begin:
-            slot = int(_x(at, begin, end) * _MOST_BARS / WIDTH) if is_dense else number
+        if at is not None and at.timestamp() >= span.begin:
+            slot = int(span.x(at) * _MOST_BARS / WIDTH) if is_dense else number
             slots.setdefault(slot, []).append(run)
     longest = max((run.duration_seconds or 0.0 for run in view.history), default=0.0)
-    return [_timeline_bar(runs, view, longest) for _, runs in sorted(slots.items())]
+    # One by one, so that a rendering may pause between them.
+    return (_timeline_bar(runs, span, longest) for _, runs in sorted(slots.items()))
 
 
-def _timeline_bar(runs: Sequence[HistoryRun], view: PipelineDetails, longest: float) -> Bar:
+def _timeline_bar(runs: Sequence[HistoryRun], span: TimeSpan, longest: float) -> Bar:
     first = runs[-1]
-    at = first.started_at or first.created_at or first.finished_at or view.since
+    at = first.started_at or first.created_at or first.finished_at
     seconds = max(run.duration_seconds or 0.0 for run in runs)
     status = min((run.status for run in runs), key=_WORST.index)
     height = _LEAST_HEIGHT + (HEIGHT - _LEAST_HEIGHT) * (seconds / longest if longest else 0.0)
     title = f"{status}, {utc(at)}, {duration(seconds)}"
     if first.reason:
-        title += f": {first.reason[:200]}"
+        title += f": {first.reason[:_TITLE]}"
     if len(runs) > 1:
         failed = sum(run.status == "failed" for run in runs)
         title = f"{len(runs)} runs from {utc(at)}, {failed} failed, longest {duration(seconds)}"
     return Bar(
-        x=round(min(_x(at, *_span(view)), WIDTH - _BAR), 1),
+        x=round(min(0.0 if at is None else span.x(at), WIDTH - _BAR), 1),
         y=round(HEIGHT - height, 1),
         width=_BAR,
         height=round(height, 1),
@@ -100,42 +115,43 @@ def queues(view: PipelineDetails) -> Dots | None:
 def _dots(
     view: PipelineDetails, of: Callable[[HistoryRun], float | None], *, limit: float | None
 ) -> Dots | None:
-    begin, end = _span(view)
+    span = _span(view)
     points = [
-        (run.created_at, seconds, run.status)
+        (run.created_at.timestamp(), seconds, run.status)
         for run in reversed(view.history)
-        if run.created_at is not None
-        and run.created_at >= begin
-        and (seconds := of(run)) is not None
+        if run.created_at is not None and (seconds := of(run)) is not None
     ]
+    points = [point for point in points if point[0] >= span.begin]
     if not points:
         return None
     top = max(1.0, *(seconds for _, seconds, _ in points), limit or 0.0)
+    right, down = WIDTH / (span.end - span.begin), HEIGHT / top
     path = "".join(
-        f"M{_x(at, begin, end):.1f} {HEIGHT * (1 - seconds / top):.1f}h0"
+        f"M{(at - span.begin) * right:.1f} {HEIGHT - seconds * down:.1f}h0"
         for at, seconds, _ in points
     )
     series: dict[str, Any] = {
-        "from": int(begin.timestamp()),
-        "until": int(end.timestamp()),
-        "times": [round(at.timestamp()) for at, _, _ in points],
+        "from": int(span.begin),
+        "until": int(span.end),
+        "times": [round(at) for at, _, _ in points],
         "seconds": [round(seconds, 1) for _, seconds, _ in points],
         "failed": [int(status == "failed") for _, _, status in points],
         "limit": limit,
     }
     return Dots(
         path=path,
-        limit_y=None if limit is None else round(HEIGHT * (1 - limit / top), 1),
+        limit_y=None if limit is None else round(HEIGHT - limit * down, 1),
         top=top,
         series=msgspec.json.encode(series).decode(),
     )
 
 
-def _span(view: PipelineDetails) -> tuple[datetime, datetime]:
+def _span(view: PipelineDetails) -> TimeSpan:
     """Return the time that is drawn. It moves on by steps, so that a chart stays as it is."""
-    step = view.range.length / WIDTH
-    begin = view.since - (view.since - _EPOCH) % step
-    return begin, begin + view.range.length + step
+    length = view.range.length.total_seconds()
+    step = length / WIDTH
+    begin = view.since.timestamp() // step * step
+    return TimeSpan(begin, begin + length + step)
 
 
 class GanttRow(Struct, frozen=True, kw_only=True):
@@ -162,10 +178,11 @@ def gantt(view: RunDetails, now: datetime) -> Gantt | None:
         return None
     is_active = any(_is_active(part) for part in view.parts)
     begin, end = min(begun), max([*begun, *ended, *([now] if is_active else [])])
+    span = TimeSpan(begin.timestamp(), end.timestamp())
     rows = tuple(
         GanttRow(
             part=part,
-            bars=tuple(_gantt_bars(part, begin=begin, end=end)),
+            bars=tuple(_gantt_bars(part, span, now=end)),
             path=None if part.kind == "job" else run_path(view.run.workspace, part.kind, part.id),
         )
         for part in view.parts
@@ -173,10 +190,10 @@ def gantt(view: RunDetails, now: datetime) -> Gantt | None:
     return Gantt(rows=rows, begin=begin, end=end)
 
 
-def _gantt_bars(part: RunPart, *, begin: datetime, end: datetime) -> list[Bar]:
+def _gantt_bars(part: RunPart, span: TimeSpan, *, now: datetime) -> list[Bar]:
     started_at, finished_at = part.started_at, part.finished_at
     if finished_at is None and _is_active(part):
-        finished_at = end
+        finished_at = now
     stretches = []
     if part.created_at is not None and started_at is not None:
         stretches.append((part.created_at, started_at, "waiting"))
@@ -185,7 +202,7 @@ def _gantt_bars(part: RunPart, *, begin: datetime, end: datetime) -> list[Bar]:
         stretches.append((work_at, finished_at or work_at, part.status))
     bars = []
     for from_at, to_at, status in stretches:
-        x, right = _x(from_at, begin, end), _x(to_at, begin, end)
+        x, right = span.x(from_at), span.x(to_at)
         if right > x or status != "waiting":
             width = min(WIDTH, max(right - x, _LEAST * 2))
             bars.append(
@@ -203,7 +220,7 @@ def part_words(part: RunPart) -> str:
     return f"{kind_words(part.kind)} {part.id}"
 
 
-def _x(at: datetime, begin: datetime, end: datetime) -> float:
-    seconds = (end - begin).total_seconds()
-    share = (at - begin).total_seconds() / seconds if seconds > 0 else 0.0
-    return WIDTH * min(1.0, max(0.0, share)) if math.isfinite(share) else 0.0
+def without_parts(runs: Sequence[RunView]) -> list[RunView]:
+    """Return the runs but for job groups whose flow run is among them."""
+    flow_runs = {(run.workspace, run.id) for run in runs if run.kind == RunKind.FLOW_RUN}
+    return [run for run in runs if (run.workspace, run.flow_run) not in flow_runs]

@@ -24,11 +24,13 @@ from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown, unknown
 from monitor.web.views.alert_models import AlertView, alert_view
 from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.run_list import since_of
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _IN_A_SLICE = 500  # alerts that are only compared
 _LIST = "alerts by state"
+_SINCE = "Open, or ended since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
 _STATES: Mapping[AlertState, int] = MappingProxyType(
     {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
 )
@@ -58,7 +60,7 @@ class AlertsQuery(Struct, frozen=True, kw_only=True):
     rule: str | None = None
     severity: Severity | None = None
     pipeline: str | None = None
-    since: datetime | None = None
+    since: Annotated[str, Meta(description=_SINCE)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 200
     cursor: str | None = None
 
@@ -85,10 +87,11 @@ class AlertsReader:
     async def read(self, query: AlertsQuery) -> AlertList:
         snapshot = self._sources.alerting.snapshot()
         self._refuse_unknown_rule(query, snapshot)
+        since = since_of(query.since, now=self._sources.clock.now())
         key = read_cursor(_LIST, query.cursor, AlertPlace)
         shown = [] if key is not None and key.state == _ENDED else await _open(query, snapshot, key)
         if len(shown) <= query.limit and query.state in (None, "resolved"):
-            shown += await self._past(query, key, query.limit + 1 - len(shown))
+            shown += await self._past(query, key, since, query.limit + 1 - len(shown))
         if not shown:
             refuse_unknown(query.workspace, [*self._workspaces(), BRIDGE])
         page = shown[: query.limit]
@@ -108,7 +111,9 @@ class AlertsReader:
             failing_rules=snapshot.failing_rules,
         )
 
-    async def _past(self, query: AlertsQuery, key: AlertPlace | None, limit: int) -> list[Alert]:
+    async def _past(
+        self, query: AlertsQuery, key: AlertPlace | None, since: datetime | None, limit: int
+    ) -> list[Alert]:
         behind = (
             PastPlace(key.at, key.fingerprint, key.starts_at)
             if key is not None and key.state == _ENDED
@@ -119,7 +124,7 @@ class AlertsReader:
             rule=query.rule,
             severity=query.severity,
             pipeline_named=query.pipeline,
-            since=query.since,
+            since=since,
             behind=behind,
             limit=limit,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.runs import PipelineKind, RunKey, RunKind
@@ -24,10 +26,10 @@ _FORMS = {
 class ExplainQuery(Struct, frozen=True, kw_only=True):
     """One of the first four says what to explain; ``workspace`` narrows a name."""
 
-    name: str | None = None
-    alert: str | None = None
-    run: str | None = None
-    pipeline: str | None = None
+    name: Annotated[str, Meta(description="Anything, by its id or name.")] | None = None
+    alert: Annotated[str, Meta(description="The fingerprint of an alert.")] | None = None
+    run: Annotated[str, Meta(description="A run: `WORKSPACE/KIND/ID`.")] | None = None
+    pipeline: Annotated[str, Meta(description="A flow or plan: `WORKSPACE/KIND/ID`.")] | None = None
     workspace: str | None = None
 
 

@@ -40,7 +40,7 @@ class SilenceList(Struct, frozen=True, kw_only=True):
 class PreviewQuery(Struct, frozen=True, kw_only=True):
     """``matcher``: one or several, separated by commas or line ends."""
 
-    matcher: str
+    matcher: Annotated[str, Meta(description="Matchers, such as `workspace=marketing`, by commas.")]
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 

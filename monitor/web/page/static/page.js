@@ -158,9 +158,11 @@
   }
 
   if (pause) {
-    // What people have opened or typed stays as it is.
+    // What people have opened or typed stays as it is, and what a script of the page keeps.
+    const keeps = Idiomorph.defaults.callbacks.beforeNodeMorphed;
     Idiomorph.defaults.ignoreActiveValue = true;
-    Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, wanted) => !isTyped(element, wanted);
+    Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, wanted) =>
+      isTyped(element, wanted) ? false : keeps(element, wanted);
     Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
       !(name === "open" && element.tagName === "DETAILS");
     listen();

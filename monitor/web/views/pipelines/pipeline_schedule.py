@@ -13,7 +13,6 @@ from monitor.model.live_state import SCHEDULES, ScheduleKnown
 from monitor.model.runs import RunState
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.run_rows import KINDS_OF
-from monitor.web.views.schedules.calendar import MOST_RUNS, starts_known
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
     Known,
@@ -24,6 +23,7 @@ from monitor.web.views.schedules.comparison import (
     expected_times,
 )
 from monitor.web.views.schedules.schedule_list import ScheduleListReader, ScheduleView
+from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

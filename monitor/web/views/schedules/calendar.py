@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,7 +14,7 @@ from msgspec import Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
-from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
@@ -29,22 +30,20 @@ from monitor.web.views.schedules.comparison import (
 from monitor.web.views.schedules.schedule_list import (
     ScheduleListReader,
     ScheduleView,
-    is_meant,
-    matching,
+    order_of,
     workspaces_of,
 )
+from monitor.web.views.schedules.starts_known import MOST_RUNS, starts_known
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _LIST = "schedules by name"
 _ROWS = 25
-MOST_RUNS = 2_500  # of one pipeline and kind that are read: every five minutes of a week
 _LEAST_RUNS = 250
 _RUNS_ON_A_PAGE = 40_000
 _MOST_TIMES_ON_A_PAGE = 3 * MOST_TIMES
 _MOST_STARTS_A_DAY = 4  # that stand one by one; more of them are counted by hour
 _MARGIN = timedelta(days=1)  # around the week: a start may come late
-_USUAL_GRACE = timedelta(minutes=10)  # where no rule awaits starts of the pipeline
 _DAYS, _HOURS = 7, 24
 _EARLIEST_YEAR, _LATEST_YEAR = 2000, 2100
 _KINDS = {
@@ -164,9 +163,7 @@ class CalendarReader:
         today = self._sources.clock.now().astimezone(zone).date()
         week = _Week(monday=_monday(query.week, today), zone=zone)
         behind = read_cursor(_LIST, query.cursor, tuple[str, str, str, str])
-        rows = await self._rows(query)
-        if behind is not None:
-            rows = [row async for row in in_slices(rows) if row.key > behind]
+        rows = await self._rows(query, behind)
         shown = rows[:_ROWS]
         data = await self._compare(shown, week)
         return Calendar(
@@ -191,23 +188,37 @@ class CalendarReader:
             next=cursor_behind(_LIST, shown[-1].key) if len(rows) > len(shown) else None,
         )
 
-    async def _rows(self, query: CalendarQuery) -> list[_Row]:
+    async def _rows(self, query: CalendarQuery, behind: RowKey | None) -> list[_Row]:
+        """Return the rows of a page, and at least one more where there are more."""
         rows: list[_Row] = []
-        for status in workspaces_of(self._sources, query.workspace):
-            async for schedule in in_slices(await matching(self._sources, status, query.pipeline)):
-                meant = [
-                    pipeline
-                    for pipeline in schedule.starts
-                    if query.pipeline is None
-                    or is_meant(
-                        query.pipeline, pipeline, self._live.label(status.workspace, pipeline)
-                    )
-                ]
-                rows += [
-                    _Row(status=status, schedule=schedule, pipeline=pipeline)
-                    for pipeline in meant or (None,)
-                ]
-        return await sorted_in_slices(rows, key=lambda row: row.key)
+        statuses = workspaces_of(self._sources, query.workspace)
+        for status in sorted(statuses, key=lambda status: status.workspace):
+            ordered = await self._schedules.ordered.of(status)
+            if behind is not None and status.workspace < behind[0]:
+                continue
+            if behind is not None and status.workspace == behind[0]:
+                ordered = ordered[bisect_left(ordered, behind[1:3], key=order_of) :]
+            async for schedule in in_slices(ordered):
+                found = self._rows_of(status, schedule, query.pipeline)
+                rows += [row for row in found if behind is None or row.key > behind]
+                if len(rows) > _ROWS:
+                    return rows
+        return rows
+
+    def _rows_of(
+        self, status: WorkspaceStatus, schedule: ScheduleKnown, text: str | None
+    ) -> list[_Row]:
+        """Return a row for each pipeline that is meant, in their order."""
+        meant = [
+            pipeline
+            for pipeline in schedule.starts or schedule.pipelines
+            if text is None or self._schedules.is_meant(text, status, pipeline)
+        ]
+        # Of what was deleted nothing is left but the schedule itself.
+        is_shown = bool(meant) or text is None
+        pipelines = meant if schedule.starts else [None] * is_shown
+        rows = [_Row(status=status, schedule=schedule, pipeline=pipeline) for pipeline in pipelines]
+        return sorted(rows, key=lambda row: row.key)
 
     async def _compare(self, rows: Sequence[_Row], week: _Week) -> list[CalendarRow]:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
@@ -244,48 +255,6 @@ class CalendarReader:
             days=days,
             problem=problem,
         )
-
-
-def starts_known(
-    sources: ViewSources,
-    status: WorkspaceStatus,
-    schedule: ScheduleKnown,
-    runs: Mapping[PipelineOfKind, Sequence[RunState]],
-    *,
-    limit: int,
-) -> Known:
-    """Return between which times starts by a schedule are known.
-
-    ``runs`` are the newest ``limit`` of each kind of the pipeline, newest first.
-    """
-    live, name = sources.live, status.workspace
-    now = status.time_there(sources.clock.now())
-    since = {"the schedule was changed later": schedule.updated_at}
-    since["the workspace was not followed yet"] = status.followed_since
-    kept = timedelta(seconds=sources.daemon().retention.runs_seconds)
-    since["runs of that time are forgotten"] = now - kept
-    for found in runs.values():
-        if len(found) == limit:
-            why = f"only the newest {limit:,} runs are compared"
-            since[why] = found[-1].created_at
-    latest = max((at, why) for why, at in since.items() if at is not None)
-    complete = live.complete()
-    until = [complete.get((name, kind)) for _, kind, _ in runs]
-    whys = [live.why_unwatched(name, kind) for _, kind, _ in runs]
-    snapshot = sources.alerting.snapshot()
-    graces = [
-        later.grace_ends_at - at
-        for key in runs
-        if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
-    ]
-    return Known(
-        now=now,
-        since=latest[0],
-        before_reason=latest[1],
-        until=min((at for at in until if at is not None), default=None),
-        unwatched=next((why for why in whys if why is not None), None),
-        grace=max(graces, default=_USUAL_GRACE),
-    )
 
 
 def _keys(row: _Row) -> list[PipelineOfKind]:

@@ -11,7 +11,8 @@ from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.triggers import ScheduleTrigger
-from monitor.schedules import BadTriggerError, next_after
+from monitor.schedules import BadTriggerError, check, next_after
+from monitor.web.http.cursors import sort_text
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.schedules.trigger_words import expression_of, trigger_words
 from monitor.web.views.sources import ViewSources
@@ -87,13 +88,19 @@ class ScheduleListReader:
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
         self._live = sources.live
+        self.ordered = OrderedSchedules()
 
     async def read(self, query: SchedulesQuery) -> ScheduleList:
         statuses = workspaces_of(self._sources, query.workspace)
         return ScheduleList(data=tuple([await self._of(row, query.pipeline) for row in statuses]))
 
     async def _of(self, status: WorkspaceStatus, pipeline: str | None) -> SchedulesView:
-        shown = await matching(self._sources, status, pipeline)
+        shown = [
+            schedule
+            async for schedule in in_slices(await self.ordered.of(status))
+            if pipeline is None
+            or any(self.is_meant(pipeline, status, started) for started in schedule.pipelines)
+        ]
         now = status.time_there(self._sources.clock.now())
         return SchedulesView(
             workspace=status.workspace,
@@ -108,11 +115,16 @@ class ScheduleListReader:
             ),
         )
 
+    def is_meant(self, text: str, status: WorkspaceStatus, pipeline: Pipeline) -> bool:
+        """True where the text is the id of a pipeline, or a part of its name."""
+        label = self._live.label(status.workspace, pipeline)
+        return text == pipeline.id or text.casefold() in label.casefold()
+
     def view(
         self, status: WorkspaceStatus, schedule: ScheduleKnown, *, now: datetime
     ) -> ScheduleView:
         """Return a schedule of a workspace; ``now`` is workspace time."""
-        in_words = tuple(_in_words(trigger, now) for trigger in schedule.triggers)
+        in_words = tuple(_in_words(trigger) for trigger in schedule.triggers)
         return ScheduleView(
             id=schedule.id,
             name=schedule.name,
@@ -150,31 +162,29 @@ def workspaces_of(sources: ViewSources, workspace: str | None) -> Sequence[Works
     return [status for status in statuses if workspace in (None, status.workspace)]
 
 
-async def matching(
-    sources: ViewSources, status: WorkspaceStatus, pipeline: str | None
-) -> list[ScheduleKnown]:
-    """Return the schedules that start such a pipeline, by name."""
-    shown = [
-        schedule
-        async for schedule in in_slices(status.schedules)
-        if pipeline is None
-        or any(
-            is_meant(pipeline, started, sources.live.label(status.workspace, started))
-            for started in schedule.pipelines
-        )
-    ]
-    return await sorted_in_slices(shown, key=lambda row: (row.name.casefold(), row.id))
+def order_of(schedule: ScheduleKnown) -> tuple[str, str]:
+    """Return what schedules of a workspace are sorted by."""
+    return sort_text(schedule.name), schedule.id
 
 
-def is_meant(text: str, pipeline: Pipeline, label: str) -> bool:
-    """True where the text is the id of a pipeline, or a part of its name."""
-    return text == pipeline.id or text.casefold() in label.casefold()
+class OrderedSchedules:
+    """The schedules of each workspace by name, sorted once for each time that they are read."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[tuple[ScheduleKnown, ...], list[ScheduleKnown]]] = {}
+
+    async def of(self, status: WorkspaceStatus) -> list[ScheduleKnown]:
+        kept = self._kept.get(status.workspace)
+        if kept is None or kept[0] is not status.schedules:
+            kept = status.schedules, await sorted_in_slices(status.schedules, key=order_of)
+            self._kept[status.workspace] = kept
+        return kept[1]
 
 
-def _in_words(trigger: ScheduleTrigger, now: datetime) -> TriggerInWords:
+def _in_words(trigger: ScheduleTrigger) -> TriggerInWords:
     problem = None
     try:
-        next_after(trigger, now)
+        check(trigger)
     except BadTriggerError as exc:
         problem = str(exc)
     return TriggerInWords(

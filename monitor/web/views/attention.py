@@ -24,6 +24,7 @@ from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views import alert_words
 from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.alerts import suppressors
 from monitor.web.views.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -112,7 +113,7 @@ class AttentionReader:
             pending = [alert for alert in pending if alert.workspace == query.workspace]
         end = query.skip + query.groups
         shown = groups[query.skip : end]
-        named = await _suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
+        named = await suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
         words = _Words(self._sources, AlertNames(named, snapshot.silences))
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
@@ -190,14 +191,6 @@ class _Words:
             url=alert_words.web_address(alert.facts.get("url")),
             silence=alert_words.silence_path(alert),
         )
-
-
-async def _suppressors(snapshot: AlertingSnapshot, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts that suppress some of these."""
-    wanted = {by.partition(":")[2] for alert in alerts for by in alert.muted_by}
-    if not wanted:
-        return []
-    return [alert async for alert in in_slices(snapshot.alerts) if alert.fingerprint in wanted]
 
 
 def _subject_of(alert: Alert) -> _Subject:

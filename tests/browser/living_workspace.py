@@ -73,6 +73,11 @@ class LivingWorkspace:
         rows = (await self.face.json("/api/v1/runs?limit=1000"))["data"]
         return any((row["id"], row["status"]) == (run_id, status) for row in rows)
 
+    async def knows(self, *run_ids: str) -> bool:
+        """Return whether the daemon knows all of these runs."""
+        rows = (await self.face.json("/api/v1/runs?limit=1000"))["data"]
+        return {row["id"] for row in rows}.issuperset(run_ids)
+
     def url(self, template: str, ids: Mapping[str, str] | None = None) -> str:
         """Return the address of a page whose names in braces are filled in."""
         return self.face.url + template.format_map(self.ids if ids is None else ids)
@@ -156,12 +161,27 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
     count = min(len(HOSTILE_NAMES), len(recipes(sandbox)) - 1)
     failed = [start(sandbox, Outcome.FAILED, number=number) for number in range(count)]
     active = start(sandbox, Outcome.HANG, number=count)
+    # Nothing ends any more: a success would resolve an alert.
+    sandbox.engine.order(Order(count=1_000_000, outcome=Outcome.HANG))
+    flow, plan = next(sandbox.world.flows.live()), next(sandbox.world.plans.live())
+    flow_run = str(sandbox.engine.start_flow_run(flow, by=flow.creator_id).id)
+    plan_run = str(sandbox.engine.start_plan_run(plan, by=plan.creator_id).id)
+    await eventually(lambda: living.knows(flow_run, plan_run), why="no flow or plan runs")
     for run_id in failed:
         await eventually(lambda: living.shows(run_id, "failed"), why="nothing failed")  # noqa: B023 - waited for here
     await eventually(lambda: living.shows(active, "running"), why="nothing runs")
-    await eventually(
-        lambda: _has_alerts(living.face, workspace, len(failed)), why="too few alerts fire"
-    )
+    alerts: list[str] = []
+
+    async def are_alerted() -> bool:
+        rows = (await living.face.json("/api/v1/alerts"))["data"]
+        alerts[:] = [
+            row["fingerprint"]
+            for row in rows
+            if (row["workspace"], row["rule"]) == (workspace, "run_failed")
+        ]
+        return len(alerts) >= len(failed)
+
+    await eventually(are_alerted, why="too few alerts fire")
     return {
         "workspace": workspace,
         "kind": "job_group",
@@ -169,15 +189,8 @@ async def _begin(living: LivingWorkspace, sandbox: Sandbox, workspace: str) -> d
         "active": active,
         "flow": str(recipes(sandbox)[0].flow_id),
         "long": str(recipes(sandbox)[count - 2].flow_id),
-        "plan": str(next(sandbox.world.plans.live()).id),
+        "plan": str(plan.id),
+        "flow_run": flow_run,
+        "plan_run": plan_run,
+        "fingerprint": alerts[0],
     }
-
-
-async def _has_alerts(face: Face, workspace: str, number: int) -> bool:
-    alerts = (await face.json("/api/v1/alerts"))["data"]
-    failures = [
-        alert
-        for alert in alerts
-        if (alert["workspace"], alert["rule"]) == (workspace, "run_failed")
-    ]
-    return len(failures) >= number

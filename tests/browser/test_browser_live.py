@@ -39,16 +39,19 @@ async def _sentence(living: LivingWorkspace) -> str:
     return str((await living.face.json("/api/v1/status"))["sentence"])
 
 
-async def _start_another(living: LivingWorkspace, number: int) -> str:
-    """Let one more run go on, and return the sentence of state that follows."""
-    before = await _sentence(living)
-    living.start(Outcome.HANG, number=number)
+async def _start_another(living: LivingWorkspace, number: int) -> None:
+    """Let one more run go on, and return when the daemon knows it."""
+    run_id = living.start(Outcome.HANG, number=number)
+    await eventually(lambda: living.shows(run_id, "running"), why="the daemon saw no new run")
 
-    async def has_changed() -> bool:
-        return await _sentence(living) != before
 
-    await eventually(has_changed, why="the daemon saw no new run")
-    return await _sentence(living)
+async def _until_shown(living: LivingWorkspace, shown: Screen) -> None:
+    """Return when the page says what the daemon says now."""
+
+    async def is_shown() -> bool:
+        return bool(await shown.page.evaluate(f"() => {_SENTENCE}") == await _sentence(living))
+
+    await eventually(is_shown, why="the page shows what was")
 
 
 async def _opened(living: LivingWorkspace, shown: Screen, path: str = PAGE) -> None:
@@ -61,8 +64,8 @@ async def test_a_change_appears_without_a_reload(living: LivingWorkspace, browse
     async with screen(browser) as shown:
         await _opened(living, shown)
         await shown.page.evaluate("() => { window.isTheSame = true; }")
-        after = await _start_another(living, 10)
-        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await _start_another(living, 10)
+        await _until_shown(living, shown)
         assert await shown.page.evaluate("() => window.isTheSame")
         assert shown.console == []
 
@@ -77,8 +80,8 @@ async def test_what_people_do_on_a_page_stays(living: LivingWorkspace, browser: 
         await owner.focus()
         await shown.page.keyboard.type("Mar")
         await shown.page.evaluate("() => window.scrollTo(0, 300)")
-        after = await _start_another(living, 12)
-        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await _start_another(living, 12)
+        await _until_shown(living, shown)
         assert await shown.page.evaluate("() => document.activeElement.name") == "folder"
         assert (await search.input_value(), await owner.input_value()) == ("sales", "Mar")
         assert await shown.page.evaluate("() => window.scrollY") == 300
@@ -86,8 +89,8 @@ async def test_what_people_do_on_a_page_stays(living: LivingWorkspace, browser: 
         heading = "document.getElementById('pipelines-title')"
         await shown.page.evaluate(f"() => getSelection().selectAllChildren({heading})")
         selected = await shown.page.evaluate("() => String(getSelection())")
-        after = await _start_another(living, 13)
-        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await _start_another(living, 13)
+        await _until_shown(living, shown)
         assert selected.startswith("Pipelines")
         assert await shown.page.evaluate("() => String(getSelection())") == selected
 
@@ -99,13 +102,13 @@ async def test_a_paused_page_stands_still(living: LivingWorkspace, browser: Brow
         await _opened(living, another)
         before = await shown.page.evaluate(f"() => {_SENTENCE}")
         await shown.page.get_by_role("button", name="Pause").click()
-        after = await _start_another(living, 11)
-        await another.until(f"{_SENTENCE} === argument", argument=after)
+        await _start_another(living, 11)
+        await _until_shown(living, another)
         assert await shown.page.evaluate(f"() => {_SENTENCE}") == before
         assert "Paused at" in await shown.page.locator("#link").inner_text()
 
         await shown.page.get_by_role("button", name="Resume").click()
-        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await _until_shown(living, shown)
         await shown.until(LIVE)
 
 
@@ -120,12 +123,12 @@ async def test_a_page_that_nobody_sees_holds_no_connection(
         await shown.page.evaluate("() => window.hide(true)")
         await shown.page.clock.fast_forward(60_000)
         assert await shown.page.evaluate("() => window.openLinks()") == 0
-        after = await _start_another(living, 14)
+        await _start_another(living, 14)
         await shown.page.evaluate("() => window.hide(false)")
         await shown.page.clock.fast_forward(2_000)
         await shown.until("window.openLinks() === 1")
         await shown.until(LIVE)
-        await shown.until(f"{_SENTENCE} === argument", argument=after)
+        await _until_shown(living, shown)
 
 
 async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:

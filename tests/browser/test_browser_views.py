@@ -14,7 +14,7 @@ from playwright.async_api import Browser
 from monitor.web.settings import ServerSettings
 from tests.browser.living_workspace import LivingWorkspace
 from tests.browser.screens import DESKTOP, PHONE, TABLET, WIDE, Screen, screen
-from tests.browser.views import LIVE, VIEWS
+from tests.browser.views import LIVE, MORE, VIEWS
 from tests.web.serving import serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -143,13 +143,22 @@ async def test_names_that_harm_are_shown_as_text(
         assert shown.console == []
 
 
+async def test_no_box_fails_for_any_kind(living: LivingWorkspace) -> None:
+    """Runs of each kind, active ones, plans, and filters that find nothing show all boxes."""
+    for ids in (living.ids, living.hostile_ids):
+        for template in MORE:
+            text = await living.face.text(template.format_map(ids))
+            assert (template, "failed-box" in text) == (template, False)
+            assert (template, "problem+json" in text) == (template, False)
+
+
 @pytest.mark.parametrize("path", VIEWS)
 async def test_what_is_not_known_has_a_way_back(living: LivingWorkspace, path: str) -> None:
     """An unknown filter, and an unknown id, are a sentence on a page with a link."""
     nothing = dict.fromkeys(living.ids, "nothing") | {"kind": "job_group"}
     urls = {living.url(VIEWS[path]) + ("&" if "?" in VIEWS[path] else "?") + "nonsense=1": 400}
     if "{" in VIEWS[path]:
-        urls[living.url(VIEWS[path], nothing)] = 404
+        urls[living.url(VIEWS[path], nothing)] = 404 if "{" in path else 400
     async with aiohttp.ClientSession(headers={"Accept": "text/html"}) as session:
         for url, status in urls.items():
             async with session.get(url) as answer:

@@ -7,9 +7,25 @@ VIEWS = {
     "/runs": "/runs?limit=40",
     "/runs/{workspace}/{kind}/{id}": "/runs/{workspace}/{kind}/{failed}",
     "/pipelines/{workspace}/{kind}/{id}": "/pipelines/{workspace}/flow/{flow}",
+    "/alerts": "/alerts",
+    "/alerts/{fingerprint}": "/alerts/{fingerprint}",
+    "/silences": "/silences",
+    "/explain": "/explain?run={workspace}/job_group/{failed}",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
     "/workspaces": "/workspaces",
     "/workspaces/{workspace}": "/workspaces/{workspace}",
 }
+# The same pages of other runs and pipelines, and with filters.
+MORE = (
+    "/?q=nothing+has+this+name",
+    "/?state=failing&sort=duration&open={workspace}/flow/{flow}",
+    "/runs?status=failed&workspace={workspace}",
+    "/runs/{workspace}/job_group/{active}",
+    "/runs/{workspace}/flow_run/{flow_run}",
+    "/runs/{workspace}/plan_run/{plan_run}",
+    "/pipelines/{workspace}/plan/{plan}",
+)
+# Pages with a form that changes something: never refreshed, never kept.
+FORMS = ("/alerts/{fingerprint}/acknowledge", "/silences/new?matcher=workspace%3D{workspace}")
 LIVE = "document.getElementById('link').dataset.state === 'live'"

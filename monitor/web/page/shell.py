@@ -69,6 +69,7 @@ class PageShell:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
+            auto_reload=False,  # an upgrade in place must not mix new templates with old code
         )
         self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)
         self.templates.globals.update(

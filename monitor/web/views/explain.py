@@ -26,10 +26,13 @@ _FORMS = {
 class ExplainQuery(Struct, frozen=True, kw_only=True):
     """One of the first four says what to explain; ``workspace`` narrows a name."""
 
-    name: Annotated[str, Meta(description="Anything, by its id or name.")] | None = None
+    name: (
+        Annotated[str, Meta(description="An id or name of an alert, a run, a flow or a plan.")]
+        | None
+    ) = None
     alert: Annotated[str, Meta(description="The fingerprint of an alert.")] | None = None
-    run: Annotated[str, Meta(description="A run: `WORKSPACE/KIND/ID`.")] | None = None
-    pipeline: Annotated[str, Meta(description="A flow or plan: `WORKSPACE/KIND/ID`.")] | None = None
+    run: Annotated[str, Meta(description="`WORKSPACE/KIND/ID` of a run.")] | None = None
+    pipeline: Annotated[str, Meta(description="`WORKSPACE/KIND/ID` or name.")] | None = None
     workspace: str | None = None
 
 

@@ -38,9 +38,9 @@ class SilenceList(Struct, frozen=True, kw_only=True):
 
 
 class PreviewQuery(Struct, frozen=True, kw_only=True):
-    """``matcher``: one or several, separated by commas or line ends."""
+    """What the silence would match."""
 
-    matcher: Annotated[str, Meta(description="Matchers, such as `workspace=marketing`, by commas.")]
+    matcher: Annotated[str, Meta(description="Matchers, separated by commas or line ends.")]
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 

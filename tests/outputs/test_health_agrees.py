@@ -33,8 +33,8 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.daemon_status import DaemonStatus
 from monitor.web.settings import ServerSettings
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_rows import PipelineRow
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_rows import PipelineRow
 from monitor.web.views.sources import ViewSources
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON

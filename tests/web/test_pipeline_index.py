@@ -23,10 +23,10 @@ from monitor.model.runs import (
 )
 from monitor.tracking.live_state import LiveState
 from monitor.web.settings import ServerSettings
-from monitor.web.views.changed_values import changed_keys, changed_values
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_rows import PipelineSort
-from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.overview.changed_values import changed_keys, changed_values
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_rows import PipelineSort
+from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.sources import ViewSources
 from tests.clocks import ManualClock
 from tests.web.fake_alerting import FakeAlerting

@@ -15,7 +15,7 @@ from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
 from monitor.web.settings import ServerSettings
-from monitor.web.views.status import StateSummary, StatusQuery
+from monitor.web.views.overview.status import StateSummary, StatusQuery
 from monitor.web.views.view import View
 from tests.clocks import ManualClock
 from tests.web.site import Answer, Site

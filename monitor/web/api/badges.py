@@ -16,8 +16,8 @@ from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problems import Handler, ProblemDetails
 from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.sources import ViewSources
 
 _GREEN, _RED, _BROWN, _GREY = "#17703f", "#b3261e", "#7d4f00", "#535e70"  # white is read on all

@@ -15,7 +15,7 @@ from monitor.web.api.routes import ApiWrite, Confirmation, NoParameters
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.alert_models import SilenceView, silence_view
+from monitor.web.views.alerts.alert_models import SilenceView, silence_view
 
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 

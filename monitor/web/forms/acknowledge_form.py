@@ -13,9 +13,9 @@ from monitor.web.forms.form_page import FormState, PageForm, Refused
 from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.alert_details import find_alert, no_alert
-from monitor.web.views.alert_models import alert_view
-from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.alerts.alert_details import find_alert, no_alert
+from monitor.web.views.alerts.alert_models import alert_view
+from monitor.web.views.alerts.alert_words import AlertNames
 
 
 class AcknowledgeForm(PageForm):

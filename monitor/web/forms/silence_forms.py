@@ -21,8 +21,8 @@ from monitor.web.http.form_bodies import Fields
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.alert_models import silence_view
-from monitor.web.views.silences import SilencePreview, matcher_problems, matchers_of, preview
+from monitor.web.views.alerts.alert_models import silence_view
+from monitor.web.views.alerts.silences import SilencePreview, matcher_problems, matchers_of, preview
 
 _PREVIEWED = 50
 _UNTIL = "until"

@@ -17,7 +17,7 @@ from monitor.model.words import duration, kind_words, utc
 from monitor.web.page.links import run_path
 from monitor.web.views.pipelines.pipeline_details import PipelineDetails
 from monitor.web.views.pipelines.pipeline_history import HistoryRun
-from monitor.web.views.run_details import RunDetails, RunPart
+from monitor.web.views.runs.run_details import RunDetails, RunPart
 from monitor.web.views.view_models import RunView
 
 WIDTH, HEIGHT = 1000.0, 100.0

@@ -31,7 +31,7 @@ from monitor.web.page.rendered import RenderedPage, RenderedPages
 from monitor.web.page.static_files import StaticFiles
 from monitor.web.page.svg import SVG_FILTERS
 from monitor.web.page.words import FILTERS
-from monitor.web.views.status import StateSummary, StatusQuery
+from monitor.web.views.overview.status import StateSummary, StatusQuery
 from monitor.web.views.view import View, WebPage
 
 log = structlog.get_logger()

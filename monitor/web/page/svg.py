@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
 from monitor.model.words import duration
-from monitor.web.views.pipeline_list import MissedStart, PipelineSummary, SightGap
-from monitor.web.views.run_strips import RunCell
-from monitor.web.views.running import RunningRun
+from monitor.web.views.overview.pipeline_list import MissedStart, PipelineSummary, SightGap
+from monitor.web.views.overview.run_strips import RunCell
+from monitor.web.views.overview.running import RunningRun
 
 _CELL = 7  # pixels, one of them between two cells
 _HEIGHT = 26

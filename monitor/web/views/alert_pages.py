@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from monitor.web.views.alert_details import alert_explanation_view, alert_view_of
-from monitor.web.views.alerts import alerts_view
-from monitor.web.views.explain import explain_view
-from monitor.web.views.silences import silences_view
+from monitor.web.views.alerts.alert_details import alert_explanation_view, alert_view_of
+from monitor.web.views.alerts.alerts import alerts_view
+from monitor.web.views.alerts.explain import explain_view
+from monitor.web.views.alerts.silences import silences_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import WebPage
 

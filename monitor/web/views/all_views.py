@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.web.views.alert_pages import alert_pages
-from monitor.web.views.attention import attention_view
+from monitor.web.views.alerts.silences import silence_preview_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.reachability import reachability_view
@@ -14,17 +14,17 @@ from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
 from monitor.web.views.events import events_view
 from monitor.web.views.log_follower import LogFollower
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_list import pipelines_view
+from monitor.web.views.overview.attention import attention_view
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_list import pipelines_view
+from monitor.web.views.overview.run_strips import RunStrips
+from monitor.web.views.overview.running import running_view
+from monitor.web.views.overview.status import status_view
+from monitor.web.views.overview.trouble import trouble_view
 from monitor.web.views.run_pages import run_pages
-from monitor.web.views.run_strips import RunStrips
-from monitor.web.views.running import running_view
 from monitor.web.views.schedules.calendar import calendar_view
 from monitor.web.views.schedules.schedule_list import schedules_view
-from monitor.web.views.silences import silence_preview_view
 from monitor.web.views.sources import ViewSources
-from monitor.web.views.status import status_view
-from monitor.web.views.trouble import trouble_view
 from monitor.web.views.view import View, WebPage
 
 

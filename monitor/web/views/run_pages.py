@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from monitor.web.views.failures import failures_view
 from monitor.web.views.pipelines.pipeline_alerts import pipeline_alerts_view
 from monitor.web.views.pipelines.pipeline_details import PipelineDetailsReader, pipeline_view_of
 from monitor.web.views.pipelines.pipeline_run_list import pipeline_runs_view
 from monitor.web.views.pipelines.pipeline_schedule import pipeline_schedule_view
-from monitor.web.views.run_details import (
+from monitor.web.views.runs.failures import failures_view
+from monitor.web.views.runs.run_details import (
     RunDetailsReader,
     run_details_view,
     run_explanation_view,
     run_page_title,
 )
-from monitor.web.views.run_list import runs_view
+from monitor.web.views.runs.run_list import runs_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import WebPage
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 from monitor.model.alerts import AlertState, AppliedRule, PastQuery
 from monitor.model.runs import Pipeline
 from monitor.model.slices import in_slices
-from monitor.web.views.alert_models import AlertView, alert_view
-from monitor.web.views.alert_words import AlertNames
-from monitor.web.views.alerts import worst_first
+from monitor.web.views.alerts.alert_models import AlertView, alert_view
+from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alerts import worst_first
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View

@@ -20,7 +20,7 @@ from monitor.web.views.pipelines.pipeline_history import (
     recipes_of,
 )
 from monitor.web.views.pipelines.pipeline_query import HistoryRange, PipelineQuery
-from monitor.web.views.run_rows import KINDS_OF, RunRows, begin_of, without_parts
+from monitor.web.views.runs.run_rows import KINDS_OF, RunRows, begin_of, without_parts
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import RunView

@@ -7,8 +7,8 @@ from msgspec import Struct
 from monitor.model.runs import Pipeline, RunKey, RunState
 from monitor.web.views.pipelines.pipeline_details import refuse_unknown_pipeline
 from monitor.web.views.pipelines.pipeline_query import PipelineRunsQuery
-from monitor.web.views.run_list import cursor_of, place_of
-from monitor.web.views.run_rows import KINDS_OF, RunRows, without_parts
+from monitor.web.views.runs.run_list import cursor_of, place_of
+from monitor.web.views.runs.run_rows import KINDS_OF, RunRows, without_parts
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import RunView

@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.model.live_state import SCHEDULES, ScheduleKnown
 from monitor.model.runs import RunState
 from monitor.web.views.pipelines.pipeline_query import PipelineQuery
-from monitor.web.views.run_rows import KINDS_OF
+from monitor.web.views.runs.run_rows import KINDS_OF
 from monitor.web.views.schedules.comparison import (
     MOST_TIMES,
     Known,

@@ -12,8 +12,8 @@ from monitor.model.live_state import ActiveRun
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status, Trigger
 from monitor.model.slices import in_slices
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.run_strips import RunCell, RunStrips, usual_seconds
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.run_strips import RunCell, RunStrips, usual_seconds
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

@@ -14,7 +14,7 @@ from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Sta
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.run_rows import RunRows
+from monitor.web.views.runs.run_rows import RunRows
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import RunView

@@ -8,8 +8,8 @@ from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import unknown
-from monitor.web.views.alert_models import AlertView, alert_view
-from monitor.web.views.alert_words import (
+from monitor.web.views.alerts.alert_models import AlertView, alert_view
+from monitor.web.views.alerts.alert_words import (
     AlertFact,
     AlertNames,
     facts_of,

@@ -17,16 +17,16 @@ from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_rows import (
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_rows import (
     RUN_KINDS,
     OrderKey,
     PipelineRow,
     PipelineSort,
     pipeline_of,
 )
-from monitor.web.views.pipeline_states import PipelineCondition
-from monitor.web.views.run_strips import RunCell, RunStrips, success_ratio, usual_seconds
+from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.run_strips import RunCell, RunStrips, success_ratio, usual_seconds
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

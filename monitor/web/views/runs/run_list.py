@@ -16,7 +16,7 @@ from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, refuse_unknown
-from monitor.web.views.run_rows import KINDS_OF, RunRows
+from monitor.web.views.runs.run_rows import KINDS_OF, RunRows
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import RunView

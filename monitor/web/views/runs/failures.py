@@ -10,14 +10,14 @@ from msgspec import Meta, Struct
 
 from monitor.model.runs import PipelineKind, RunState, Status
 from monitor.model.slices import in_slices
-from monitor.web.views.run_list import (
+from monitor.web.views.runs.run_list import (
     PIPELINE,
     SINCE,
     fitting_pipelines,
     runs_of,
     since_of,
 )
-from monitor.web.views.run_rows import RunRows, without_parts
+from monitor.web.views.runs.run_rows import RunRows, without_parts
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import RunView

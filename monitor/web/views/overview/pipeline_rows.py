@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.web.http.cursors import sort_text
-from monitor.web.views.pipeline_states import WORST_FIRST, PipelineCondition, is_failing
+from monitor.web.views.overview.pipeline_states import WORST_FIRST, PipelineCondition, is_failing
 
 PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
 # What it is sorted by, then its name, cut, then its workspace, kind and id: no two are equal.

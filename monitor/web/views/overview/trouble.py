@@ -10,8 +10,8 @@ from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

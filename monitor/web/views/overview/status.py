@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.live_state import Reachability, WorkspaceStatus
-from monitor.web.views.pipeline_index import PipelineIndex
-from monitor.web.views.pipeline_states import PipelineCondition
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

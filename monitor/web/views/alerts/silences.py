@@ -16,8 +16,8 @@ from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
 from monitor.web.requests import AlertingRequests
-from monitor.web.views.alert_models import AlertView, SilenceView, alert_view, silence_view
-from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.alerts.alert_models import AlertView, SilenceView, alert_view, silence_view
+from monitor.web.views.alerts.alert_words import AlertNames
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

@@ -18,8 +18,8 @@ from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind
 from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.web.views.changed_values import changed_keys, changed_values
-from monitor.web.views.pipeline_rows import (
+from monitor.web.views.overview.changed_values import changed_keys, changed_values
+from monitor.web.views.overview.pipeline_rows import (
     RUN_KINDS,
     OrderKey,
     PipelineKey,
@@ -28,7 +28,7 @@ from monitor.web.views.pipeline_rows import (
     order_key,
     worst_health,
 )
-from monitor.web.views.pipeline_states import PipelineCondition, state_of
+from monitor.web.views.overview.pipeline_states import PipelineCondition, state_of
 from monitor.web.views.sources import ViewSources
 
 T = TypeVar("T")

@@ -22,10 +22,10 @@ from monitor.model.alerts import (
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views import alert_words
-from monitor.web.views.alert_words import AlertNames
-from monitor.web.views.alerts import suppressors
-from monitor.web.views.pipeline_index import PipelineIndex
+from monitor.web.views.alerts import alert_words
+from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.alerts.alerts import suppressors
+from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

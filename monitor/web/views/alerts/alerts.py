@@ -22,9 +22,9 @@ from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import refuse_unknown, unknown
-from monitor.web.views.alert_models import AlertView, alert_view
-from monitor.web.views.alert_words import AlertNames
-from monitor.web.views.run_list import since_of
+from monitor.web.views.alerts.alert_models import AlertView, alert_view
+from monitor.web.views.alerts.alert_words import AlertNames
+from monitor.web.views.runs.run_list import since_of
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

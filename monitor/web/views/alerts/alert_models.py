@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Acknowledgement, Alert, Silence
-from monitor.web.views.alert_words import (
+from monitor.web.views.alerts.alert_words import (
     AlertNames,
     SuppressionReason,
     acknowledge_path,

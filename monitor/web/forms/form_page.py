@@ -35,11 +35,16 @@ class Refused(Exception):  # noqa: N818 - an answer on its way out, never seen o
     """What was typed cannot be taken; the form is shown again with it."""
 
     def __init__(
-        self, problems: Mapping[str, str] | None = None, *, notice: str | None = None
+        self,
+        problems: Mapping[str, str] | None = None,
+        *,
+        notice: str | None = None,
+        status: int = HTTPStatus.BAD_REQUEST,
     ) -> None:
         super().__init__(notice)
         self.problems = problems or {}
         self.notice = notice
+        self.status = status
 
 
 class PageForm(abc.ABC):
@@ -106,8 +111,7 @@ class FormPages:
                     notice=refused.notice,
                     shown=await form.beside(request.match_info, values),
                 )
-                status = HTTPStatus.BAD_REQUEST if refused.problems else HTTPStatus.FORBIDDEN
-                return await self._answer(form, request, state, status=status)
+                return await self._answer(form, request, state, status=refused.status)
         except ProblemDetails as problem:
             return await self._problem(request, problem)
         self._live.touch()  # nobody is to see a page from before
@@ -115,7 +119,7 @@ class FormPages:
 
     def _refuse_stale(self, request: web.Request, token: str) -> None:
         if stale := self._tokens.problem(request, token):
-            raise Refused(notice=stale)
+            raise Refused(notice=stale, status=HTTPStatus.FORBIDDEN)
 
     async def _answer(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -83,7 +84,7 @@ class SilenceForm(PageForm):
         try:
             await self._alerting.add_silence(silence)
         except ConfigurationError as exc:
-            raise Refused(notice=f"{exc}.") from exc
+            raise Refused(notice=f"{exc}.", status=HTTPStatus.CONFLICT) from exc
         return f"/silences#silence-{silence.id}"
 
     def _made(self, values: Fields) -> Silence:

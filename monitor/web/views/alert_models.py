@@ -94,16 +94,17 @@ class AlertView(Struct, frozen=True, kw_only=True):
 def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceView:
     """Return the view of a silence at ``now``."""
     state = "pending" if now < silence.starts_at else "active"
+    state = "expired" if now >= silence.ends_at else state
     return SilenceView(
         id=silence.id,
-        state="expired" if now >= silence.ends_at else state,
+        state=state,
         matchers=silence.matchers,
         author=silence.author,
         comment=silence.comment,
         starts_at=silence.starts_at,
         ends_at=silence.ends_at,
         origin=silence.origin,
-        mutes=mutes,
+        mutes=mutes if state == "active" else 0,
     )
 
 

@@ -4,6 +4,7 @@
 
 (() => {
   const HEIGHT = 170;
+  const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800]; // seconds
   const charts = new Map(); // id of the element -> { plot, series }
 
   function color(name) {
@@ -32,7 +33,7 @@
     return {
       width: element.clientWidth, height: HEIGHT,
       scales: { x: { range: (_, least, most) => (least === most ? [series.from, series.until] : [least, most]) }, y: { range: (_, __, most) => [0, most * 1.1 || 1] } },
-      axes: [axis, { ...axis, size: 64, values: (_, marks) => marks.map(words) }],
+      axes: [axis, { ...axis, size: 64, incrs: STEPS, values: (_, marks) => marks.map(words) }],
       series: [
         {},
         dots("took", "--busy-fill"),

@@ -146,15 +146,14 @@ def _list(
 
 
 def _backtest(daemon: DaemonOptions, running: Path | None, *, since: str, form: OutputForm) -> None:
-    if daemon.is_url and running is not None:
+    # Here -c names the rules, so it says nothing against a URL.
+    if running is not None and daemon.is_typed("url"):
         raise typer.BadParameter("--daemon: --url names a daemon too; leave one out")
-    address = (
-        daemon_client.url_address(daemon)
-        if daemon.is_url
-        else daemon_client.configured_address(
-            running or _configuration_of_the_daemon() or daemon.config
-        )
-    )
+    if daemon.url is not None and running is None:
+        address = daemon_client.url_address(daemon)
+    else:
+        path = running or _configuration_of_the_daemon() or daemon.config
+        address = daemon_client.configured_address(path)
     lazy.backtest.backtest(daemon.config, daemon=address, since=since, form=form)
 
 

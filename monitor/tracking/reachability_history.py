@@ -37,9 +37,13 @@ def with_status(stretches: Stretches, status: WorkspaceStatus) -> Stretches:
         for stretch in stretches
         if at - _KEPT <= stretch.until and stretch.since <= at  # our clock may have been set back
     )
+    # Longer ago it may be of another life of the daemon, which has watched meanwhile or not.
+    since = at
+    if status.since is not None and timedelta() <= at - status.since <= _BRIDGED:
+        since = status.since
     fresh = ReachabilityStretch(
         reachability=status.reachability,
-        since=at,
+        since=since,
         until=at,
         reason=None if status.reason is None else status.reason[:_REASON_CHARACTERS],
     )
@@ -50,9 +54,9 @@ def with_status(stretches: Stretches, status: WorkspaceStatus) -> Stretches:
         *older, last = older
     if last.reachability is fresh.reachability:
         return (*older, replace(fresh, since=last.since))
-    since = at
     if last.reachability is not Reachability.UNKNOWN:
-        since = min(at, max(status.since or at, last.since))
+        since = status.since or at
+    since = min(at, max(since, last.since))
     return _bounded((*older, replace(last, until=since), replace(fresh, since=since)))
 
 

@@ -92,6 +92,26 @@ async def test_variables_name_server_and_token(
     assert "there is no such file" in line_of(missing, 2)
 
 
+async def test_rules_are_tried_on_the_events_of_a_server(
+    site: Site, token_file: Path, tmp_path: Path, run_command: CommandProcess
+) -> None:
+    """For a backtest -c names the rules, so a URL or variable may name the server."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[workspaces]]\nname = "acme"\nurl = "http://a"\ntoken_file = "none"\n')
+    environment = {
+        "DATAPREP_MONITOR_URL": site.url,
+        "DATAPREP_MONITOR_TOKEN_FILE": str(token_file),
+    }
+    words = ("alerts", "backtest", "--url", site.url, "--token-file", str(token_file))
+    for done in (
+        await run_command(*words, config=rules),
+        await run_command("alerts", "backtest", config=rules, environment=environment),
+    ):
+        assert "the daemon has recorded no events since then" in line_of(done)
+    both = await run_command(*words, "--daemon", str(rules), config=rules)
+    assert (both.code, "--daemon: --url names a daemon too" in both.err) == (2, True)
+
+
 async def test_a_wrong_or_missing_token_has_a_way_out(
     site: Site, tmp_path: Path, run_command: CommandProcess
 ) -> None:

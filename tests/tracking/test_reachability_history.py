@@ -120,6 +120,18 @@ async def test_stretches_follow_each_other_without_holes(lives: Lives) -> None:
     ]
 
 
+async def test_it_begins_with_the_first_answer(lives: Lives, clock: ManualClock) -> None:
+    """And not with the first time that the status is stored, some seconds later."""
+    life = await lives.begin()
+    life.live_state.update_workspace(
+        "w", reachability=REACHABLE, since=clock.now(), known_at=clock.now()
+    )
+    await clock.advance(14)
+    await life.see(REACHABLE, seconds=15)
+
+    assert life.drawn() == [(REACHABLE, 0, 29)]
+
+
 async def test_a_stretch_says_why(lives: Lives, clock: ManualClock) -> None:
     """Its reason is one sentence of bounded length."""
     life = await lives.begin()

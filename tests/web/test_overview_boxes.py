@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from monitor.model.alerts import AlertState, Severity
+from monitor.model.alerts import Acknowledgement, AlertState, Severity
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, Status
 from tests.web.site import Site
@@ -65,7 +65,7 @@ async def test_the_worst_alert_comes_first_with_its_reason(site: Site) -> None:
         "orders has failed",
         'href="/explain?alert=aa"',
         'href="/alerts/aa/acknowledge"',
-        "Nobody was notified: <bdi>silenced by ann until 2026-11-21 12:00:00 UTC: planned",
+        "Nobody was notified: <bdi>silenced by ann until 2026-11-21 12:00:00 UTC: planned reload",
         "About to fire if it lasts",
         "waits long",
         'href="/runs/acme/job_group/17"',
@@ -79,9 +79,26 @@ async def test_a_silence_is_offered_for_the_very_alert(site: Site) -> None:
     labels = {"alertname": "run_failed", "workspace": "acme", "pipeline_id": "7", "team": "x"}
     site.alerting.show(site.alerting.alert(labels=labels))
     (group,) = (await site.get("/api/v1/attention")).document["data"]
-    assert group["alerts"][0]["matchers"] == (
-        "matcher=alertname%3Drun_failed%2Cworkspace%3Dacme%2Cpipeline_id%3D7"
+    assert group["alerts"][0]["silence"] == (
+        "/silences/new?matcher=alertname%3Drun_failed%2Cworkspace%3Dacme%2Cpipeline_id%3D7"
     )
+
+
+async def test_what_somebody_knows_of_comes_later(site: Site) -> None:
+    """An acknowledged alert says by whom, offers no second acknowledgement, and comes last."""
+    known = Acknowledgement(author="ann", comment="on it", at=site.clock.now())
+    other = Pipeline(kind=PipelineKind.PLAN, id="9")
+    site.alerting.show(
+        site.alerting.alert("aa", acknowledged=known),
+        site.alerting.alert("ba", pipeline=other, severity=Severity.WARNING),
+    )
+    groups = (await site.get("/api/v1/attention")).document["data"]
+    assert [group["alerts"][0]["fingerprint"] for group in groups] == ["ba", "aa"]
+    shown = box((await site.get("/")).text, "attention")
+    assert "</span> by <bdi>ann</bdi>" in shown
+    assert "on it" in shown
+    assert "/alerts/aa/acknowledge" not in shown
+    assert "/alerts/ba/acknowledge" in shown
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//evil", 4.0])

@@ -42,7 +42,7 @@ def problem(answer: Answer) -> tuple[int, str]:
         ("/api/v1/runs/acme/flow/1", 404, "kind: 'flow' is none of flow_run, job_group, plan_run"),
         ("/api/v1/runs/acme/job_group/9", 404, "run acme:job_group:9 is not known, or was"),
         ("/api/v1/nothing", 404, "there is nothing under this address; /api/v1/openapi.json"),
-        ("/api/v1/track", 405, "GET is not allowed here; POST is"),
+        ("/api/v1/track", 405, "GET is not allowed here, only POST"),
     ],
 )
 async def test_an_invalid_query_names_the_problem(

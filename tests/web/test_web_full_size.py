@@ -9,7 +9,6 @@ import pytest
 from monitor.bus.contract import Change
 from monitor.model.runs import Status
 from tests.full_size import (
-    ALERTS,
     LINES_IN_A_STEP,
     counting_steps,
     fill,
@@ -37,7 +36,7 @@ def large_site(site: Site) -> Site:
         ("/api/v1/running?runs=500", b'"percent_complete"', 500),
         ("/api/v1/attention?groups=500", b'"severity"', 2 * 500),
         ("/api/v1/status", b'"healthy":5000', 1),
-        ("/api/v1/alerts", b'"fingerprint"', ALERTS),
+        ("/api/v1/alerts?limit=1000", b'"fingerprint"', 1_000),
     ],
 )
 async def test_a_long_answer_does_not_hold_the_loop(

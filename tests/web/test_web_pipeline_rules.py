@@ -122,9 +122,14 @@ async def test_a_job_group_shows_its_jobs(site: Site) -> None:
         ),
         JobRecord(id="32", job_type="filewriter", status="Odd"),
     )
-    await site.observe(
-        site.run(KNOWN_RUN.id, Status.FAILED, started_at=begin, jobs=JobDetails(records=jobs))
+    run = site.run(
+        KNOWN_RUN.id,
+        Status.FAILED,
+        started_at=begin,
+        jobs=JobDetails(records=jobs),
+        detailed=True,
     )
+    await site.observe(run)
     shown = (await site.get("/api/v1/runs/acme/job_group/17")).document["parts"]
     assert [(part["depth"], part["kind"], part["name"], part["status"]) for part in shown] == [
         (0, "job_group", "orders", "failed"),
@@ -134,3 +139,14 @@ async def test_a_job_group_shows_its_jobs(site: Site) -> None:
     page = (await site.get("/runs/acme/job_group/17")).text
     assert "about 40 s" in page
     assert page.count('<svg class="bar"') == 3
+
+
+async def test_jobs_that_were_read_before_the_end_are_not_shown_as_running(site: Site) -> None:
+    """They have ended since, somehow; one whose end was read is shown with it."""
+    jobs = tuple(
+        JobRecord(id=str(number), job_type="wrangle", status=status)
+        for number, status in enumerate(("succeeded", "running", "pending"))
+    )
+    await site.observe(site.run(KNOWN_RUN.id, Status.SUCCEEDED, jobs=JobDetails(records=jobs)))
+    shown = (await site.get("/api/v1/runs/acme/job_group/17")).document["parts"]
+    assert [part["status"] for part in shown] == ["succeeded", "succeeded", "unknown", "unknown"]

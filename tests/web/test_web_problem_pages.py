@@ -64,7 +64,7 @@ async def test_a_wrong_method_is_a_page(site: Site) -> None:
     """It says which method there is, as the header does."""
     answer = await site.post("/", headers=BROWSER)
     assert answer.status == 405
-    assert "POST is not allowed here; GET, HEAD is" in page(answer)
+    assert "POST is not allowed here, only GET, HEAD" in page(answer)
     assert answer.headers["Allow"] == "GET, HEAD"
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import FieldInfo, fields
 from monitor import __version__
 from monitor.web.api.component_schemas import ComponentSchemas, as_markdown
 from monitor.web.api.routes import ApiWrite, RawRoute
+from monitor.web.http.allowed_values import kinds_of
 from monitor.web.http.problems import ProblemDocument
 from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
@@ -154,7 +155,7 @@ class _Operations:
         parameters = [self._parameter(field, path) for field in fields(query)]
         about: dict[str, Any] = {"operationId": name, "summary": summary, "tags": [_tag(path)]}
         if parameters:
-            about["description"] = as_markdown(query.__doc__ or "")
+            about["description"] = as_markdown(query.__doc__ or summary)
             about["parameters"] = parameters
         return about
 
@@ -163,6 +164,8 @@ class _Operations:
         is_in_path = f"{{{name}}}" in path
         schema = _without_null(self._schemas.of(field.type))
         description = schema.pop("description", None) or _PARAMETERS.get(name)
+        if any(isinstance(kind, msgspec.inspect.DateTimeType) for kind in kinds_of(field.type)):
+            schema["format"] = "date-time"
         if field.default is not NODEFAULT and field.default is not None:
             schema["default"] = msgspec.to_builtins(field.default)
         return {

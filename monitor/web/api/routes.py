@@ -22,6 +22,12 @@ class NoParameters(Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
+class Confirmation(Struct, frozen=True, kw_only=True):
+    """What was done, in one sentence."""
+
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiWrite:
     """A request that changes something.

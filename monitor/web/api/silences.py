@@ -11,7 +11,7 @@ from monitor.alerting.alerts.silences import new_silence, parse_instant, words_p
 from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.api.routes import ApiWrite, Confirmation, NoParameters
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.requests import AlertingRequests
@@ -48,12 +48,6 @@ class SilencePath(Struct, frozen=True, kw_only=True):
     id: str
 
 
-class DoneSentence(Struct, frozen=True, kw_only=True):
-    """What was done, as a sentence."""
-
-    detail: str
-
-
 def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
     async def add(_: NoParameters, body: SilenceRequest) -> SilenceView:
         try:
@@ -76,7 +70,7 @@ def silence_write(requests: AlertingRequests, *, clock: Clock) -> ApiWrite:
 
 
 def expire_write(requests: AlertingRequests) -> ApiWrite:
-    async def expire(path: SilencePath, _: None) -> DoneSentence:
+    async def expire(path: SilencePath, _: None) -> Confirmation:
         silences = {silence.id: silence for silence in requests.snapshot().silences}
         silence = silences.get(path.id)
         if silence is not None and silence.origin == "config":
@@ -85,7 +79,7 @@ def expire_write(requests: AlertingRequests) -> ApiWrite:
             )
         if silence is None or not await requests.expire_silence(path.id):
             raise ProblemDetails(404, f"silence: {unknown(path.id, silences)}")
-        return DoneSentence(detail=f"silence {path.id} has expired")
+        return Confirmation(detail=f"silence {path.id} has expired")
 
     return ApiWrite(
         name="expire_silence",
@@ -94,14 +88,14 @@ def expire_write(requests: AlertingRequests) -> ApiWrite:
         method="DELETE",
         path=SilencePath,
         body=None,
-        answer=DoneSentence,
+        answer=Confirmation,
         problems={404: "There is no such silence.", 409: "It is part of the configuration."},
         perform=expire,
     )
 
 
 def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
-    async def acknowledge(_: NoParameters, body: AcknowledgementRequest) -> DoneSentence:
+    async def acknowledge(_: NoParameters, body: AcknowledgementRequest) -> Confirmation:
         for key, problem in (
             ("author", words_problem(body.author)),
             ("comment", words_problem(body.comment, is_needed=False)),
@@ -119,14 +113,14 @@ def acknowledge_write(requests: AlertingRequests) -> ApiWrite:
             raise ProblemDetails(
                 404, f"alert: no open alert {one_line(body.fingerprint[:SHOWN])!r} began then"
             )
-        return DoneSentence(detail="acknowledged: no more reminders of this alert")
+        return Confirmation(detail="acknowledged: no more reminders of this alert")
 
     return ApiWrite(
         name="acknowledge",
         summary="Stop the reminders of one open alert; it ends with the alert.",
         api="/api/v1/acknowledgements",
         body=AcknowledgementRequest,
-        answer=DoneSentence,
+        answer=Confirmation,
         status=201,
         problems={404: "No alert of that fingerprint and start is open."},
         perform=acknowledge,

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKind
-from monitor.web.api.routes import ApiWrite, NoParameters
+from monitor.web.api.routes import ApiWrite, Confirmation, NoParameters
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import SHOWN
 from monitor.web.requests import Requests
@@ -18,12 +18,6 @@ class TrackRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kind: RunKind
     id: str
     workspace: str | None = None
-
-
-class Confirmation(Struct, frozen=True, kw_only=True):
-    """What was done, in one sentence."""
-
-    detail: str
 
 
 def track_write(requests: Requests) -> ApiWrite:

@@ -95,7 +95,7 @@ def _of_aiohttp(error: web.HTTPException) -> web.Response:
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         method = error.method[:_METHOD_SHOWN]
-        answer = problem_response(error.status, f"{method} is not allowed here; {allowed} is")
+        answer = problem_response(error.status, f"{method} is not allowed here, only {allowed}")
         answer.headers["Allow"] = allowed
         return answer
     is_missing = isinstance(error, web.HTTPNotFound)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import fields
 
-from monitor.model.slices import in_slices
 from monitor.model.suggestions import did_you_mean
 from monitor.web.http.allowed_values import kinds_of, need_of
 from monitor.web.http.problems import ProblemDetails
@@ -32,21 +31,6 @@ def answer_json(value: object, *, status: int = 200) -> web.Response:
     return web.Response(
         status=status, body=msgspec.json.encode(value), content_type="application/json"
     )
-
-
-async def answer_rows(rows: Iterable[object], **more: object) -> web.Response:
-    """Answer with ``data``, which may be long: rows are made and encoded in slices."""
-    body = bytearray(b'{"data":[')
-    async for row in in_slices(rows):
-        body += msgspec.json.encode(row)
-        body += b","
-    if body.endswith(b","):
-        body.pop()
-    body += b"]"
-    for name, value in more.items():
-        body += b',"%s":%s' % (name.encode(), msgspec.json.encode(value))
-    body += b"}"
-    return web.Response(body=body, content_type="application/json")
 
 
 def one_line(text: str) -> str:
@@ -85,12 +69,6 @@ def _allowed(error: str, shape: type[Any]) -> str:
         return ""
     annotations = {each.encode_name: each.type for each in fields(shape)}
     return f", which {need_of(kinds_of(annotations[field[1]]))}"
-
-
-def choice(request: web.Request, name: str, words: type[E]) -> E | None:
-    """Return one word of a query, None where it is absent."""
-    text = request.query.get(name)
-    return None if text is None else parse_word(name, text, words)
 
 
 def parse_word(name: str, text: str, words: type[E]) -> E:

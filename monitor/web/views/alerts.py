@@ -29,6 +29,7 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _IN_A_SLICE = 500  # alerts that are only compared
+_AT_ONCE = 25  # alerts that are put into words
 _LIST = "alerts by state"
 _SINCE = "Open, or ended since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
 _STATES: Mapping[AlertState, int] = MappingProxyType(
@@ -95,11 +96,13 @@ class AlertsReader:
         if not shown:
             refuse_unknown(query.workspace, [*self._workspaces(), BRIDGE])
         page = shown[: query.limit]
-        names = AlertNames(snapshot.alerts, snapshot.silences)
+        names = AlertNames(await suppressors(snapshot, page), snapshot.silences)
         now = self._sources.clock.now()
-        states = [alert.state for alert in snapshot.alerts]
+        states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
         return AlertList(
-            data=tuple([self._view(alert, names) async for alert in in_slices(page)]),
+            data=tuple(
+                [self._view(alert, names) async for alert in in_slices(page, size=_AT_ONCE)]
+            ),
             next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
             firing=states.count(AlertState.FIRING),
             pending=states.count(AlertState.PENDING),
@@ -167,6 +170,14 @@ async def _open(
 async def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return firing alerts before others, then by severity, then the newest first."""
     return await sorted_in_slices(alerts, key=_rank)
+
+
+async def suppressors(snapshot: AlertingSnapshot, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that suppress some of these."""
+    wanted = {by.partition(":")[2] for alert in alerts for by in alert.muted_by}
+    if not wanted:
+        return []
+    return [alert async for alert in in_slices(snapshot.alerts) if alert.fingerprint in wanted]
 
 
 def _fits(alert: Alert, query: AlertsQuery) -> bool:

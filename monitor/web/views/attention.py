@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import is_
 from types import MappingProxyType
 from typing import Annotated
-from urllib.parse import urlencode
 
 from msgspec import Meta, Struct
 
@@ -21,22 +21,18 @@ from monitor.model.alerts import (
 )
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
-from monitor.web.http.request_parsing import one_line, refuse_unknown
+from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views import alert_words
 from monitor.web.views.alert_words import AlertNames
+from monitor.web.views.alerts import suppressors
 from monitor.web.views.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
-_REASON_CHARACTERS = 300
 _PENDING = 20
 _BADNESS: Mapping[Severity, int] = MappingProxyType(
     {severity: rank for rank, severity in enumerate(Severity)}
 )
-# Labels of subjects other than pipelines.
-_SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
-# What a silence of one alert matches.
-_SILENCED_BY = ("alertname", "workspace", "kind", "pipeline_id", *_SUBJECT_LABELS)
-
 _Subject = tuple[str, PipelineKind | None, str]  # workspace, kind and id; else any other subject
 
 
@@ -70,7 +66,7 @@ class AttentionAlert(Struct, frozen=True, kw_only=True):
     run_id: str | None
     runbook: str | None
     url: str | None  # of the run in the product
-    matchers: str  # of a silence for it alone, as parameters of a URL
+    silence: str  # the path of the form for a silence of it alone
 
 
 class AttentionGroup(Struct, frozen=True, kw_only=True):
@@ -81,7 +77,7 @@ class AttentionGroup(Struct, frozen=True, kw_only=True):
     pipeline_id: str | None
     subject: str  # the name of the pipeline, else of what it is about
     severity: Severity
-    is_muted: bool  # all of them
+    is_muted: bool  # nobody is reminded of any of them
     alerts: tuple[AttentionAlert, ...]
 
 
@@ -117,7 +113,8 @@ class AttentionReader:
             pending = [alert for alert in pending if alert.workspace == query.workspace]
         end = query.skip + query.groups
         shown = groups[query.skip : end]
-        words = _Words(self._sources, snapshot)
+        named = await suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
+        words = _Words(self._sources, AlertNames(named, snapshot.silences))
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
             next=end if end < len(groups) else None,
@@ -142,7 +139,7 @@ class AttentionReader:
                 by_subject.setdefault(_subject_of(alert), []).append(alert)
             elif alert.state is AlertState.PENDING:
                 pending.append(alert)
-        for group in by_subject.values():
+        async for group in in_slices(list(by_subject.values())):
             group.sort(key=_worst_first)
         groups = await sorted_in_slices(list(by_subject.values()), key=_worst_group_first)
         pending = await sorted_in_slices(pending, key=_worst_first)
@@ -153,9 +150,9 @@ class AttentionReader:
 class _Words:
     """Says what alerts are about, in words."""
 
-    def __init__(self, sources: ViewSources, snapshot: AlertingSnapshot) -> None:
+    def __init__(self, sources: ViewSources, names: AlertNames) -> None:
         self._live = sources.live
-        self._names = AlertNames(snapshot.alerts, snapshot.silences)
+        self._names = names
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -163,26 +160,24 @@ class _Words:
             workspace=first.workspace,
             kind=first.pipeline.kind if first.pipeline is not None else None,
             pipeline_id=first.pipeline.id if first.pipeline is not None else None,
-            subject=_name_of(first),
+            subject=alert_words.subject_of(first),
             severity=first.severity,
-            is_muted=all(alert.muted_by for alert in alerts),
+            is_muted=all(map(_is_quiet, alerts)),
             alerts=tuple(map(self.alert, alerts)),
         )
 
     def alert(self, alert: Alert) -> AttentionAlert:
-        facts, annotations, name = alert.facts, alert.annotations, _name_of(alert)
-        # Of a failure without an error text, the description has nothing to say either.
-        has_no_error = "error" in facts and not facts["error"]
-        reason = None if has_no_error else facts.get("error") or annotations.get("description")
+        has_no_error = "error" in alert.facts and not alert.facts["error"]
         return AttentionAlert(
             fingerprint=alert.fingerprint,
             name=alert.name,
             severity=alert.severity,
             state=alert.state,
             workspace=alert.workspace,
-            subject=name,
-            what=_line(annotations.get("summary") or alert.name),
-            reason=_line(str(reason)) if reason else None,
+            subject=alert_words.subject_of(alert),
+            what=alert_words.what_of(alert),
+            # Of a failure without an error text, the description has nothing to say either.
+            reason=None if has_no_error else alert_words.reason_of(alert),
             since=alert.starts_at,
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
@@ -192,50 +187,29 @@ class _Words:
             unjudged=self._live.why_unjudged(alert),
             run_kind=alert.run.kind if alert.run is not None else None,
             run_id=alert.run.id if alert.run is not None else None,
-            runbook=_web_address(annotations.get("runbook_url") or annotations.get("runbook")),
-            url=_web_address(facts.get("url")),
-            matchers=_matchers(alert),
+            runbook=alert_words.runbook_of(alert),
+            url=alert_words.web_address(alert.facts.get("url")),
+            silence=alert_words.silence_path(alert),
         )
-
-
-def _matchers(alert: Alert) -> str:
-    labels = {name: alert.labels[name] for name in _SILENCED_BY if alert.labels.get(name)}
-    return urlencode({"matcher": ",".join(f"{name}={value}" for name, value in labels.items())})
 
 
 def _subject_of(alert: Alert) -> _Subject:
     if alert.pipeline is not None:
         return alert.workspace, alert.pipeline.kind, alert.pipeline.id
-    return alert.workspace, None, _name_of(alert)
+    return alert.workspace, None, alert_words.subject_of(alert)
 
 
-def _name_of(alert: Alert) -> str:
-    """Return the name of a pipeline, of another subject, or of the workspace."""
-    labels = alert.labels
-    subjects = (labels[name] for name in ("pipeline", *_SUBJECT_LABELS) if labels.get(name))
-    named = next(subjects, None)
-    if named is None:
-        return "the monitor" if alert.workspace == BRIDGE else alert.workspace
-    return named
+def _is_quiet(alert: Alert) -> bool:
+    """Return True for what nobody is reminded of: it comes behind the rest."""
+    return bool(alert.muted_by) or alert.acknowledged is not None
 
 
 def _worst_first(alert: Alert) -> tuple[bool, int, float]:
-    return bool(alert.muted_by), _BADNESS[alert.severity], -alert.starts_at.timestamp()
+    return _is_quiet(alert), _BADNESS[alert.severity], -alert.starts_at.timestamp()
 
 
 def _worst_group_first(alerts: list[Alert]) -> tuple[bool, int, float]:
     return _worst_first(alerts[0])
-
-
-def _line(text: str) -> str:
-    first = one_line(text.strip())
-    return first if len(first) <= _REASON_CHARACTERS else first[:_REASON_CHARACTERS] + "…"
-
-
-def _web_address(value: object) -> str | None:
-    """Return what a link may lead to: nothing else than a page of the web."""
-    is_address = isinstance(value, str) and value.lower().startswith(("http://", "https://"))
-    return value if isinstance(value, str) and is_address else None
 
 
 def attention_view(sources: ViewSources, index: PipelineIndex) -> View:

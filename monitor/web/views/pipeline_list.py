@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -32,6 +32,7 @@ from monitor.web.views.view import View
 
 _FILTERED_AT_ONCE = 400  # rows
 _MOST_CHOICES = 100
+_MOST_KEPT = 32  # answers to filters
 _CELLS = 45
 _SHORTEST_GAP = timedelta(minutes=1)  # a shorter one hides little
 _WHY_NOT_SEEN = {
@@ -69,10 +70,14 @@ class PipelinesQuery(Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
     @property
+    def filters(self) -> tuple[str | None, ...]:
+        """What a row must fit; None fits any."""
+        return self.workspace, self.state, self.kind, self.owner, self.folder, self.q
+
+    @property
     def is_filtered(self) -> bool:
         """True where not all pipelines are asked for."""
-        filters = (self.workspace, self.state, self.kind, self.owner, self.folder, self.q)
-        return any(value is not None for value in filters)
+        return any(value is not None for value in self.filters)
 
 
 class PipelinePart(Struct, frozen=True, kw_only=True):
@@ -155,6 +160,7 @@ class PipelinesReader:
         self._sources = sources
         self._index = index
         self._strips = strips
+        self._fits: OrderedDict[tuple[str | None, ...], tuple[int, list[OrderKey]]] = OrderedDict()
 
     async def read(self, query: PipelinesQuery) -> PipelineList:
         await self._index.refresh()
@@ -181,20 +187,28 @@ class PipelinesReader:
     ) -> tuple[list[OrderKey], int]:
         """Return the keys of the page and of one row more, and how many rows fit the filters."""
         keys = await self._index.sorted_keys(query.sort)
-        if not query.is_filtered:
-            start = 0 if behind is None else bisect_right(keys, behind)
-            return keys[start : start + query.limit + 1], len(keys)
-        page: list[OrderKey] = []
-        total = 0
-        fits = _Filter(query)
+        if query.is_filtered:
+            keys = await self._fitting(query, keys)
+        start = 0 if behind is None else bisect_right(keys, behind)
+        return keys[start : start + query.limit + 1], len(keys)
+
+    async def _fitting(self, query: PipelinesQuery, keys: Sequence[OrderKey]) -> list[OrderKey]:
+        """Return the keys of the rows that fit the filters; kept until any row changes."""
+        asked, version = (query.sort, *query.filters), self._index.version
+        kept = self._fits.get(asked)
+        if kept is not None and kept[0] == version:
+            self._fits.move_to_end(asked)
+            return kept[1]
+        fits, fitting = _Filter(query), list[OrderKey]()
         # A copy: the list changes while others run.
         async for key in in_slices(list(keys), size=_FILTERED_AT_ONCE):
             row = self._index.get(pipeline_of(key))
             if row is not None and fits(row):
-                total += 1
-                if len(page) <= query.limit and (behind is None or key > behind):
-                    page.append(key)
-        return page, total
+                fitting.append(key)
+        self._fits[asked] = version, fitting
+        while len(self._fits) > _MOST_KEPT:
+            self._fits.popitem(last=False)
+        return fitting
 
     def _states(self) -> dict[str, int]:
         states = {str(state): self._index.count(state) for state in PipelineCondition}

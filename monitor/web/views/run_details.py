@@ -22,6 +22,7 @@ from monitor.web.views.view_models import RunView
 _MOST_PARTS = 500
 _MOST_FLOW_RUNS = 100  # of a plan run, whose parts are read
 _EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_CONFIRMED, EventType.RUN_CORRECTED)
+_ENDS = frozenset(status.value for status in Status if status.is_terminal)
 _SHOWN = 120  # characters of a run that is not known
 
 
@@ -184,10 +185,12 @@ class RunDetailsReader:
             reason=row.reason,
         )
         jobs = run.jobs.records if run.jobs is not None else ()
-        return [part, *(_job(depth + 1, job) for job in jobs)]
+        is_current = run.detailed or not run.status.is_terminal
+        return [part, *(_job(depth + 1, job, is_current=is_current) for job in jobs)]
 
 
-def _job(depth: int, job: JobRecord) -> RunPart:
+def _job(depth: int, job: JobRecord, *, is_current: bool) -> RunPart:
+    """``is_current`` False: it was read before the end of its run, which it may have reached."""
     seconds = None
     if job.started_at is not None and job.ended_at is not None:
         seconds = max(0.0, (job.ended_at - job.started_at).total_seconds())
@@ -196,7 +199,7 @@ def _job(depth: int, job: JobRecord) -> RunPart:
         kind="job",
         id=job.id,
         name=job.job_type,
-        status=job.status,
+        status=job.status if is_current or job.status in _ENDS else "unknown",
         created_at=None,
         started_at=job.started_at,
         finished_at=job.ended_at,

@@ -23,10 +23,12 @@ _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 _SHORT_DAYS = tuple(day[:3].upper() for day in _DAYS)
 _NTH = ("first", "second", "third", "fourth", "fifth")
 _ANY = ("*", "?")
-_EVERY = re.compile(r"(?:\*|0)/(\d{1,2})$")
+_EVERY = re.compile(r"(?:\*|0)/([1-9]\d?)$")
+_EVERY_FROM = re.compile(r"(\d{1,2})/([1-9]\d?)$")
 _NUMBERS = re.compile(r"\d{1,2}(,\d{1,2})*$")
 _MOST_TIMES = 4  # that still read as words
 _CRON_FIELDS = 6
+_HOURS = 24
 
 
 def trigger_words(trigger: ScheduleTrigger) -> str:
@@ -79,7 +81,11 @@ def _cron_times(minute: str, hour: str) -> str | None:
     if every := _EVERY.match(hour):
         return f"{_each(int(every[1]), 'hour')} at :{int(minute):02}"
     hours = hour.split(",")
-    if not _NUMBERS.match(hour) or len(hours) > _MOST_TIMES:
+    if every := _EVERY_FROM.match(hour):
+        hours = [str(number) for number in range(int(every[1]), _HOURS, int(every[2]))]
+    elif not _NUMBERS.match(hour):
+        return None
+    if not 0 < len(hours) <= _MOST_TIMES:
         return None
     return _listed([f"{int(hour):02}:{int(minute):02}" for hour in hours])
 

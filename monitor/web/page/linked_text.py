@@ -22,7 +22,8 @@ _NAMED = re.compile(
     rf"(?P<alert>alert (?P<rule>[A-Za-z0-9_-]+) \((?P<fingerprint>{_ID})\))"
     rf"|(?P<other>alert (?P<unnamed>{_ID})\b)"
     rf"|(?P<silence>silence (?P<silence_id>{_ID})\b)"
-    r"|(?P<run>(?:\brun )?(?P<workspace>[a-z0-9][a-z0-9-]*)"
+    # From the begin of a word only: one long word must not be tried from each of its letters.
+    r"|(?P<run>(?:\brun )?(?<![a-z0-9-])(?P<workspace>[a-z0-9][a-z0-9-]{0,62})"
     rf":(?P<kind>{_KINDS}):(?P<id>[^\s,;:()]+))"
     r"|(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)"
     r"|(?P<event>\b(?:run|alert|workspace)\.[a-z]+\b)"

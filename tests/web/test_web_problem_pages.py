@@ -37,6 +37,13 @@ def page(answer: Answer) -> str:
     return answer.text
 
 
+async def test_what_cannot_be_shown_is_never_unchanged(site: Site) -> None:
+    """A wrong filter stays one, also for a browser that holds the page which says so."""
+    wrong = await site.get("/?state=sideways", headers={"Accept": "text/html"})
+    known = {"Accept": "text/html", "If-None-Match": wrong.headers.get("Etag", "*")}
+    assert (wrong.status, (await site.get("/?state=sideways", headers=known)).status) == (400, 400)
+
+
 @pytest.mark.parametrize("path", ["/nothing", "/nothing?x=<b>", "//evil.example/x?y", "/runs/a/b"])
 async def test_an_unknown_address_is_a_page_with_a_way_back(site: Site, path: str) -> None:
     """A browser shows a sentence, the menu and the state of everything; scripts get JSON."""

@@ -8,14 +8,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from monitor.model.alerts import AlertState
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.web.http.cursors import cursor_behind, read_cursor, sort_text
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import LONGEST_PARAMETER
+from monitor.web.views.overview.pipeline_rows import PipelineSort
+from tests.web.site import Site
 
 AT = datetime(2026, 11, 21, 10, 0, 0, 123_456, tzinfo=UTC)
+NAIVE = "2026-01-01T00:00:00"
+FIRST = "0001-01-01T00:00:00"
 
 
 def encoded(value: Any) -> str:
@@ -24,7 +30,7 @@ def encoded(value: Any) -> str:
 
 
 @given(
-    at=st.datetimes(timezones=st.just(UTC)),
+    at=st.datetimes(timezones=st.just(UTC)).filter(lambda at: 1 < at.year < 9999),
     number=st.integers(-(2**63), 2**63 - 1),
     text=st.text(max_size=30),
 )
@@ -69,6 +75,9 @@ def test_a_cursor_leads_through_a_list_that_changes() -> None:
         encoded(["runs", "2026-11-21T10:00:00Z"]),
         encoded(["runs", "yesterday", "1"]),
         encoded(["runs", "2026-11-21T10:00:00Z", 1]),
+        encoded(["runs", "2026-11-21T10:00:00", "1"]),
+        encoded(["runs", "0001-01-01T00:00:00Z", "1"]),
+        encoded(["runs", "9999-12-31T23:59:59Z", "1"]),
         cursor_behind("runs", (AT, "1", "2")),
         cursor_behind("alerts", (AT, "1")),
     ],
@@ -90,3 +99,54 @@ def test_a_long_name_makes_no_long_cursor(letter: str) -> None:
     """A cursor of a list by name fits a parameter, whatever the names are."""
     key = ("w" * 63, sort_text(letter * 5_000), "9" * 40)
     assert len(cursor_behind("pipelines by name", key)) <= LONGEST_PARAMETER
+
+
+WORDS = st.text(max_size=8) | st.sampled_from(["acme", "flow", "plan", "job_group", "7", "\0"])
+INSTANTS = st.sampled_from(
+    ["2026-11-21T10:00:00Z", "2026-11-21T10:00:00", "0001-01-01T00:00:00", "0001-01-01T00:00:00Z",
+     "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-21", "2026-11-21T24:00Z"]
+)  # fmt: skip
+NUMBERS = st.integers(-2, 3) | st.integers(-(10**320), 10**320) | st.floats()
+PARTS = NUMBERS | INSTANTS | WORDS | st.none() | st.booleans() | st.lists(st.text(max_size=3))
+RANKS = st.integers(-1, 3)
+LISTS = st.sampled_from(
+    [
+        ("alerts by state", "/api/v1/alerts", st.tuples(RANKS, RANKS, INSTANTS, WORDS, INSTANTS)),
+        ("runs by creation", "/api/v1/runs", st.tuples(WORDS, st.sampled_from([*RunKind]), WORDS)),
+        ("runs of a pipeline by creation", "/api/v1/pipelines/acme/flow/7/runs",
+         st.tuples(WORDS, st.sampled_from([*RunKind]), WORDS)),
+        *((f"pipelines by {sort}", f"/api/v1/pipelines?sort={sort}",
+           st.tuples(NUMBERS, WORDS, WORDS, WORDS, WORDS)) for sort in PipelineSort),
+        ("schedules by name", "/api/v1/schedules/starts", st.tuples(WORDS, WORDS, WORDS, WORDS)),
+    ]
+)  # fmt: skip
+CURSORS = LISTS.flatmap(
+    lambda row: st.tuples(
+        st.just(row[0]), st.just(row[1]), row[2].map(list) | st.lists(PARTS, max_size=6)
+    )
+)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(cursor=CURSORS)
+@example(cursor=("alerts by state", "/api/v1/alerts", [2, 0, NAIVE, "x", NAIVE]))
+@example(cursor=("alerts by state", "/api/v1/alerts", [0, 0, FIRST, "x", FIRST]))
+async def test_no_key_in_a_cursor_is_a_failure(
+    site: Site, cursor: tuple[str, str, list[Any]]
+) -> None:
+    """A cursor with any JSON for its key leads to a page of its list or to 400."""
+    list_name, path, key = cursor
+    open_alert = site.alerting.alert()
+    ended = site.alerting.alert(state=AlertState.RESOLVED, ends_at=site.clock.now())
+    site.alerting.show(open_alert)
+    site.alerting.over = {ended.fingerprint: [ended]}
+    if not site.live_state.pipeline_health:
+        site.stand(Pipeline(kind=PipelineKind.FLOW, id="7", name="orders"), Status.FAILED)
+        await site.observe(site.run())
+    text = encoded([list_name, *key])[:LONGEST_PARAMETER]
+    answer = await site.get(f"{path}{'&' if '?' in path else '?'}cursor={text}")
+    assert answer.status in (200, 400)

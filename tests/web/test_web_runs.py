@@ -149,3 +149,32 @@ async def test_an_early_run_shows_the_name_that_its_recipe_has_now(site: Site) -
         "1": "Clean orders",
         "2": None,
     }
+
+
+async def test_runs_of_a_pipeline_that_is_no_longer_listed_are_found_by_its_id(site: Site) -> None:
+    """A deleted flow or plan has runs as long as they are stored; no other text finds it."""
+    plan = Pipeline(kind=PipelineKind.PLAN, id="78", name="gone")
+    await site.observe(
+        site.run("1", Status.FAILED, pipeline=flow("77", "gone")),
+        site.run("2", pipeline=plan, key=RunKey("acme", PLAN_RUN, "2")),
+        site.run("3"),
+    )
+    site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders 77")
+
+    assert await listed(site, "?pipeline=77") == ["3", "1"]
+    assert await listed(site, "?pipeline=78&workspace=acme") == ["2"]
+    assert await listed(site, "?pipeline=gone") == []
+    assert (await site.get("/api/v1/runs?pipeline=77")).document["fitting"] == 2
+    assert (await site.get("/api/v1/failures?pipeline=77")).document["failed"] == 1
+
+
+async def test_failed_runs_of_an_unknown_pipeline_are_counted(site: Site) -> None:
+    """They are in no row, since there is none to be in, but the count and the page have them."""
+    await site.observe(site.run("1", Status.FAILED), site.run("2", Status.FAILED, pipeline=None))
+    failures = (await site.get("/api/v1/failures")).document
+
+    assert (failures["failed"], failures["of_unknown"], failures["pipelines"]) == (2, 1, 1)
+    assert [row["failed"] for row in failures["data"]] == [1]
+    page = (await site.get("/runs")).text
+    assert "2 failed runs of 1 pipeline" in page
+    assert "1 failed run of pipelines that are not known" in page

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 from msgspec import Meta
 
 from monitor.listening.http_listener import source_of
@@ -51,6 +51,7 @@ class EventStreams:
 
     def __init__(self, sources: ViewSources) -> None:
         self._bus = sources.bus
+        self._clock = sources.clock
         self._reader = EventReader(sources)
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
 
@@ -70,6 +71,8 @@ class EventStreams:
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
+        if request.method == hdrs.METH_HEAD:
+            return response
         task = asyncio.create_task(self._pump(response, query, position), name="event stream")
         self._open[task] = source
         try:
@@ -106,6 +109,7 @@ class EventStreams:
         return min(after, newest)
 
     async def _pump(self, response: web.StreamResponse, query: StreamQuery, position: int) -> None:
+        sent_at = self._clock.monotonic()
         while True:
             recorded = await self._bus.events(after=position, limit=_BATCH)
             async for event in in_slices(recorded, size=_IN_A_SLICE):
@@ -116,10 +120,15 @@ class EventStreams:
                 await self._send(
                     response, f"id: {position}\nevent: {event.event.type}\ndata: {data}\n\n"
                 )
-            if not recorded and not await self._bus.wait(
-                position, timeout_seconds=_KEEPALIVE_SECONDS
-            ):
+                sent_at = self._clock.monotonic()
+            # Events that the filter leaves out send nothing, and only a write notices a reader
+            # that is gone; so its time counts from the last write, not from the last event.
+            left_seconds = sent_at + _KEEPALIVE_SECONDS - self._clock.monotonic()
+            if left_seconds <= 0:
                 await self._send(response, ": still here\n\n")
+                sent_at = self._clock.monotonic()
+            elif not recorded:
+                await self._bus.wait(position, timeout_seconds=left_seconds)
 
     async def _send(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(_SEND_SECONDS):

@@ -12,6 +12,7 @@ removed meanwhile. Nothing is kept for a client.
 from __future__ import annotations
 
 import base64
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,6 +38,8 @@ def cursor_behind(list_name: str, key: tuple[Any, ...]) -> str:
 def read_cursor(list_name: str, cursor: str | None, shape: type[K]) -> K | None:
     """Return the sort key in a cursor, None without one.
 
+    Its instants are aware, so that they compare with those of rows.
+
     Raises:
         ProblemDetails: it is no cursor of this list; ``shape`` is the type of its keys.
     """
@@ -45,16 +48,23 @@ def read_cursor(list_name: str, cursor: str | None, shape: type[K]) -> K | None:
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         of, *key = msgspec.json.decode(text, type=list[Any])
-        if of == list_name:
-            behind: K = msgspec.convert(key, shape)
+        behind: K = msgspec.convert(key, shape)
+        if of == list_name and all(map(_is_sortable, behind)):
             return behind
-    except (ValueError, RecursionError):  # no base64, no JSON, no list, or another key
+    except (ValueError, OverflowError, RecursionError):  # no base64, no JSON, or another key
         pass
     raise ProblemDetails(
         400,
         f"cursor: {one_line(cursor[:SHOWN])!r} is not one of this list; "
         "leave it out to start at the beginning",
     )
+
+
+def _is_sortable(part: object) -> bool:
+    """Return False for an instant without a zone, or that another zone cannot express."""
+    if not isinstance(part, datetime):
+        return True
+    return part.tzinfo is not None and MINYEAR < part.year < MAXYEAR
 
 
 def sort_text(name: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from monitor.listening.http_listener import source_of
 from monitor.model.clock import Clock
@@ -70,6 +70,8 @@ class LivePages:
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
+        if request.method == hdrs.METH_HEAD:
+            return response
         task = asyncio.create_task(self._report(response), name="live page")
         self._open[task] = source
         try:

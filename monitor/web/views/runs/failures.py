@@ -13,6 +13,7 @@ from monitor.model.slices import in_slices
 from monitor.web.views.runs.run_list import (
     PIPELINE,
     SINCE,
+    PipelineIdentity,
     fitting_pipelines,
     runs_of,
     since_of,
@@ -49,6 +50,7 @@ class FailingPipeline(Struct, frozen=True, kw_only=True):
 class FailuresAnswer(Struct, frozen=True, kw_only=True):
     """The pipelines with the most failed runs first. A flow run and its parts count as one.
 
+    ``of_unknown`` of the failed runs are of pipelines that are not known, and in no row.
     ``is_complete`` is false where only the newest failures were counted.
     """
 
@@ -56,7 +58,8 @@ class FailuresAnswer(Struct, frozen=True, kw_only=True):
     next: str | None
     since: datetime
     failed: int  # runs
-    pipelines: int  # with failures
+    of_unknown: int  # of them
+    pipelines: int  # known, with failures
     is_complete: bool
 
 
@@ -78,9 +81,12 @@ class FailuresReader:
             since=since,
             limit=_READ,
         )
-        failures: defaultdict[tuple[str, PipelineKind, str], list[RunState]] = defaultdict(list)
+        failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)
+        of_unknown = 0
         async for run in in_slices(await without_parts(self._sources.bus, runs)):
-            if run.pipeline is not None:
+            if run.pipeline is None:
+                of_unknown += 1
+            else:
                 identity = (run.key.workspace, run.pipeline.kind, run.pipeline.id)
                 failures[identity].append(run)
         # Of equal counts the pipeline that failed last stands first, as the runs do.
@@ -100,7 +106,8 @@ class FailuresReader:
             ),
             next=None,
             since=since,
-            failed=sum(map(len, failures.values())),
+            failed=sum(map(len, failures.values())) + of_unknown,
+            of_unknown=of_unknown,
             pipelines=len(failures),
             is_complete=len(runs) < _READ,
         )

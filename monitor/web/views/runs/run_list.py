@@ -10,8 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.alerts import PipelineOfKind
-from monitor.model.live_state import NamedPipeline
-from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
@@ -29,6 +28,8 @@ PIPELINE = "The id of flows or plans, or a part of their names in any case."
 SINCE = "Created since: an ISO 8601 instant, or how long ago, such as 24h or 7d."
 _STATUS = "One status; active are those that are pending or running."
 _ACTIVE = (Status.PENDING, Status.RUNNING)
+
+PipelineIdentity = tuple[str, PipelineKind, str]  # workspace, kind, id
 
 
 class RunFilter(StrEnum):
@@ -105,25 +106,37 @@ class RunListReader:
 
 async def fitting_pipelines(
     sources: ViewSources, workspace: str | None, text: str | None
-) -> list[NamedPipeline] | None:
-    """Return the pipelines that have that id, or the text in their names; None without a text."""
+) -> list[PipelineIdentity] | None:
+    """Return the pipelines that have that id, or the text in their names; None without a text.
+
+    Those that the workspace lists no longer are found by their id, as long as runs are stored.
+    """
     if text is None:
         return None
     folded = text.casefold()
-    return [
-        pipeline
+    fitting = {
+        (pipeline.workspace, pipeline.kind, pipeline.id): None
         async for pipeline in in_slices(sources.live.pipelines())
         if workspace in (None, pipeline.workspace)
         and (text == pipeline.id or folded in pipeline.label.casefold())
+    }
+    workspaces = [status.workspace for status in sources.live.workspaces()]
+    with_id: list[PipelineIdentity] = [
+        (name, kind, text)
+        for name in (workspaces if workspace is None else [workspace])
+        for kind in PipelineKind
     ]
+    stored = await sources.bus.pipeline_runs(runs_of(with_id), limit=1)
+    unlisted = [key for key in with_id if any(stored.get(kind) for kind in runs_of([key]))]
+    return list(dict.fromkeys([*unlisted, *fitting]))
 
 
-def runs_of(pipelines: Sequence[NamedPipeline]) -> list[PipelineOfKind]:
+def runs_of(pipelines: Sequence[PipelineIdentity]) -> list[PipelineOfKind]:
     """Return what the runs of pipelines are found by."""
     return [
-        (pipeline.workspace, kind, pipeline.id)
-        for pipeline in pipelines
-        for kind in KINDS_OF[pipeline.kind]
+        (workspace, run_kind, pipeline_id)
+        for workspace, kind, pipeline_id in pipelines
+        for run_kind in KINDS_OF[kind]
     ]
 
 

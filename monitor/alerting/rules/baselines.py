@@ -10,7 +10,7 @@ be replaced by a newer reading of the same runs, until it goes into the first sk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -67,10 +67,13 @@ class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Past(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What historical successes show, in seconds, the oldest first."""
+    """How long historical successes took, in seconds, the oldest first.
+
+    Not how far apart they were: of old runs some are known long before others, so that the last
+    success would seem to be older than it is.
+    """
 
     durations: tuple[float, ...] = ()
-    gaps: tuple[float, ...] = ()
 
 
 class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,11 +114,8 @@ def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | Non
     if not ended:
         return before
     ended.sort(key=lambda end: (end[0], end[1].key))
-    learned, shown = before or Learned(), _past_of(ended)
-    past = Past(
-        durations=() if _has_sketch(learned.durations) else shown.durations,
-        gaps=() if _has_sketch(learned.gaps) else shown.gaps,
-    )
+    learned = before or Learned()
+    past = Past() if _has_sketch(learned.durations) else _past_of(run for _, run in ended)
     if past == (learned.past or Past()):
         return before
     newest_at = max(ended[-1][0], learned.newest_at or ended[-1][0])
@@ -124,7 +124,7 @@ def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | Non
 
 def is_grown(learned: Learned) -> bool:
     """True where no historical run adds to what is learned any more."""
-    return _has_sketch(learned.durations) and _has_sketch(learned.gaps)
+    return _has_sketch(learned.durations)
 
 
 def known_durations(learned: Learned | None) -> Baseline | None:
@@ -134,27 +134,9 @@ def known_durations(learned: Learned | None) -> Baseline | None:
     return _behind_past(learned.durations, learned.past.durations if learned.past else ())
 
 
-def known_gaps(learned: Learned | None) -> Baseline | None:
-    """Return how far apart successes are, by events and historical runs; None as above."""
-    if learned is None:
-        return None
-    return _behind_past(learned.gaps, learned.past.gaps if learned.past else ())
-
-
-def _past_of(ended: Sequence[tuple[datetime, RunState]]) -> Past:
-    durations: list[float] = []
-    gaps: list[float] = []
-    succeeded_at: dict[str, datetime] = {}
-    for finished_at, run in ended:
-        if run.duration_seconds is not None:
-            durations.append(round(run.duration_seconds, 3))
-        if _is_inside(run):
-            continue
-        before = succeeded_at.get(_recipe_of(run))
-        if before is not None and finished_at > before:
-            gaps.append(round((finished_at - before).total_seconds(), 3))
-        succeeded_at[_recipe_of(run)] = finished_at
-    return Past(durations=tuple(durations), gaps=tuple(gaps))
+def _past_of(runs: Iterable[RunState]) -> Past:
+    durations = (run.duration_seconds for run in runs)
+    return Past(durations=tuple(round(each, 3) for each in durations if each is not None))
 
 
 def _behind_past(baseline: Baseline | None, past: tuple[float, ...]) -> Baseline | None:
@@ -197,15 +179,13 @@ def _is_success(event: RunEvent) -> bool:
 
 
 def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:
-    gaps, past, recipe = learned.gaps, learned.past, _recipe_of(run)
+    gaps, recipe = learned.gaps, _recipe_of(run)
     before = learned.succeeded_at.get(recipe)
     if before is not None and finished_at > before:
-        if past is not None and _fills_first_sketch(gaps):
-            gaps, past = known_gaps(learned), msgspec.structs.replace(past, gaps=())
         gaps = with_value(gaps, (finished_at - before).total_seconds())
     succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
     newest = sorted(succeeded_at.items(), key=lambda success: success[1])[-_RECIPES_KEPT:]
-    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest), past=past)
+    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
 
 
 def is_idle(learned: Learned, now: datetime) -> bool:
@@ -227,7 +207,7 @@ def age_seconds(learned: Learned | None, *, minimum_runs: int = MINIMUM_RUNS) ->
     Three times the usual gap, and more than a gap that comes back: what runs each hour of a
     working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
     """
-    baseline = known_gaps(learned)
+    baseline = None if learned is None else learned.gaps
     if baseline is None or baseline.count + 1 < minimum_runs:
         return None
     usual = _AGE_FACTOR * quantile(baseline, 0.95)

@@ -27,7 +27,6 @@ from monitor.workspace.settings import WorkspaceSettings
 WORKSPACE = "demo"
 _WORK_SECONDS = (120.0, 480.0)
 _CANCEL_RATIO = 0.01
-_REQUESTS_PER_MINUTE = 600
 _FIRST_LOOK_SECONDS = 7 * 86_400.0
 _RULES = (
     msgspec.structs.replace(default_rule(RuleKind.SCHEDULE_MISSED), threshold=MISSED_GRACE_SECONDS),
@@ -68,13 +67,8 @@ def configuration(
     return Configuration(
         workspaces=(
             WorkspaceConfiguration(
-                workspace=WorkspaceSettings(
-                    name=WORKSPACE,
-                    url=url,
-                    token=Secret(sandbox.token),
-                    # A week of flow runs is read by their ids in the first minute.
-                    requests_per_minute=_REQUESTS_PER_MINUTE,
-                ),
+                # With the default request budget, as in most workspaces.
+                workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
                 poll=PollSettings(
                     active_seconds=5,
                     idle_seconds=5,

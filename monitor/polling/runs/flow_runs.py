@@ -16,7 +16,12 @@ import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableError
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+)
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.waits import backoff_seconds
@@ -167,7 +172,8 @@ class FlowRuns:
         """Read every flow run that is due: of those that are old or not, or of both (None).
 
         Raises:
-            MonitorError: the first failure; the other flow runs have been read.
+            MonitorError: the first failure; the other flow runs have been read. None for old ones
+                that found no room in the request budget.
         """
         now = self._context.clock.monotonic()
         due = sorted(
@@ -186,7 +192,8 @@ class FlowRuns:
             name="reading a flow run's end",
         )
         for failure in failures:
-            if failure is not None:
+            # No failure: old flow runs wait for room as long as it takes.
+            if failure is not None and not (are_old and isinstance(failure, BudgetExhaustedError)):
                 raise failure
 
     async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_known: bool) -> bool:

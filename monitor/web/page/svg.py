@@ -42,14 +42,13 @@ def strip(row: PipelineSummary, cells: Sequence[RunCell] | None = None) -> Marku
     Missed starts and times in which nobody could see the workspace stand between them.
     """
     shown = row.runs if cells is None else cells
-    kind = row.run_kind if cells is None else "job_group"
-    before = f"/runs/{quote(row.workspace, safe='')}/{kind}/"
+    before = f"/runs/{quote(row.workspace, safe='')}/"
     tallest = _tallest(row, shown)
     bars = [
         _Bar(
             f"{cell.status} old" if cell.historical else str(cell.status),
             _cell_words(cell),
-            before + quote(cell.id, safe=""),
+            f"{before}{cell.kind}/{quote(cell.id, safe='')}",
             _height(cell, tallest),
         )
         for cell in shown

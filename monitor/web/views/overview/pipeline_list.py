@@ -108,7 +108,8 @@ class SightGap(Struct, frozen=True, kw_only=True):
 class PipelineSummary(Struct, frozen=True, kw_only=True):
     """One pipeline: its state, its last end, what is usual, and its newest runs, oldest first.
 
-    ``run_kind`` says of what kind ``runs`` are. ``unseen`` says why nobody can see how it is now.
+    ``run_kind`` says what its runs are; job groups of flow runs from before following stand among
+    ``runs`` too. ``unseen`` says why nobody can see how it is now.
     """
 
     workspace: str

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from statistics import median
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from monitor.bus.contract import EventBus
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.events import Event, RunEvent
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import RunKind, RunState, Status
+from monitor.model.slices import in_slices
 
 LONGEST_STRIP = 60  # runs
 _KEPT = 1_000  # strips, some 10 kB each
 _FRESH_SECONDS = 60.0  # old runs are read back without an event
 
+_STRIPS_AT_ONCE = 5
+# The strips in which runs of a kind stand.
+_STRIPS_WITH = {
+    RunKind.FLOW_RUN: (RunKind.FLOW_RUN,),
+    RunKind.JOB_GROUP: (RunKind.JOB_GROUP, RunKind.FLOW_RUN),
+    RunKind.PLAN_RUN: (RunKind.PLAN_RUN,),
+}
+_WORST_FIRST = (
+    *(Status.FAILED, Status.LOST, Status.CANCELED),
+    *(Status.RUNNING, Status.PENDING, Status.SUCCEEDED),
+)
+
 _Kept = tuple[float, tuple["RunCell", ...]]  # when it was read, and what
 
 
 class RunCell(Struct, frozen=True, kw_only=True, gc=False):
-    """One run of a strip. Instants are the workspace's."""
+    """One run of a strip. Instants are the workspace's.
 
+    A flow run that ended before it was followed may not be stored; its job groups make its cell,
+    which has the kind and id of the worst of them.
+    """
+
+    kind: RunKind
     id: str
     status: Status
     at: datetime | None  # its start; its creation where no start is known
@@ -47,10 +66,11 @@ class RunStrips:
         """Forget the strips of the pipelines of which these are runs."""
         for event in events:
             if isinstance(event, RunEvent) and event.run.pipeline is not None:
-                key = event.run.key.workspace, event.run.key.kind, event.run.pipeline.id
-                self._strips.pop(key, None)
-                for changed in self._readers:
-                    changed.add(key)
+                for kind in _STRIPS_WITH[event.run.key.kind]:
+                    key = event.run.key.workspace, kind, event.run.pipeline.id
+                    self._strips.pop(key, None)
+                    for changed in self._readers:
+                        changed.add(key)
 
     async def get(
         self, pipelines: Iterable[PipelineOfKind]
@@ -75,10 +95,16 @@ class RunStrips:
         changed: set[PipelineOfKind] = set()
         self._readers.append(changed)
         try:
-            runs = await self._bus.pipeline_runs(pipelines, limit=LONGEST_STRIP)
+            wanted = {part for key in pipelines for part in _read_for(key)}
+            runs = await self._bus.pipeline_runs(wanted, limit=LONGEST_STRIP)
         finally:
             self._readers.remove(changed)
-        strips = {key: tuple(map(cell_of, reversed(found))) for key, found in runs.items()}
+        strips = {
+            key: _strip(runs.get(key, ()), [run for part in parts for run in runs.get(part, ())])
+            async for key, (_, *parts) in in_slices(
+                ((key, _read_for(key)) for key in pipelines), size=_STRIPS_AT_ONCE
+            )
+        }
         for key, strip in strips.items():
             if key not in changed:
                 self._strips[key] = now, strip
@@ -89,14 +115,64 @@ class RunStrips:
 
 def cell_of(run: RunState) -> RunCell:
     return RunCell(
+        kind=run.key.kind,
         id=run.key.id,
         status=run.known_end or run.status,
-        at=run.started_at or run.created_at,
+        at=_begin(run),
         finished_at=run.finished_at,
         duration_seconds=run.duration_seconds,
         recipe_id=run.recipe.id if run.recipe is not None else None,
         historical=run.historical,
     )
+
+
+def _read_for(key: PipelineOfKind) -> tuple[PipelineOfKind, ...]:
+    """Return what is read for a strip: for flow runs the job groups too."""
+    workspace, kind, pipeline_id = key
+    parts = ((workspace, RunKind.JOB_GROUP, pipeline_id),)
+    return (key, *parts) if kind is RunKind.FLOW_RUN else (key,)
+
+
+def _strip(runs: Sequence[RunState], job_groups: Sequence[RunState]) -> tuple[RunCell, ...]:
+    """Return the cells, oldest first; of job groups those that belong to none of the runs."""
+    cells = [cell_of(run) for run in runs]
+    if job_groups:
+        stored = {run.key.id for run in runs}
+        oldest = _order(cells[-1]) if len(cells) == LONGEST_STRIP else None
+        groups: defaultdict[str, list[RunCell]] = defaultdict(list)
+        for run in job_groups:
+            if run.parents.flow_run not in stored:
+                groups[run.parents.flow_run or f"alone {run.key.id}"].append(cell_of(run))
+        whole = map(_whole, groups.values())
+        cells += [cell for cell in whole if oldest is None or _order(cell) > oldest]
+        cells.sort(key=_order, reverse=True)
+    return tuple(reversed(cells[:LONGEST_STRIP]))
+
+
+def _whole(cells: Sequence[RunCell]) -> RunCell:
+    """Return the cell of the flow run that these job groups are."""
+    worst = min(cells, key=lambda cell: _WORST_FIRST.index(cell.status))
+    if len(cells) == 1:
+        return worst
+    begin = min((cell.at for cell in cells if cell.at is not None), default=None)
+    ends = [cell.finished_at for cell in cells]
+    end = max(at for at in ends if at is not None) if None not in ends else None
+    return replace(
+        worst,
+        at=begin,
+        finished_at=end,
+        duration_seconds=None if begin is None or end is None else (end - begin).total_seconds(),
+        recipe_id=None,
+    )
+
+
+def _begin(run: RunState) -> datetime | None:
+    return run.started_at or run.created_at
+
+
+def _order(cell: RunCell) -> float:
+    at = cell.at or cell.finished_at
+    return at.timestamp() if at is not None else 0.0
 
 
 def usual_seconds(cells: Iterable[RunCell]) -> float | None:

@@ -26,7 +26,7 @@ _ALERTS = 3
 _ALERT_SECONDS = 300.0
 _END_SECONDS = 30.0
 # Each picture: its name, the path that is opened, and how much of it is shown.
-_PICTURES = (("overview", "/", (1180, 1240)),)
+_PICTURES = (("overview", "/", (1280, 1240)),)
 _LARGEST_BYTES = 250_000
 
 

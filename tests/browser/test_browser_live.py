@@ -26,6 +26,7 @@ _HIDDEN_AT_WILL = """(() => {
   window.EventSource = class extends Link {
     constructor(...options) { super(...options); links.push(this); }
   };
+  window.links = () => links;
   window.openLinks = () => links.filter((link) => link.readyState === Link.OPEN).length;
   window.hide = (isHidden) => {
     Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
@@ -129,6 +130,38 @@ async def test_a_page_that_nobody_sees_holds_no_connection(
         await shown.until("window.openLinks() === 1")
         await shown.until(LIVE)
         await _until_shown(living, shown)
+
+
+async def test_a_page_in_the_background_keeps_its_title(
+    living: LivingWorkspace, browser: Browser
+) -> None:
+    """Of a tab in the background people see title and icon: they follow without a live link."""
+    async with screen(browser) as shown:
+        await shown.page.clock.install()
+        await shown.page.add_init_script(_HIDDEN_AT_WILL)
+        await _opened(living, shown)
+        short = (await living.face.json("/api/v1/status"))["short"]
+        await shown.page.evaluate("() => window.hide(true)")
+        await shown.page.evaluate("() => { document.title = 'old \u00b7 Overview \u00b7 here'; }")
+        await shown.page.clock.fast_forward(35_000)
+        await shown.until(
+            "document.title === argument", argument=f"{short} \u00b7 Overview \u00b7 here"
+        )
+        assert await shown.page.evaluate("() => window.openLinks()") == 0
+
+
+async def test_a_silent_link_is_opened_again(living: LivingWorkspace, browser: Browser) -> None:
+    """A daemon that is frozen, or a network that is gone, closes no link: silence says so."""
+    async with screen(browser) as shown:
+        await shown.page.clock.install()
+        await shown.page.add_init_script(_HIDDEN_AT_WILL)
+        await _opened(living, shown)
+        await shown.page.evaluate("() => { window.first = window.links()[0]; }")
+        await shown.page.clock.fast_forward(40_000)
+        await shown.until("window.first.readyState === EventSource.CLOSED")
+        await shown.page.clock.run_for(2_000)
+        await shown.until("window.openLinks() === 1")
+        await shown.until(LIVE)
 
 
 async def test_a_page_outlives_its_daemon(browser: Browser, tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ _NAMED = re.compile(
     rf"(?P<alert>alert (?P<rule>[A-Za-z0-9_-]+) \((?P<fingerprint>{_ID})\))"
     rf"|(?P<other>alert (?P<unnamed>{_ID})\b)"
     rf"|(?P<silence>silence (?P<silence_id>{_ID})\b)"
-    r"|(?P<run>(?:\brun )?(?P<workspace>[a-z0-9][a-z0-9-]*)"
+    # From the begin of a word only: one long word must not be tried from each of its letters.
+    r"|(?P<run>(?:\brun )?(?<![a-z0-9-])(?P<workspace>[a-z0-9][a-z0-9-]{0,62})"
     rf":(?P<kind>{_KINDS}):(?P<id>[^\s,;:()]+))"
-    r"|(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)"
+    r"|(?P<at>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?: UTC|Z))"
     r"|(?P<event>\b(?:run|alert|workspace)\.[a-z]+\b)"
     rf"|(?P<word>\b(?:{_KINDS}|inhibited|deduplicated)\b)"
 )
@@ -56,7 +57,7 @@ def _run(match: re.Match[str]) -> Markup:
 
 def _instant(match: re.Match[str]) -> str | Markup:
     try:
-        return instant(datetime.fromisoformat(match["at"].replace(" UTC", "+00:00")))
+        return instant(datetime.fromisoformat(match["at"].replace(" UTC", "Z")))
     except ValueError:  # the text of an error may look like one
         return match["at"]
 

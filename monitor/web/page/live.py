@@ -14,6 +14,7 @@ from monitor.model.events import Event
 from monitor.web.http.problems import ProblemDetails
 
 _SHORTEST_SECONDS = 2.0  # between two changes, so that a flood of events costs little
+_SECONDS_OF_A_PAGE = 0.06  # more for each open page, each of which asks again
 _LONGEST_SECONDS = 10.0  # progress and reachability change without an event
 _SEND_SECONDS = 10.0
 _PAGES_AT_ONCE = 256
@@ -21,7 +22,11 @@ _PAGES_OF_A_SOURCE = 128
 
 
 class LivePages:
-    """Counts changes, and reports them to the open pages; at most one every two seconds."""
+    """Counts changes, and reports them to the open pages.
+
+    At most one every two seconds, and the fewer the more pages are open: what they cost together
+    must not slow down what they show.
+    """
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +48,8 @@ class LivePages:
                     await self._has_news.wait()
             self._has_news.clear()
             self.touch()
-            await self._clock.sleep(_SHORTEST_SECONDS)
+            wait = _SHORTEST_SECONDS + _SECONDS_OF_A_PAGE * len(self._open)
+            await self._clock.sleep(min(wait, _LONGEST_SECONDS))
 
     def touch(self) -> None:
         """Let every open page request itself again, now."""

@@ -12,10 +12,16 @@
   const PROBE = 3000;
   const PROBE_LIMIT = 5000;
   const ASLEEP_AFTER = 10000;
+  const ASLEEP_PROBE = 30000;
+  const SILENT_AFTER = 30000; // the server reports a change every 12 s at least
+  let isLinked = false;
   let isPaused = false;
+  let hasFailed = false; // the last request for the page
+  let heardAt = Date.now();
   let probe = null;
   let source = null;
   let falling = null;
+  let asleep = null;
 
   const clock = new Intl.DateTimeFormat([], { timeStyle: "medium" });
   const day = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "short" });
@@ -55,15 +61,39 @@
     return status ? clock.format(new Date(status.dataset.asOf)) : "an unknown time";
   }
 
-  function show(state, text) {
+  function showLink() {
+    const [state, text] = !isLinked
+      ? ["lost", "Live link lost, reconnecting"]
+      : hasFailed ? ["lost", "The daemon cannot show this now; it is from " + asOf()]
+      : isPaused ? ["paused", "Paused at " + asOf()] : ["live", "Live"];
     link.dataset.state = state;
     write(link, text);
   }
 
+  function showIcon(level) {
+    icon.href = icon.href.replace(/icons\/\w+\.svg.*/, "icons/" + level + ".svg");
+  }
+
   function showLevel() {
     const status = document.getElementById("status");
-    if (!status) return;
-    icon.href = icon.href.replace(/icons\/\w+\.svg.*/, "icons/" + status.dataset.level + ".svg");
+    if (status) showIcon(status.dataset.level);
+  }
+
+  // What a tab in the background shows: its title and icon. No link is kept open for that.
+  function showShort(short, level) {
+    document.title = [short, ...document.title.split(" \u00b7 ").slice(-2)].join(" \u00b7 ");
+    showIcon(level);
+  }
+
+  async function askStatus() {
+    try {
+      const answer = await fetch("/api/v1/status", { signal: AbortSignal.timeout(PROBE_LIMIT) });
+      if (!answer.ok) throw new Error(String(answer.status));
+      const status = await answer.json();
+      showShort(status.short, status.level);
+    } catch {
+      showShort("not reachable", "unknown");
+    }
   }
 
   // What people have chosen and not sent yet; what was sent is in the server's answer.
@@ -95,7 +125,8 @@
   }
 
   function lost() {
-    show("lost", "Live link lost, reconnecting");
+    isLinked = false;
+    showLink();
     if (probe === null) {
       ask();
       probe = setInterval(ask, PROBE);
@@ -103,13 +134,32 @@
   }
 
   function found() {
+    isLinked = true;
+    heardAt = Date.now();
     if (probe !== null) {
       clearInterval(probe);
       probe = null;
       gone.hidden = true;
       refresh();
     }
-    if (!isPaused) show("live", "Live");
+    showLink();
+  }
+
+  // The extension opens a new link after an error of one that is closed.
+  function reconnect() {
+    if (!isLinked || source === null) return;
+    source.close();
+    source.dispatchEvent(new Event("error"));
+  }
+
+  function fail(isFailure) {
+    hasFailed = isFailure;
+    showLink();
+  }
+
+  // A frozen daemon, or a network that has gone, closes nothing.
+  function watchSilence() {
+    if (isLinked && !document.hidden && Date.now() - heardAt > SILENT_AFTER) reconnect();
   }
 
   // A browser opens six connections to one server: a page that nobody sees must hold none of them.
@@ -120,21 +170,28 @@
     };
     document.addEventListener("visibilitychange", () => {
       clearTimeout(falling);
+      clearInterval(asleep);
       if (document.hidden) {
         falling = setTimeout(() => source?.close(), ASLEEP_AFTER);
+        asleep = setInterval(askStatus, ASLEEP_PROBE);
         return;
       }
-      // The extension opens a new link after an error of one that is closed.
-      if (source?.readyState === EventSource.CLOSED) source.dispatchEvent(new Event("error"));
+      heardAt = Date.now();
+      if (source?.readyState === EventSource.CLOSED) reconnect();
       if (!isPaused) refresh();
     });
   }
 
   function listen() {
     watchVisibility();
+    setInterval(watchSilence, TICK);
     main.addEventListener("htmx:sseOpen", found);
+    main.addEventListener("htmx:sseMessage", () => { heardAt = Date.now(); });
     main.addEventListener("htmx:sseError", lost);
     main.addEventListener("htmx:sseClose", lost);
+    for (const failure of ["htmx:sendError", "htmx:timeout"]) {
+      main.addEventListener(failure, () => fail(true));
+    }
     main.addEventListener("htmx:configRequest", (event) => {
       if (event.target !== main) return;
       // The address may have changed since the page was loaded: by a filter, or by going back.
@@ -142,17 +199,18 @@
       if (event.detail.triggeringEvent?.type !== "sse:changed") return;
       if (isPaused || document.hidden) event.preventDefault();
     });
-    // What cannot be shown is shown as that, such as a filter that is mistyped.
     main.addEventListener("htmx:beforeSwap", (event) => {
       const status = event.detail.xhr.status;
-      if (status >= 400 && status < 500) event.detail.shouldSwap = true;
+      fail(status >= 500 || status === 429);
+      // What cannot be shown any more, such as a run that was forgotten, has a page that says so.
+      if (!hasFailed && status >= 400) location.reload();
     });
     pause.hidden = false;
     pause.addEventListener("click", () => {
       isPaused = !isPaused;
       pause.setAttribute("aria-pressed", String(isPaused));
       write(pause, isPaused ? "Resume" : "Pause");
-      show(isPaused ? "paused" : "live", isPaused ? "Paused at " + asOf() : "Live");
+      showLink();
       if (!isPaused) refresh();
     });
   }

@@ -28,6 +28,7 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _MARGIN = timedelta(days=1)  # a start may come late
+_AN_HOUR = timedelta(hours=1)
 _SHOWN = 30  # starts that were expected
 _COMING = 5
 
@@ -76,7 +77,9 @@ class PipelineScheduleReader:
                 problems=(),
             )
         now = status.time_there(self._sources.clock.now())
-        span = Span(begin=now - query.range.length - _MARGIN, end=now + _MARGIN)
+        # To the hour, so that times which were computed serve the next reads too.
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        span = Span(begin=hour - query.range.length - _MARGIN, end=hour + _MARGIN + _AN_HOUR)
         runs = await self._sources.bus.pipeline_runs(
             [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]],
             limit=MOST_RUNS,

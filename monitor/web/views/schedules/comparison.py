@@ -87,7 +87,7 @@ def expected_times(
     return times, None
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=32)
 def _times(
     triggers: tuple[ScheduleTrigger, ...], begin: datetime, end: datetime
 ) -> tuple[datetime, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -184,7 +185,8 @@ def answer_page(request: web.Request, page: RenderedPage) -> web.Response:
         "ETag": page.tag,
         "Vary": "HX-Request, Accept-Encoding",
     }
-    if holds(request, page.tag):
+    # Only what is well may become 304: a problem must not turn into the page before it.
+    if page.status == HTTPStatus.OK and holds(request, page.tag):
         return web.Response(status=304, headers=headers)
     body = page.body
     if takes_gzip(request):

@@ -7,9 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
+from monitor.model.clock import Clock
+
 Check = Callable[[], Awaitable["HealthFinding"]]
 
 _CHECK_SECONDS = 5.0
+_RECENT_SECONDS = 5.0
+_WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.25, 2.0  # the first: nothing recent is known
+# Of a check that hangs, the finding is as old as its time limit.
+_OLDEST_SECONDS = _RECENT_SECONDS + 2 * _CHECK_SECONDS
 
 
 class HealthFinding(Struct, frozen=True, kw_only=True):
@@ -31,6 +37,40 @@ async def readiness(checks: Mapping[str, Check]) -> Readiness:
     findings = await asyncio.gather(*(_bounded(check) for check in checks.values()))
     by_name = dict(zip(checks, findings, strict=True))
     return Readiness(ready=all(finding.ok for finding in findings), checks=by_name)
+
+
+class RecentReadiness:
+    """The readiness of the last seconds, for whoever asks often and cannot wait for a check."""
+
+    def __init__(self, checks: Callable[[], Mapping[str, Check]], *, clock: Clock) -> None:
+        self._checks = checks
+        self._clock = clock
+        self._begun_at = float("-inf")  # monotonic; of the newest run of the checks
+        self._running: asyncio.Task[Readiness] | None = None
+        self._known: tuple[float, Readiness] | None = None  # begun at, found
+
+    async def get(self) -> Readiness | None:
+        """Return findings of the last seconds; None where the checks have not answered yet."""
+        now = self._clock.monotonic()
+        self._collect()
+        if self._running is None and now - self._begun_at >= _RECENT_SECONDS:
+            self._begun_at = now
+            self._running = asyncio.create_task(readiness(self._checks()), name="recent readiness")
+        is_known = self._known is not None and now - self._known[0] <= _OLDEST_SECONDS
+        if self._running is not None:
+            # Not awaited: a reader who goes away leaves the checks to the others.
+            seconds = _WAIT_SECONDS if is_known else _FIRST_WAIT_SECONDS
+            await asyncio.wait({self._running}, timeout=seconds)
+            self._collect()
+        if self._known is None or now - self._known[0] > _OLDEST_SECONDS:
+            return None
+        return self._known[1]
+
+    def _collect(self) -> None:
+        running = self._running
+        if running is not None and running.done():
+            self._running = None
+            self._known = self._begun_at, running.result()
 
 
 async def _bounded(check: Check) -> HealthFinding:

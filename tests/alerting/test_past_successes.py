@@ -159,6 +159,13 @@ async def test_no_cadence_is_learned_from_the_past(tmp_path: Path) -> None:
         assert stage.engine.snapshot().cadences == ()
 
 
+def test_newer_runs_do_not_hide_what_the_past_has_shown() -> None:
+    """A pipeline that fails for weeks keeps what is usual for it, also over restarts."""
+    learned = with_past(None, past(*range(20)))
+    assert with_past(learned, past(15, 16, 17)) is learned
+    assert with_past(learned, past(*range(25))) is not learned
+
+
 async def test_many_pipelines_are_read_some_with_each_cycle(tmp_path: Path) -> None:
     """No cycle holds up events for thousands of them, and none is left out."""
     pipelines = [Pipeline(kind=PipelineKind.FLOW, id=str(number)) for number in range(250)]

@@ -68,7 +68,10 @@ async def test_a_missed_start_and_other_alerts_are_counted_by_themselves(site: S
     assert answer["sentence"] == (
         "1 missed start, 1 with a warning, 1 other alert, nothing running, 1 healthy"
     )
-    assert (answer["level"], answer["short"]) == ("critical", "1 missed, 1 warning")
+    assert (answer["level"], answer["short"]) == (
+        "critical",
+        "1 missed, 1 warning, 1 other alert",
+    )
 
 
 async def test_what_nobody_can_see_is_not_healthy(site: Site) -> None:

@@ -47,6 +47,8 @@ CHANGES = st.lists(
         st.tuples(st.just("resolve"), st.integers(0, 1)),
         st.tuples(st.just("learn"), PIPELINES, st.integers(1, 99)),
         st.tuples(st.just("see"), st.sampled_from(WORKSPACES), st.sampled_from(Reachability)),
+        st.tuples(st.just("watch"), st.sampled_from(WORKSPACES)),
+        st.tuples(st.just("unwatch"), st.sampled_from(WORKSPACES)),
         st.tuples(st.just("wait"), st.integers(1, 700)),
     ),
     min_size=15,
@@ -158,7 +160,14 @@ class World:
             expected={**snapshot.expected, **expected},
         )
 
+    async def _watch(self, workspace: str) -> None:
+        self.live.add_workspace(workspace)
+
+    async def _unwatch(self, workspace: str) -> None:
+        self.live.remove_workspace(workspace)
+
     async def _see(self, workspace: str, reachability: Reachability) -> None:
+        self.live.add_workspace(workspace)
         self.live.update_workspace(workspace, reachability=reachability)
         for kind in RunKind:
             self.live.confirm(workspace, kind, self.clock.now())
@@ -182,6 +191,8 @@ async def shown(index: PipelineIndex) -> dict[str, Any]:
         "counts": {state: index.count(state) for state in PipelineCondition},
         "length": len(index),
         "figures": (index.running, index.unreported, index.confirmed_at),
+        "alerts": (index.critical_alerts, {alert.fingerprint for alert in index.other_alerts()}),
+        "unconfirmed": index.unconfirmed_runs(),
         "places": (dict(index.owners), dict(index.folders)),
         "limits": index.limits,
         "roots": index.root_runs,

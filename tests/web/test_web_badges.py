@@ -9,7 +9,10 @@ import pytest
 from monitor.model.live_state import Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Answer, Site
+from tests.web.test_overview_blindness import fail_poll
+from tests.web.test_overview_boxes import see
 
+GREEN, RED = "#17703f", "#b3261e"
 EVIL = "</text><script>alert(1)</script>\N{RIGHT-TO-LEFT OVERRIDE}\x01 \N{SNOWMAN}" + "x" * 5_000
 
 
@@ -44,6 +47,8 @@ async def test_a_pipeline_has_its_state(site: Site, status: Status, state: str) 
 
 async def test_a_workspace_counts_what_is_bad(site: Site) -> None:
     """Healthy is said only of all; what nobody can see is not healthy."""
+    assert words(await site.get("/badge/acme.svg")) == "acme: not wholly seen"
+    see(site)
     assert words(await site.get("/badge/acme.svg")) == "acme: no pipelines"
     stand(site, "orders", Status.SUCCEEDED)
     assert words(await site.get("/badge/acme.svg")) == "acme: all healthy"
@@ -82,3 +87,32 @@ async def test_what_is_not_known_is_a_problem(site: Site, path: str, detail: str
     answer = await site.get(path)
     assert answer.status in (400, 404)
     assert answer.document["detail"] == detail
+
+
+async def test_without_an_end_there_is_nothing_to_be_healthy(site: Site) -> None:
+    """A workspace whose pipelines never ran is grey, canceled ones are counted, mixed ones too."""
+    see(site)
+    site.live_state.name_pipeline("acme", PipelineKind.FLOW, "1", "new")
+    answer = await site.get("/badge/acme.svg")
+    assert (words(answer), GREEN in answer.text) == ("acme: no run yet", False)
+    stand(site, "orders", Status.SUCCEEDED)
+    assert words(await site.get("/badge/acme.svg")) == "acme: 1 healthy, 1 without a run"
+    stand(site, "sales", Status.CANCELED, "8")
+    answer = await site.get("/badge/acme.svg")
+    assert (words(answer), GREEN in answer.text) == ("acme: 1 canceled", False)
+
+
+async def test_a_blind_or_alerting_workspace_is_not_green(site: Site) -> None:
+    """Alerts about no pipeline, schedules and rules that cannot be read: none is all healthy."""
+    see(site)
+    stand(site, "orders", Status.SUCCEEDED)
+    fail_poll(site, "schedules")
+    answer = await site.get("/badge/acme.svg")
+    assert (words(answer), GREEN in answer.text) == ("acme: not wholly seen", False)
+    site.live_state.polls.clear()
+    site.alerting.show(site.alerting.alert(pipeline=None, kind=None))
+    answer = await site.get("/badge/acme.svg")
+    assert (words(answer), RED in answer.text) == ("acme: 1 other alert", True)
+    site.alerting.show(failing_rules={"run_failed": "KeyError"})
+    answer = await site.get("/badge/acme.svg")
+    assert (words(answer), GREEN in answer.text) == ("acme: not all rules evaluated", False)

@@ -64,6 +64,27 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
     await runner.cleanup()
 
 
+async def test_a_long_answer_keeps_its_cookies() -> None:
+    """A form longer than a piece can be sent, too: its cookie comes with it."""
+
+    async def form(_: web.Request) -> web.Response:
+        answer = web.Response(text="x" * 1_000_000)
+        answer.set_cookie("form", "1", httponly=True, samesite="Strict")
+        return answer
+
+    app = web.Application(middlewares=[in_pieces])
+    app.router.add_get("/", form)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await (site := web.TCPSite(runner, "127.0.0.1", 0)).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        assert len(await answer.text()) == 1_000_000
+        assert answer.headers["Set-Cookie"] == "form=1; HttpOnly; Path=/; SameSite=Strict"
+    await site.stop()
+    await runner.cleanup()
+
+
 async def ask(
     client: aiohttp.ClientSession, path: str, *, method: str = "GET", **headers: str
 ) -> tuple[aiohttp.ClientResponse, bytes]:

@@ -103,8 +103,8 @@ def learn(before: Learned | None, event: RunEvent) -> Learned | None:
 def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | None:
     """Return what is learned, with what the historical ones of these runs show.
 
-    It stands in place of what such runs showed before, so reading them again adds nothing. The
-    same object where it is the same.
+    It stands in place of what such runs showed before, so reading them again adds nothing; but not
+    in place of more, which newer runs have hidden since. The same object where it is the same.
     """
     ended = [
         (run.finished_at, run)
@@ -116,7 +116,9 @@ def with_past(before: Learned | None, runs: Iterable[RunState]) -> Learned | Non
     ended.sort(key=lambda end: (end[0], end[1].key))
     learned = before or Learned()
     past = Past() if _has_sketch(learned.durations) else _past_of(run for _, run in ended)
-    if past == (learned.past or Past()):
+    known = learned.past or Past()
+    is_hidden = bool(past.durations) and len(past.durations) < len(known.durations)
+    if past == known or is_hidden:
         return before
     newest_at = max(ended[-1][0], learned.newest_at or ended[-1][0])
     return msgspec.structs.replace(learned, past=past, newest_at=newest_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from markupsafe import Markup
 from msgspec import Meta, Struct
 
+from monitor.model.alerts import Severity
 from monitor.model.runs import PipelineKind
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.json_answers import answer_bytes
@@ -18,6 +20,7 @@ from monitor.web.http.queries import parse_query
 from monitor.web.http.request_parsing import SHOWN, one_line, unknown
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 
 _GREEN, _RED, _BROWN, _GREY = "#17703f", "#b3261e", "#7d4f00", "#535e70"  # white is read on all
@@ -32,10 +35,9 @@ _SHOWN_AS = MappingProxyType(
         PipelineCondition.NEW: ("no run yet", _GREY),
     }
 )
-# What a workspace says of its pipelines, the worst first; of healthy ones only if all are.
-_COUNTED = tuple(
-    state for state in PipelineCondition if state not in ("canceled", "healthy", "new")
-)
+# What a workspace says of its pipelines, the worst first; of the others only if none is so.
+_TROUBLED = tuple(state for state in PipelineCondition if state not in ("healthy", "new"))
+_WORST_COLOR_FIRST = (_RED, _BROWN, _GREY, _GREEN)
 _LONGEST_NAME = 40  # characters
 _LETTER, _NARROW_LETTER, _WIDE_LETTER, _PADDING = 7, 4, 12, 6  # pixels
 _NARROW_ONES = frozenset("fijlrt.,:;'!|()[] ")
@@ -69,6 +71,7 @@ class Badges:
 
     def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
         self._live = sources.live
+        self._alerting = sources.alerting
         self._index = index
 
     def routes(self) -> tuple[RawRoute, RawRoute]:
@@ -95,15 +98,44 @@ class Badges:
         if query.workspace not in names:
             raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
         await self._index.refresh()
-        counts = {state: self._index.count(state, query.workspace) for state in PipelineCondition}
-        bad = [state for state in _COUNTED if counts[state]]
-        if bad:
-            words = ", ".join(f"{counts[state]} {_SHOWN_AS[state][0]}" for state in bad)
-            color = _SHOWN_AS[bad[0]][1]
+        troubled = [*self._troubled(query.workspace), *self._beside(query.workspace)]
+        healthy, new = (
+            self._index.count(state, query.workspace)
+            for state in (PipelineCondition.HEALTHY, PipelineCondition.NEW)
+        )
+        if troubled:
+            words = ", ".join(words for words, _ in troubled)
+            color = min((color for _, color in troubled), key=_WORST_COLOR_FIRST.index)
+        elif healthy:
+            words = f"{healthy} healthy, {new} without a run" if new else "all healthy"
+            color = _GREEN
         else:
-            is_any = any(counts.values())
-            words, color = ("all healthy", _GREEN) if is_any else ("no pipelines", _GREY)
+            words, color = "no run yet" if new else "no pipelines", _GREY
         return await _answer(request, query.workspace, words, color)
+
+    def _troubled(self, workspace: str) -> list[tuple[str, str]]:
+        """Return how many pipelines are not well, in words, and their colours."""
+        counts = {state: self._index.count(state, workspace) for state in _TROUBLED}
+        return [
+            (f"{count} {_SHOWN_AS[state][0]}", _SHOWN_AS[state][1])
+            for state, count in counts.items()
+            if count
+        ]
+
+    def _beside(self, workspace: str) -> Iterator[tuple[str, str]]:
+        """Yield in words, with colours, why a workspace of healthy pipelines may not be well."""
+        alerts = [alert for alert in self._index.other_alerts() if alert.workspace == workspace]
+        if alerts:
+            is_critical = any(alert.severity is Severity.CRITICAL for alert in alerts)
+            words = "1 other alert" if len(alerts) == 1 else f"{len(alerts)} other alerts"
+            yield words, _RED if is_critical else _BROWN
+        status = self._live.workspace(workspace)
+        is_counted = self._index.count(PipelineCondition.UNKNOWN, workspace) > 0
+        is_seen = status is None or why_unseen(self._live, self._index, status) is None
+        if not is_seen and not is_counted:
+            yield "not wholly seen", _GREY
+        if self._alerting.snapshot().failing_rules:
+            yield "not all rules evaluated", _GREY
 
     async def _of_pipeline(self, request: web.Request) -> web.Response:
         query = parse_query(PipelineBadgeQuery, request.match_info, request.query.items())

@@ -23,7 +23,7 @@ async def in_pieces(request: web.Request, handler: Handler) -> web.StreamRespons
     ):
         return answer
     streamed = web.StreamResponse(status=answer.status, headers=answer.headers)
-    streamed.cookies.update(answer.cookies)  # they become headers only when it is sent
+    streamed.cookies.load(answer.cookies)
     streamed.content_length = len(body)
     await streamed.prepare(request)
     for start in range(0, len(body), _PIECE_BYTES):

@@ -185,7 +185,6 @@ def answer_page(request: web.Request, page: RenderedPage) -> web.Response:
         "ETag": page.tag,
         "Vary": "HX-Request, Accept-Encoding",
     }
-    # Only what is well may become 304: a problem must not turn into the page before it.
     if page.status == HTTPStatus.OK and holds(request, page.tag):
         return web.Response(status=304, headers=headers)
     body = page.body

@@ -10,11 +10,11 @@ import asyncio
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind
+from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind, Severity
 from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
@@ -25,6 +25,9 @@ from monitor.web.views.overview.pipeline_rows import (
     PipelineKey,
     PipelineRow,
     PipelineSort,
+    key_of_alert,
+    key_of_health,
+    key_of_name,
     order_key,
     worst_health,
 )
@@ -62,6 +65,9 @@ class PipelineIndex:
         self._in_workspace: defaultdict[tuple[str, PipelineKind], set[PipelineKey]]
         self._in_workspace = defaultdict(set)
         self._blind: dict[tuple[str, PipelineKind], str] = {}
+        self._workspaces: frozenset[str] = frozenset()
+        self._without_row: set[PipelineKey] = set()  # that alerts are about, and nothing else
+        self._confirmations: list[datetime] = []  # of ``root_runs``, sorted
         self._touched: set[PipelineKey] = set()
         self.root_runs: tuple[ActiveRun, ...] = ()  # part of no other, oldest first
         self.counts: Counter[tuple[str, PipelineCondition]] = Counter()  # by workspace and state
@@ -70,6 +76,7 @@ class PipelineIndex:
         self.confirmed_at: datetime | None = None  # our clock; all that can be seen was, since
         self.running = 0  # pipelines of which a run is active
         self.unreported = 0  # pipelines that are failing and have no alert
+        self.critical_alerts = 0  # firing, whatever they are about
         self.limits: dict[PipelineOfKind, LearnedLimit] = {}  # learned
         self.version = 0  # grows with each change of a row
 
@@ -84,8 +91,15 @@ class PipelineIndex:
         return self._blind
 
     def other_alerts(self) -> list[Alert]:
-        """Return the firing alerts that are about no pipeline."""
-        return [alert for alert in self._open_alerts(None) if alert.state is AlertState.FIRING]
+        """Return the firing alerts that are about no pipeline, or about none of the rows."""
+        keys: list[PipelineKey | None] = [None, *self._without_row]
+        alerts = (alert for key in keys for alert in self._open_alerts(key))
+        return [alert for alert in alerts if alert.state is AlertState.FIRING]
+
+    def unconfirmed_runs(self) -> int:
+        """Return how many of ``root_runs`` nobody has seen for too long."""
+        stale_after = timedelta(seconds=self._sources.settings.stale_after_seconds)
+        return bisect_left(self._confirmations, self._sources.clock.now() - stale_after)
 
     def missed_alerts(self, key: PipelineKey) -> list[Alert]:
         """Return the open alerts about starts that never came."""
@@ -110,6 +124,7 @@ class PipelineIndex:
         Whoever comes meanwhile waits for it. A cancelled call leaves the rest to the next.
         """
         async with self._lock:
+            await self._follow_workspaces()
             await self._follow_names()
             await self._follow_healths()
             await self._follow_alerting()
@@ -132,21 +147,31 @@ class PipelineIndex:
                 self._orders[sort] = ordered
         return self._orders[sort]
 
+    async def _follow_workspaces(self) -> None:
+        """Touch what is known of a workspace that has come or gone."""
+        names = frozenset(status.workspace for status in self._sources.live.workspaces())
+        changed = names ^ self._workspaces
+        if changed:
+            async for key in in_slices([*self._names_of, *self._healths_of]):
+                if key is not None and key[0] in changed:
+                    self._touched.add(key)
+        self._workspaces = names
+
     async def _follow_names(self) -> None:
         named = self._sources.live.pipelines()
         gone, new = changed_values(self._named, named)
         async for pipeline in in_slices(gone):
-            self._names_of.pop(_key_of_name(pipeline), None)
-            self._touched.add(_key_of_name(pipeline))
+            self._names_of.pop(key_of_name(pipeline), None)
+            self._touched.add(key_of_name(pipeline))
         async for pipeline in in_slices(new):
-            self._names_of[_key_of_name(pipeline)] = pipeline
-            self._touched.add(_key_of_name(pipeline))
+            self._names_of[key_of_name(pipeline)] = pipeline
+            self._touched.add(key_of_name(pipeline))
         self._named = named
 
     async def _follow_healths(self) -> None:
         healths = self._sources.live.pipeline_health()
         gone, new = changed_values(self._healths, healths)
-        await self._move(self._healths_of, gone, new, key_of=_key_of_health)
+        await self._move(self._healths_of, gone, new, key_of=key_of_health)
         self._healths = healths
 
     async def _follow_alerting(self) -> None:
@@ -162,7 +187,13 @@ class PipelineIndex:
             self.limits[_key_of_limit(limit)] = limit
         self._limits = snapshot.limits
         gone, new = changed_values(self._alerts, snapshot.alerts)
-        await self._move(self._alerts_of, gone, new, key_of=_key_of_alert)
+        await self._move(self._alerts_of, gone, new, key_of=key_of_alert)
+        if gone or new:
+            critical = 0
+            async for alert in in_slices(snapshot.alerts):
+                is_critical = alert.severity is Severity.CRITICAL
+                critical += is_critical and alert.state is AlertState.FIRING
+            self.critical_alerts = critical
         self._alerts = snapshot.alerts
 
     async def _move(
@@ -213,6 +244,9 @@ class PipelineIndex:
         self._touched.update(self._flow_runs ^ flow_runs)
         self._active_of, self._flow_runs = active_of, flow_runs
         self.root_runs = tuple(await sorted_in_slices(roots, key=_begun_at))
+        self._confirmations = await sorted_in_slices(
+            [active.confirmed_at for active in roots], key=_itself
+        )
         self._active_runs = active_runs
 
     def _follow_sight(self) -> None:
@@ -243,6 +277,10 @@ class PipelineIndex:
 
     def _replace(self, key: PipelineKey) -> None:
         before, row = self._rows.get(key), self._row(key)
+        if row is None and key in self._alerts_of:
+            self._without_row.add(key)
+        else:
+            self._without_row.discard(key)
         if row == before:
             return
         if before is not None:
@@ -320,21 +358,8 @@ def _reorder(
         insort(keys, order_key(sort, row))
 
 
-def _key_of_name(named: NamedPipeline) -> PipelineKey:
-    return named.workspace, named.kind, named.id
-
-
-def _key_of_health(health: PipelineHealth) -> PipelineKey:
-    return health.workspace, health.pipeline.kind, health.pipeline.id
-
-
 def _key_of_limit(limit: LearnedLimit) -> PipelineOfKind:
     return limit.workspace, limit.kind, limit.pipeline.id
-
-
-def _key_of_alert(alert: Alert) -> PipelineKey | None:
-    pipeline = alert.pipeline
-    return None if pipeline is None else (alert.workspace, pipeline.kind, pipeline.id)
 
 
 def _begun_at(active: ActiveRun) -> tuple[datetime, RunKey]:
@@ -363,5 +388,5 @@ def _recipe_of(health: PipelineHealth) -> str:
     return health.recipe_id or ""
 
 
-def _itself(key: OrderKey) -> OrderKey:
+def _itself(key: T) -> T:
     return key

@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from monitor.model.live_state import PipelineHealth
+from monitor.model.alerts import Alert
+from monitor.model.live_state import NamedPipeline, PipelineHealth
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.web.http.cursors import sort_text
 from monitor.web.views.overview.pipeline_states import WORST_FIRST, PipelineCondition, is_failing
@@ -54,6 +55,22 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     next_start: datetime | None  # workspace time
     last: PipelineHealth | None
     parts: tuple[PipelineHealth, ...]  # job groups by recipe
+
+
+def key_of_name(named: NamedPipeline) -> PipelineKey:
+    """Return the pipeline that a name belongs to."""
+    return named.workspace, named.kind, named.id
+
+
+def key_of_health(health: PipelineHealth) -> PipelineKey:
+    """Return the pipeline that a health is of."""
+    return health.workspace, health.pipeline.kind, health.pipeline.id
+
+
+def key_of_alert(alert: Alert) -> PipelineKey | None:
+    """Return the pipeline that an alert is about, None where it is about none."""
+    pipeline = alert.pipeline
+    return None if pipeline is None else (alert.workspace, pipeline.kind, pipeline.id)
 
 
 def worst_health(healths: Collection[PipelineHealth]) -> PipelineHealth | None:

@@ -9,18 +9,16 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.web.health import RecentReadiness
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
-_NAMED = 2  # workspaces
-_WHY_CHARACTERS = 80
-_WHY_UNSEEN = {
-    Reachability.UNREACHABLE: "is unreachable",
-    Reachability.UNKNOWN: "has not answered yet",
-}
+_NAMED = 2  # workspaces, or rules
+_NAME_CHARACTERS = 120
+_POLLS = "polls"  # the check that fails also where a workspace is not seen
 
 
 class Level(StrEnum):
@@ -42,11 +40,13 @@ class _Counts(Struct, frozen=True, kw_only=True):
     missed_starts: int
     warnings: int
     running: int  # runs, without those that are part of another
+    unconfirmed: int  # such runs that nobody has seen for too long; not in ``running``
     healthy: int
     canceled: int
     unknown: int  # of workspaces that cannot be seen
     new: int  # no run has ended yet
-    other_alerts: int  # firing, and not about a pipeline
+    other_alerts: int  # firing, and not about a pipeline that is known
+    critical_alerts: int  # firing, whatever they are about
 
 
 class StateSummary(_Counts, frozen=True, kw_only=True):
@@ -58,7 +58,18 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     level: Level
     sentence: str
     short: str
+    unseen: tuple[str, ...]  # workspaces that are not seen wholly, and why
+    failing_rules: tuple[str, ...]  # names of those that cannot be evaluated
+    not_ready: tuple[str, ...]  # names of the readiness checks that fail
     confirmed_at: datetime | None
+
+
+class _Blindness(Struct, frozen=True, kw_only=True):
+    """What keeps the counts from being the whole truth."""
+
+    unseen: tuple[str, ...]
+    failing_rules: tuple[str, ...]
+    not_ready: tuple[str, ...]
 
 
 class StatusReader:
@@ -67,92 +78,120 @@ class StatusReader:
     def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
         self._sources = sources
         self._index = index
+        self._readiness = RecentReadiness(sources.checks, clock=sources.clock)
 
     async def read(self, _: StatusQuery) -> StateSummary:
         await self._index.refresh()
+        not_ready = await self._not_ready()
         states = {state: self._index.count(state) for state in PipelineCondition}
+        unconfirmed = self._index.unconfirmed_runs()
         counts = _Counts(
             pipelines=len(self._index),
             failing=states[PipelineCondition.FAILING],
             missed_starts=states[PipelineCondition.MISSED],
             warnings=states[PipelineCondition.WARNING],
-            running=len(self._index.root_runs),
+            running=len(self._index.root_runs) - unconfirmed,
+            unconfirmed=unconfirmed,
             healthy=states[PipelineCondition.HEALTHY],
             canceled=states[PipelineCondition.CANCELED],
             unknown=states[PipelineCondition.UNKNOWN],
             new=states[PipelineCondition.NEW],
             other_alerts=len(self._index.other_alerts()),
+            critical_alerts=self._index.critical_alerts,
         )
-        unseen = self._unseen()
+        live = self._sources.live
+        whys = (why_unseen(live, self._index, status) for status in live.workspaces())
+        unseen = tuple(why for why in whys if why is not None)
+        blindness = _Blindness(
+            unseen=unseen,
+            failing_rules=tuple(sorted(self._sources.alerting.snapshot().failing_rules)),
+            not_ready=tuple(name for name in not_ready if name != _POLLS or not unseen),
+        )
         return StateSummary(
             **msgspec.structs.asdict(counts),
-            level=_level(counts, is_blind=bool(unseen)),
-            sentence=_sentence(counts, unseen),
-            short=_short(counts, unseen),
+            **msgspec.structs.asdict(blindness),
+            level=_level(counts, blindness),
+            sentence=_sentence(counts, blindness),
+            short=_short(counts, blindness),
             confirmed_at=self._index.confirmed_at,
         )
 
-    def _unseen(self) -> list[str]:
-        """Return which workspaces cannot be seen and why, in words."""
-        blind = self._index.blind()
-        whys = {workspace: why for (workspace, _), why in blind.items()}
-        return [
-            f"{status.workspace} {_WHY_UNSEEN[status.reachability]}"
-            if status.reachability in _WHY_UNSEEN
-            else f"{status.workspace}: {whys[status.workspace][:_WHY_CHARACTERS]}"
-            for status in self._sources.live.workspaces()
-            if status.workspace in whys and self._matters(status)
-        ]
-
-    def _matters(self, status: WorkspaceStatus) -> bool:
-        """Return True where blindness hides something: not where an edition has no plans."""
-        is_hidden = self._index.count(PipelineCondition.UNKNOWN, status.workspace) > 0
-        return is_hidden or status.reachability in _WHY_UNSEEN
+    async def _not_ready(self) -> tuple[str, ...]:
+        """Return the names of the readiness checks that fail."""
+        found = await self._readiness.get()
+        if found is None:
+            return ("no check answers",)
+        return tuple(name for name, finding in found.checks.items() if not finding.ok)
 
 
-def _level(counts: _Counts, *, is_blind: bool) -> Level:
-    if counts.failing or counts.missed_starts:
+def _level(counts: _Counts, blindness: _Blindness) -> Level:
+    if counts.failing or counts.missed_starts or counts.critical_alerts:
         return Level.CRITICAL
-    if is_blind or counts.unknown or not counts.pipelines:
+    is_blind = blindness.unseen or blindness.failing_rules
+    if is_blind or counts.unknown or counts.unconfirmed or not counts.pipelines:
         return Level.UNKNOWN
-    return Level.WARNING if counts.warnings or counts.other_alerts else Level.OK
+    is_warned = counts.warnings or counts.other_alerts or blindness.not_ready
+    return Level.WARNING if is_warned else Level.OK
 
 
-def _sentence(counts: _Counts, unseen: Sequence[str]) -> str:
+def _sentence(counts: _Counts, blindness: _Blindness) -> str:
     """Return such as "2 pipelines failing, 1 missed start, 3 running, 318 healthy"."""
-    where = f" ({', '.join(unseen[:_NAMED])}{_more(unseen)})" if unseen else ""
+    unseen = _named(blindness.unseen)
+    where = f" ({unseen})" if unseen else ""
+    others = _others(counts, blindness)
     if not counts.pipelines:
-        return f"Nothing is known yet{where}" if unseen else "No pipeline is known yet"
+        known = f"Nothing is known yet{where}" if unseen else "No pipeline is known yet"
+        return ", ".join([known, *others])
     trouble = [
         _counted(counts.failing, "failing", "failing"),
         _counted(counts.missed_starts, "missed start", "missed starts"),
         _counted(counts.warnings, "with a warning", "with a warning"),
         _counted(counts.unknown, f"unknown{where}", f"unknown{where}"),
         _counted(counts.canceled, "canceled", "canceled"),
+        unseen if not counts.unknown else "",
     ]
     trouble = [words for words in trouble if words]
-    if not counts.unknown and unseen:
-        trouble.append(", ".join(unseen[:_NAMED]) + _more(unseen))
-    others = _counted(counts.other_alerts, "other alert", "other alerts")
-    running = f"{counts.running:,} running" if counts.running else "nothing running"
+    running = _running(counts)
     new = f"{counts.new:,} without a run yet" if counts.new else ""
     noun = "pipeline" if counts.pipelines == 1 else "pipelines"
     if not counts.healthy and not trouble:
-        return f"Nothing has run yet: {counts.pipelines:,} {noun} known, {running}"
+        known = f"Nothing has run yet: {counts.pipelines:,} {noun} known"
+        return ", ".join([known, *others, running])
     if not trouble and not counts.new:
         healthy = "healthy" if others else "healthy, no alert"
         start = (
             "The only pipeline is" if counts.pipelines == 1 else f"All {counts.healthy:,} {noun}"
         )
-        return ", ".join(filter(None, [f"{start} {healthy}", others, running]))
-    parts = [*trouble, others, running, f"{counts.healthy:,} healthy", new]
+        return ", ".join([f"{start} {healthy}", *others, running])
+    parts = [*trouble, *others, running, f"{counts.healthy:,} healthy", new]
     return _with_noun([part for part in parts if part])
+
+
+def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
+    """Return what is wrong beside the pipelines."""
+    rules, not_ready = blindness.failing_rules, blindness.not_ready
+    words = [
+        _counted(counts.other_alerts, "other alert", "other alerts"),
+        f"{'rule' if len(rules) == 1 else 'rules'} {_named(rules)} cannot be evaluated"
+        if rules
+        else "",
+        f"the monitor itself is not ready: {_named(not_ready)}" if not_ready else "",
+    ]
+    return [part for part in words if part]
+
+
+def _running(counts: _Counts) -> str:
+    perhaps = f"{counts.unconfirmed:,} perhaps running, not confirmed for too long"
+    if not counts.unconfirmed:
+        return f"{counts.running:,} running" if counts.running else "nothing running"
+    return f"{counts.running:,} running, {perhaps}" if counts.running else perhaps
 
 
 def _with_noun(parts: list[str]) -> str:
     """Return the parts as a sentence; the first number says what is counted."""
     number, _, words = parts[0].partition(" ")
-    if words in ("missed start", "missed starts") or not number[:1].isdigit():
+    counted = ("failing", "with a", "unknown", "canceled")
+    if not number[:1].isdigit() or not words.startswith(counted):
         return ", ".join(parts)
     noun = "pipeline" if number == "1" else "pipelines"
     return ", ".join([f"{number} {noun} {words}", *parts[1:]])
@@ -162,23 +201,31 @@ def _counted(number: int, single: str, several: str) -> str:
     return f"{number:,} {single if number == 1 else several}" if number else ""
 
 
-def _more(unseen: Sequence[str]) -> str:
-    return f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(name[:_NAME_CHARACTERS] for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def _short(counts: _Counts, unseen: Sequence[str]) -> str:
+def _short(counts: _Counts, blindness: _Blindness) -> str:
+    rules = len(blindness.failing_rules)
     parts = [
         _counted(counts.failing, "failing", "failing"),
         _counted(counts.missed_starts, "missed", "missed"),
         _counted(counts.unknown, "unknown", "unknown"),
         _counted(counts.warnings, "warning", "warnings"),
+        _counted(counts.other_alerts, "other alert", "other alerts"),
+        blindness.unseen[0] if blindness.unseen and not counts.unknown else "",
+        _counted(rules, "rule cannot be evaluated", "rules cannot be evaluated"),
+        "monitor not ready" if blindness.not_ready else "",
+        _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
+        _counted(counts.canceled, "canceled", "canceled"),
     ]
     parts = [part for part in parts if part]
-    if unseen and not counts.unknown:
-        parts.append(unseen[0])
-    if not parts:
-        return "all healthy" if counts.healthy else "nothing known yet"
-    return ", ".join(parts)
+    if parts:
+        return ", ".join(parts)
+    if counts.healthy:
+        return "all healthy" if not counts.new else f"{counts.healthy:,} healthy"
+    return "nothing has run yet" if counts.new else "nothing known yet"
 
 
 def status_view(sources: ViewSources, index: PipelineIndex) -> View:

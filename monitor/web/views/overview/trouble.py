@@ -12,6 +12,7 @@ from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -92,7 +93,8 @@ class TroubleReader:
         whys = {what: self._sources.live.why_unwatched(name, what) for what in WATCHED_BY}
         unseen = tuple(_WORDS_OF.get(what, what) for what, why in whys.items() if why is not None)
         is_well = status.reachability is Reachability.REACHABLE
-        if is_well and not unseen and not unknown:
+        is_seen = why_unseen(self._sources.live, self._index, status) is None
+        if is_well and is_seen and not unknown:
             return None
         blind = self._index.blind()
         reasons = (

@@ -105,7 +105,7 @@ class PipelineDetailsReader:
             last_success=None if success is None else self._rows.row(success),
             last_failure=None if failure is None else self._rows.row(failure),
             expected_start_at=self._expected(alerting, query),
-            missed_starts=sum(alerting.missed.get(identity, 0) for identity in identities),
+            missed_starts=max(alerting.missed.get(identity, 0) for identity in identities),
             active=tuple(run for run in shown if not run.last_status.is_terminal),
             history=tuple(map(history_run, shown)),
             recipes=recipes_of(await self._rows.rows(parts)),

@@ -13,6 +13,7 @@ import aiohttp
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.model.errors import (
     ConfigurationError,
+    DaemonBusyError,
     DaemonUnreachableError,
     MonitorError,
     NoSuchObjectError,
@@ -27,7 +28,12 @@ _NO_SUCH_ROUTE = (404, 405)
 _NOTHING_THERE = ("there is nothing under this address", "Not Found", "Method Not Allowed")
 # 400 is an unknown name or a wrong value: wrong usage of the command.
 _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
-    {400: ConfigurationError, 404: NoSuchObjectError}
+    {
+        400: ConfigurationError,
+        404: NoSuchObjectError,
+        429: DaemonBusyError,
+        503: DaemonBusyError,
+    }
 )
 
 

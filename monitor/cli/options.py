@@ -123,6 +123,10 @@ class DaemonOptions(OptionGroup):
         source = self.ctx.get_parameter_source(name)
         return source is not None and source.name == "COMMANDLINE"
 
+    def is_for_url(self, name: str) -> bool:
+        """True where a credential goes to the URL: those of the environment belong to its own."""
+        return self.is_typed(name) or not self.is_typed("url")
+
     @property
     def is_url(self) -> bool:
         """True where the URL says which daemon is meant; what is typed goes before variables."""

@@ -16,6 +16,7 @@ from monitor.cli.row_layout import Form, cell
 from monitor.model.clock import SystemClock
 from monitor.model.errors import (
     ConfigurationError,
+    DaemonBusyError,
     DaemonUnreachableError,
     MonitorError,
     NoSuchObjectError,
@@ -34,7 +35,7 @@ async def wait_for_end(
 ) -> bool:
     """Let the daemon follow a run, and print its end; True if it succeeded.
 
-    A daemon that does not answer meanwhile is asked again: it may be restarting.
+    A daemon that does not answer meanwhile, or is busy, is asked again: it may be restarting.
 
     Raises:
         MonitorError: it has not ended in time, or the daemon refuses the request.
@@ -74,7 +75,7 @@ async def _read(client: AdminClient, path: str, before: Run | None) -> Run | Non
         run: Run = (await client.get(path))["run"]
     except NoSuchObjectError:
         return None
-    except DaemonUnreachableError as exc:
+    except (DaemonBusyError, DaemonUnreachableError) as exc:
         _progress(str(exc))
         return before
     return run

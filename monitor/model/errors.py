@@ -17,6 +17,7 @@
     │   ├── RequestRejectedError      any other 4xx: our request is wrong
     │   └── UnreadableAnswerError     not JSON, wrong shape, or larger than allowed
     ├── DaemonUnreachableError        no daemon answers a command
+    ├── DaemonBusyError               the daemon answers a command that it cannot now
     ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
@@ -134,6 +135,10 @@ class UnreadableAnswerError(WorkspaceError):
 
 class DaemonUnreachableError(MonitorError):
     """No daemon answers where a command calls it."""
+
+
+class DaemonBusyError(MonitorError):
+    """The daemon refuses a request for now; the same one may succeed later."""
 
 
 class LocalFileError(MonitorError):

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from monitor.cli.main import main
 from monitor.model.runs import RunKind, Status
@@ -93,3 +94,24 @@ def test_a_time_limit_is_a_length_of_time(capsys: pytest.CaptureFixture[str]) ->
     words = ["track", "job_group", "9", "--wait", "--timeout", "soon", "-c", "/nowhere"]
     assert main(words) == 2
     assert capsys.readouterr().err.startswith("--timeout: 'soon' is no length of time; write one")
+
+
+async def test_a_busy_daemon_is_asked_again(run_command: CommandProcess) -> None:
+    """A refusal for now, as while the store is busy, says nothing about the run."""
+    answers = iter(
+        [
+            web.json_response({"detail": "following 9"}),
+            web.json_response({"data": [{"workspace": "acme"}], "next": None}),
+            web.json_response({"run": {"status": "running"}}),
+            web.json_response({"detail": "the store is busy"}, status=503),
+            web.json_response({"detail": "too many requests"}, status=429),
+            web.json_response({"run": {"status": "succeeded"}}),
+        ]
+    )
+
+    async def handle(_: web.Request) -> web.Response:
+        return next(answers)
+
+    async with other_server(handle) as url:
+        done = await run_command("track", "job_group", "9", "--wait", "--url", url, config=None)
+    assert (done.code, done.out, done.err) == (0, "job_group/9 succeeded\n", "")

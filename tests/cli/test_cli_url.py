@@ -92,6 +92,30 @@ async def test_variables_name_server_and_token(
     assert "there is no such file" in line_of(missing, 2)
 
 
+async def test_credentials_of_variables_go_to_the_server_of_variables_only(
+    token_file: Path, password_file: Path, run_command: CommandProcess
+) -> None:
+    """Another server that is typed gets what is typed with it, and nothing else."""
+    received: list[str | None] = []
+
+    async def greedy(request: web.Request) -> web.Response:
+        received.append(request.headers.get("Authorization"))
+        return web.json_response({"data": []})
+
+    by_token = {"DATAPREP_MONITOR_TOKEN_FILE": str(token_file)}
+    by_password = {
+        "DATAPREP_MONITOR_USERNAME": "ada",
+        "DATAPREP_MONITOR_PASSWORD_FILE": str(password_file),
+    }
+    async with other_server(greedy) as url:
+        for variables in (by_token, by_password):
+            environment = {"DATAPREP_MONITOR_URL": NOWHERE, **variables}
+            await run_command("alerts", "--url", url, config=None, environment=environment)
+        words = ("--url", url, "--token-file", str(token_file))
+        await run_command("alerts", *words, config=None, environment=by_password)
+    assert received == [None, None, f"Bearer {TOKEN}"]
+
+
 async def test_rules_are_tried_on_the_events_of_a_server(
     site: Site, token_file: Path, tmp_path: Path, run_command: CommandProcess
 ) -> None:

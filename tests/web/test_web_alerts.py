@@ -255,3 +255,14 @@ async def test_an_invalid_replay_is_refused(
     refusal = problem(await site.post("/api/v1/replay", json=body))
     assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
     assert site.alerting.replayed == []
+
+
+async def test_past_alerts_of_a_removed_rule_are_found(site: Site) -> None:
+    """A rule that is no longer configured is not unknown while alerts of it are kept."""
+    ended = site.alerting.alert(
+        name="old_rule", rule="old_rule", state=AlertState.RESOLVED, ends_at=site.clock.now()
+    )
+    site.alerting.over = {ended.fingerprint: [ended]}
+    found = await site.get("/api/v1/alerts?rule=old_rule")
+    assert [alert["name"] for alert in found.document["data"]] == ["old_rule"]
+    assert problem(await site.get("/api/v1/alerts?rule=older_rule"))[0] == 400

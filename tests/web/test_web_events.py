@@ -114,3 +114,12 @@ async def test_the_stream_has_the_same_filters(site: Site) -> None:
         await site.observe(site.run("4"), site.run("5", Status.FAILED))
         await read_until(b'"id":"acme:job_group:5')
     assert [line for line in lines if line.startswith(b"id:")] == [b"id: 2\n", b"id: 6\n"]
+
+
+async def test_a_position_of_a_former_store_leads_to_new_events(site: Site) -> None:
+    """A position behind the newest is the newest, or its client would miss as many events."""
+    page = (await site.get("/api/v1/events?after=999")).document
+    assert (page["data"], page["next"]) == ([], 0)
+    await fill(site)
+    page = (await site.get(f"/api/v1/events?cursor={page['next']}")).document
+    assert names(page["data"]) == ["1", "2", "3", "alert"]

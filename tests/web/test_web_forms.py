@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -58,6 +59,19 @@ async def test_a_form_that_is_sent_twice_makes_one_silence(site: Site, browser: 
 
     await browser.send(PATH, {**fields, "comment": "and the lake"})
     assert len(site.alerting.snapshot.silences) == 2
+
+
+async def test_a_form_that_is_sent_again_revives_no_silence(site: Site, browser: Browser) -> None:
+    """The page of a form is still there by Back when its silence has ended; that one stays so."""
+    fields = await filled(browser)
+    await browser.send(PATH, fields)
+    (made,) = site.alerting.snapshot.silences
+    ended = msgspec.structs.replace(made, ends_at=site.clock.now())
+    site.alerting.show(silences=(ended,))
+
+    again = await browser.send(PATH, fields)
+    assert (again.status, site.alerting.snapshot.silences) == (409, (ended,))
+    assert "has ended" in again.text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from monitor.bus.contract import Retention
 from monitor.model.runs import (
     FailedPart,
@@ -178,3 +180,10 @@ async def test_failed_runs_of_an_unknown_pipeline_are_counted(site: Site) -> Non
     page = (await site.get("/runs")).text
     assert "2 failed runs of 1 pipeline" in page
     assert "1 failed run of pipelines that are not known" in page
+
+
+@pytest.mark.parametrize("since", ["0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-12:00"])
+async def test_an_instant_outside_the_calendar_is_refused(site: Site, since: str) -> None:
+    """What UTC cannot express is a wrong value, for the API and for the page."""
+    for path in ("/api/v1/runs", "/api/v1/failures", "/runs", "/api/v1/alerts"):
+        assert (await site.get(f"{path}?since={since}")).status == 400

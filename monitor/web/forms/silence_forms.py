@@ -81,11 +81,22 @@ class SilenceForm(PageForm):
         # The same form sent twice, as by a double click, is the same silence.
         text = msgspec.json.encode([token, sorted(values.items())])
         silence = msgspec.structs.replace(silence, id=hashlib.sha256(text).hexdigest()[:16])
+        self._refuse_ended(silence.id)
         try:
             await self._alerting.add_silence(silence)
         except ConfigurationError as exc:
             raise Refused(notice=f"{exc}.", status=HTTPStatus.CONFLICT) from exc
         return f"/silences#silence-{silence.id}"
+
+    def _refuse_ended(self, silence_id: str) -> None:
+        """Refuse a form that has made a silence which has ended: it would begin anew."""
+        now = self._clock.now()
+        for known in self._alerting.snapshot().silences:
+            if known.id == silence_id and known.ends_at <= now:
+                raise Refused(
+                    notice="The silence of this form has ended. Open a new form for another.",
+                    status=HTTPStatus.CONFLICT,
+                )
 
     def _made(self, values: Fields) -> Silence:
         now, problems = self._clock.now(), dict[str, str]()

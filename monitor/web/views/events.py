@@ -123,7 +123,8 @@ class EventReader:
             after = max(after, newest - query.last)
         if query.since is not None:
             after = max(after, await self._bus.events_since(query.since))
-        return after
+        # A position behind the newest belongs to a store that was replaced.
+        return min(after, newest)
 
 
 def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:

@@ -87,7 +87,6 @@ class AlertsReader:
 
     async def read(self, query: AlertsQuery) -> AlertList:
         snapshot = self._sources.alerting.snapshot()
-        self._refuse_unknown_rule(query, snapshot)
         since = since_of(query.since, now=self._sources.clock.now())
         key = read_cursor(_LIST, query.cursor, AlertPlace)
         shown = [] if key is not None and key.state == _ENDED else await _open(query, snapshot, key)
@@ -95,6 +94,8 @@ class AlertsReader:
             shown += await self._past(query, key, since, query.limit + 1 - len(shown))
         if not shown:
             refuse_unknown(query.workspace, [*self._workspaces(), BRIDGE])
+            # A rule that was removed or renamed has past alerts.
+            self._refuse_unknown_rule(query, snapshot)
         page = shown[: query.limit]
         names = AlertNames(await suppressors(snapshot, page), snapshot.silences)
         now = self._sources.clock.now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -161,7 +161,10 @@ def since_of(text: str | None, *, now: datetime) -> datetime | None:
         ) from exc
     if instant.tzinfo is None:
         raise ProblemDetails(400, f"since: {shown} names no time zone; add Z or an offset")
-    return instant
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as exc:
+        raise ProblemDetails(400, f"since: {shown} is outside the calendar") from exc
 
 
 def cursor_of(list_name: str, run: RunState) -> str:

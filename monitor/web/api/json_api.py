@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Iterable
 from functools import partial
 
@@ -39,11 +41,7 @@ class JsonApi:
             serve=self._serve_document,
         )
         self._raw = (*raw, itself)
-        self._document = msgspec.json.encode(
-            openapi_document(
-                views=self._views, writes=self._writes, raw=self._raw, settings=settings
-            )
-        )
+        self._settings = settings
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Add every route; what is read answers HEAD too."""
@@ -56,7 +54,19 @@ class JsonApi:
 
     async def _serve_document(self, request: web.Request) -> web.Response:
         parse_query(NoParameters, request.match_info, request.query.items())
-        return await answer_bytes(request, self._document)
+        # Made when it is first asked for, which takes longer than a step may.
+        return await answer_bytes(request, await asyncio.to_thread(self._made_document))
+
+    @functools.cached_property
+    def _document(self) -> bytes:
+        return msgspec.json.encode(
+            openapi_document(
+                views=self._views, writes=self._writes, raw=self._raw, settings=self._settings
+            )
+        )
+
+    def _made_document(self) -> bytes:
+        return self._document
 
 
 async def _serve(view: View, request: web.Request) -> web.Response:

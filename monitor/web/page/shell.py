@@ -25,6 +25,7 @@ from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
 from monitor.web.page import charts
+from monitor.web.page.compiled_templates import COMPILED
 from monitor.web.page.linked_text import linked
 from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
@@ -70,6 +71,7 @@ class PageShell:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
+            bytecode_cache=COMPILED,
             auto_reload=False,  # an upgrade in place must not mix new templates with old code
         )
         self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
+from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -29,7 +31,7 @@ class StaticFiles:
     """All files under ``static``, by their path below it."""
 
     def __init__(self) -> None:
-        self._files = dict(_files(resources.files("monitor.web.page") / "static", ""))
+        self._files = _all_files()
 
     def url(self, name: str) -> str:
         """Return the URL of a file; it changes with the file, so that browsers may keep it."""
@@ -57,6 +59,11 @@ class StaticFiles:
         return web.Response(
             body=body, content_type=file.content_type, charset="utf-8", headers=headers
         )
+
+
+@functools.cache
+def _all_files() -> Mapping[str, StaticFile]:
+    return dict(_files(resources.files("monitor.web.page") / "static", ""))
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:

@@ -31,9 +31,9 @@ _REST_SECONDS = 0.5  # what is left to do behind the last callback belongs to th
 class Sizes(Struct, frozen=True, kw_only=True):
     """Sizes of the measurement."""
 
-    repetitions: int = 5
+    repetitions: int = 3
     requests_per_minute: float = REQUESTS_PER_MINUTE
-    seconds: float = 6.0  # a page is refreshed every 2 s at most
+    seconds: float = 12.0  # fifty pages are refreshed every 5 s
     per_second: float = 200.0
     viewers: int = 50
     pipelines: int = 300

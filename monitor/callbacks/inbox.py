@@ -149,16 +149,17 @@ class InboxReader:
         while True:
             await self._room.acquire()
             try:
-                callbacks = await self._bus.inbox(
+                arrivals = await self._bus.inbox(
                     self._workspace, after=self._read_until, limit=_BATCH
                 )
             except BusUnavailableError:
                 self._room.release()
                 raise
+            callbacks = arrivals.callbacks
             if not callbacks:
                 self._room.release()
                 return
-            self._read_until = callbacks[-1].id
+            self._read_until = arrivals.until
             if self._batches == 1:  # what arrives during its commit is the next batch
                 await self._take_behind(None, callbacks)
                 continue

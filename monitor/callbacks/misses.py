@@ -132,16 +132,16 @@ class MissWatch:
     async def _waiting(self, run_ids: set[str]) -> set[str]:
         """Return those whose callback came and still waits in the inbox for its run."""
         waiting: set[str] = set()
-        after = 0
-        while run_ids - waiting and (
-            callbacks := await self._bus.inbox(self._workspace, after=after, limit=_BATCH)
-        ):
+        arrivals = await self._bus.inbox(self._workspace, limit=_BATCH)
+        while arrivals.callbacks:
             waiting |= {
                 callback.run_id
-                for callback in callbacks
+                for callback in arrivals.callbacks
                 if callback.kind is RunKind.JOB_GROUP and callback.run_id in run_ids
             }
-            after = callbacks[-1].id
+            if not run_ids - waiting:
+                break
+            arrivals = await self._bus.inbox(self._workspace, after=arrivals.until, limit=_BATCH)
         return waiting
 
 

@@ -171,7 +171,7 @@ class Life:
         await self._observer.observe(observations, state_entries=[watermark("work")])
 
     async def _process(self) -> None:
-        for stored in await self._bus.inbox(WORKSPACE, limit=10):
+        for stored in (await self._bus.inbox(WORKSPACE, limit=10)).callbacks:
             await self._observer.observe([observation(1, "Complete", inbox_id=stored.id)])
 
     async def _end(self) -> None:
@@ -217,7 +217,7 @@ async def live(path: Path, failure: Failure) -> Report:
     failure.end()
     log = [event.event.id for event in await bus.events(after=0, limit=100)]
     state_entries = await bus.state_entries(WORKSPACE, "watermark")
-    waiting = len(await bus.inbox(WORKSPACE, limit=10))
+    waiting = len((await bus.inbox(WORKSPACE, limit=10)).callbacks)
     await bus.close()
     return Report(
         has_come=failure.has_come,

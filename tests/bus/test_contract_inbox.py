@@ -20,7 +20,7 @@ async def receive(bus: EventBus, stored_callback: StoredCallback, *, bound: int 
 
 
 async def process_all(bus: EventBus) -> None:
-    waiting = await bus.inbox("marketing", limit=100)
+    waiting = (await bus.inbox("marketing", limit=100)).callbacks
     await bus.commit(Change(processed=tuple(stored.id for stored in waiting)), timeout_seconds=SOON)
 
 
@@ -31,7 +31,7 @@ async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None
     await bus.close()
     bus = await open_bus()
 
-    (waiting,) = await bus.inbox("marketing", limit=10)
+    (waiting,) = (await bus.inbox("marketing", limit=10)).callbacks
     assert waiting.id > 0
     assert waiting.run_id == "1"
     assert waiting.received_at == callback(1).received_at
@@ -52,7 +52,7 @@ async def test_duplicates_that_arrive_together_are_stored_once(bus: EventBus) ->
     answers = await asyncio.gather(*(receive(bus, callback(1)) for _ in range(20)))
 
     assert sorted(answers) == [Received.DUPLICATE] * 19 + [Received.STORED]
-    assert len(await bus.inbox("marketing", limit=100)) == 1
+    assert len((await bus.inbox("marketing", limit=100)).callbacks) == 1
 
 
 async def test_a_processed_fingerprint_is_a_duplicate_for_a_day(
@@ -66,7 +66,7 @@ async def test_a_processed_fingerprint_is_a_duplicate_for_a_day(
 
     clock.set_wall(clock.now() + timedelta(seconds=2))
     assert await receive(bus, callback(1)) is Received.STORED
-    assert len(await bus.inbox("marketing", limit=10)) == 1
+    assert len((await bus.inbox("marketing", limit=10)).callbacks) == 1
 
 
 async def test_a_late_change_does_not_process_a_newer_callback(
@@ -74,13 +74,13 @@ async def test_a_late_change_does_not_process_a_newer_callback(
 ) -> None:
     """The id of a callback that is stored again is another one."""
     await receive(bus, callback(1))
-    (first,) = await bus.inbox("marketing", limit=10)
+    (first,) = (await bus.inbox("marketing", limit=10)).callbacks
     await process_all(bus)
     clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS + 1))
     await receive(bus, callback(1))
     await bus.commit(Change(processed=(first.id,)), timeout_seconds=SOON)
 
-    assert len(await bus.inbox("marketing", limit=10)) == 1
+    assert len((await bus.inbox("marketing", limit=10)).callbacks) == 1
 
 
 async def test_a_full_inbox_stores_nothing(bus: EventBus) -> None:
@@ -90,7 +90,10 @@ async def test_a_full_inbox_stores_nothing(bus: EventBus) -> None:
     assert answers == [Received.STORED, Received.STORED, Received.FULL]
     assert await receive(bus, callback(1), bound=2) is Received.DUPLICATE
     assert await receive(bus, callback(1, workspace="other"), bound=2) is Received.STORED
-    assert [stored.run_id for stored in await bus.inbox("marketing", limit=9)] == ["1", "2"]
+    assert [stored.run_id for stored in (await bus.inbox("marketing", limit=9)).callbacks] == [
+        "1",
+        "2",
+    ]
 
 
 async def test_the_bound_holds_for_concurrent_callbacks(bus: EventBus) -> None:
@@ -116,10 +119,10 @@ async def test_the_inbox_is_read_in_order_of_arrival(bus: EventBus) -> None:
     for number in (5, 3, 9, 1):
         await receive(bus, callback(number))
     first = await bus.inbox("marketing", limit=2)
-    rest = await bus.inbox("marketing", after=first[-1].id, limit=10)
+    rest = (await bus.inbox("marketing", after=first.until, limit=10)).callbacks
 
-    assert [stored.run_id for stored in first + rest] == ["5", "3", "9", "1"]
-    assert await bus.inbox("other", limit=10) == []
+    assert [stored.run_id for stored in first.callbacks + rest] == ["5", "3", "9", "1"]
+    assert (await bus.inbox("other", limit=10)).callbacks == ()
 
 
 async def arrive(bus: EventBus, *arrived: StoredCallback) -> tuple[Received, ...]:
@@ -134,7 +137,7 @@ async def test_a_callback_that_its_change_has_processed_never_waits(open_bus: Op
     await bus.close()
     bus = await open_bus()
 
-    assert await bus.inbox("marketing", limit=10) == []
+    assert (await bus.inbox("marketing", limit=10)).callbacks == ()
     assert (await bus.status()).inbox == {}
     assert await receive(bus, callback(1)) is Received.DUPLICATE
     assert len(await log_of(bus)) == 1
@@ -152,7 +155,9 @@ async def test_a_duplicate_spoils_no_change(bus: EventBus, clock: ManualClock) -
 
     new, old = Received.STORED, Received.DUPLICATE
     assert answers == (new, old, old, new, old)
-    assert [waiting.run_id for waiting in await bus.inbox("marketing", limit=10)] == ["3"]
+    assert [waiting.run_id for waiting in (await bus.inbox("marketing", limit=10)).callbacks] == [
+        "3"
+    ]
 
 
 async def test_a_run_waits_while_any_of_its_callbacks_does(open_bus: OpenBus) -> None:
@@ -166,7 +171,7 @@ async def test_a_run_waits_while_any_of_its_callbacks_does(open_bus: OpenBus) ->
     bus = await open_bus()
     assert [bus.is_waiting(key(number)) for number in (1, 2, 3)] == [True, True, False]
 
-    waiting = await bus.inbox("marketing", limit=10)
+    waiting = (await bus.inbox("marketing", limit=10)).callbacks
     await bus.commit(Change(processed=(waiting[0].id,)), timeout_seconds=SOON)
     assert bus.is_waiting(key(1))
     await bus.commit(Change(processed=(waiting[1].id,)), timeout_seconds=SOON)

@@ -49,12 +49,15 @@ async def test_the_inbox_has_the_unprocessed_callbacks(
                 received.add((workspace, number))
                 arriving = callback(number, workspace=workspace)
                 await bus.receive(arriving, inbox_bound=10, timeout_seconds=SOON)
-                newest = (await bus.inbox(workspace, limit=100))[-1]
+                newest = (await bus.inbox(workspace, limit=100)).callbacks[-1]
                 waiting[workspace, newest.run_id] = newest.id
             for name in WORKSPACES:
                 expected = sorted(text for (of, _), text in waiting.items() if of == name)
                 for after in (0, *expected):
-                    read = [waiting.id for waiting in await bus.inbox(name, after=after, limit=100)]
+                    read = [
+                        waiting.id
+                        for waiting in (await bus.inbox(name, after=after, limit=100)).callbacks
+                    ]
                     assert read == [text for text in expected if text > after]
                 for run in range(1, 7):
                     is_waiting = (name, str(run)) in waiting

@@ -60,7 +60,9 @@ async def check(bus: EventBus, reported: Reported) -> None:
     """Everything reported is stored, and no state without its event."""
     logged = {int(name) for _, name in await log_of(bus)}
     stored = {int(state.key.id) for state in await bus.recent_runs(limit=100_000)}
-    waiting = {int(stored.run_id) for stored in await bus.inbox("marketing", limit=100_000)}
+    waiting = {
+        int(stored.run_id) for stored in (await bus.inbox("marketing", limit=100_000)).callbacks
+    }
     assert reported["commit"] <= logged
     assert reported["receive"] <= waiting
     assert stored == logged

@@ -237,7 +237,7 @@ async def test_a_store_of_the_first_schema_keeps_entries_and_callbacks(tmp_path:
     bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
     try:
         assert await bus.state_entries("w", "watermark") == {"changes": b"1"}
-        (left,) = await bus.inbox("w", limit=10)
+        (left,) = (await bus.inbox("w", limit=10)).callbacks
         assert (left.run_id, (await bus.status()).inbox) == ("1", {"w": 1})
         await bus.commit(Change(processed=(left.id,)), timeout_seconds=5)
         assert (await bus.status()).inbox == {}

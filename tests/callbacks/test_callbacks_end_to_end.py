@@ -260,7 +260,7 @@ def _states(live_state: LiveState) -> dict[str, int]:
 
 
 async def _is_processed(bus: SqliteBus) -> bool:
-    return not await bus.inbox("acme", limit=1)
+    return not (await bus.inbox("acme", limit=1)).callbacks
 
 
 def _edition(live_state: LiveState) -> str | None:

@@ -109,7 +109,7 @@ async def test_a_callback_ends_a_known_run(
     await reader.take_all()
 
     assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
     event = (await bus.events(after=0, limit=100))[-1].event
     assert isinstance(event, RunEvent)
     assert event.run.pipeline is not None
@@ -132,7 +132,7 @@ async def test_a_forged_run_id_invents_nothing(
     assert await reader.ask_one()
 
     assert await emitted(bus) == []
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
     labels = {"source": "callback", "outcome": "unconfirmed"}
     assert registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
 
@@ -167,7 +167,7 @@ async def test_an_unconfirmed_callback_is_given_up(
         await reader.ask_one()
 
     assert 0 < len(workspace.requested) <= 8
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
     assert await emitted(bus) == []
 
 
@@ -198,7 +198,7 @@ async def test_a_burst_of_unknown_runs_is_read_one_by_one(
 
     assert requested_by_processing == []
     assert len(workspace.requested) == 2
-    assert len(await bus.inbox("acme", limit=100)) == 48
+    assert len((await bus.inbox("acme", limit=100)).callbacks) == 48
 
 
 async def test_a_run_shown_meanwhile_costs_no_read(
@@ -216,7 +216,7 @@ async def test_a_run_shown_meanwhile_costs_no_read(
 
     assert await reader.ask_one()
     assert workspace.requested == []
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
 
 
 async def test_a_workspace_that_fails_to_answer_delays_nothing(
@@ -236,7 +236,7 @@ async def test_a_workspace_that_fails_to_answer_delays_nothing(
 
     assert await reader.ask_one()
     assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
-    assert [stored.run_id for stored in await bus.inbox("acme", limit=10)] == ["10"]
+    assert [stored.run_id for stored in (await bus.inbox("acme", limit=10)).callbacks] == ["10"]
 
 
 async def test_a_slow_answer_about_one_run_delays_no_other(
@@ -274,7 +274,7 @@ async def test_a_run_that_never_becomes_known_is_given_up_too(
         await clock.advance(600)
         await reader.ask_one()
 
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
 
 
 async def test_a_closed_store_is_waited_for(

@@ -82,7 +82,7 @@ class Door:
             seconds -= 10
 
     async def waiting(self) -> int:
-        return len(await self._it.scene.bus.inbox(NAME, limit=1_000))
+        return len((await self._it.scene.bus.inbox(NAME, limit=1_000)).callbacks)
 
 
 @contextlib.asynccontextmanager

@@ -193,13 +193,13 @@ async def test_state_events_entries_and_inbox_are_one_commit(
         fingerprint="job_group:1:failed",
     )
     assert await bus.receive(callback, inbox_bound=9, timeout_seconds=5) is Received.STORED
-    (stored,) = await bus.inbox("acme", limit=10)
+    (stored,) = (await bus.inbox("acme", limit=10)).callbacks
     watermark = StateEntry(workspace="acme", topic="watermark", key="changes", value=b"7")
     observation = observation_of(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
     await observer.observe([observation], state_entries=[watermark])
 
     assert (await event_ids(bus))[-1] == "acme:job_group:1:failed"
-    assert await bus.inbox("acme", limit=10) == []
+    assert (await bus.inbox("acme", limit=10)).callbacks == ()
     assert await bus.state_entries("acme", "watermark") == {"changes": b"7"}
 
 
@@ -217,12 +217,12 @@ async def test_an_unconfirmed_callback_stays_in_the_inbox(
         fingerprint="job_group:1:failed",
     )
     await bus.receive(callback, inbox_bound=9, timeout_seconds=5)
-    (stored,) = await bus.inbox("acme", limit=10)
+    (stored,) = (await bus.inbox("acme", limit=10)).callbacks
     observation = observation_of(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
 
     assert await observer.observe([observation]) == [ObservationOutcome.UNCONFIRMED]
     assert await event_ids(bus) == []
-    assert len(await bus.inbox("acme", limit=10)) == 1
+    assert len((await bus.inbox("acme", limit=10)).callbacks) == 1
 
 
 async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) -> None:

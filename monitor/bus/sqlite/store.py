@@ -14,6 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import (
+    Arrivals,
     Batch,
     Change,
     DeadLetter,
@@ -29,6 +30,7 @@ from monitor.bus.contract import (
     StoreStatus,
 )
 from monitor.bus.settings import StorageSettings, store_path
+from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
 from monitor.bus.sqlite.arrivals import RecentCallbacks
 from monitor.bus.sqlite.connection import (
@@ -140,13 +142,20 @@ class SqliteBus:
             settings=settings,
         )
 
-    async def watch(self) -> None:
-        """Return when the bus is closed.
+    @property
+    def shard(self) -> str:
+        return SOLE
 
-        Raises:
-            BusUnavailableError: the writer has died, or a read has found the file damaged, or it
-                is not ours any more; the daemon must not go on with it.
-        """
+    def may_publish(self) -> bool:
+        return not self._is_closed and self._writer.is_alive
+
+    async def confirm(self) -> None:
+        await self._verify()
+        if not self.may_publish():
+            raise BusLostError("the store is closed or lost")
+
+    async def watch(self) -> None:
+        """As the contract says: the writer dies of a lost or damaged file, or of a hung disk."""
         while True:
             try:
                 async with asyncio.timeout(_VERIFY_SECONDS):
@@ -235,13 +244,14 @@ class SqliteBus:
     def is_waiting(self, key: RunKey) -> bool:
         return self._arrivals.is_waiting(key)
 
-    async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
-        in_memory = self._arrivals.behind(workspace, after, limit=limit)
-        if in_memory is not None and not self._is_closed:
-            return in_memory
-        return await self._reader.run(
-            partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
-        )
+    async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
+        waiting = self._arrivals.behind(workspace, after, limit=limit)
+        if waiting is None or self._is_closed:
+            waiting = await self._reader.run(
+                partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
+            )
+        # Nobody else writes, so ids become visible in their order.
+        return Arrivals(callbacks=tuple(waiting), until=waiting[-1].id if waiting else after)
 
     async def subscribe(self, consumer: str, *, start: Start) -> int:
         return await self._write(partial(progress.subscribe, consumer=consumer, start=start))

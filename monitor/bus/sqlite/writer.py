@@ -168,6 +168,11 @@ class StoreWriter:
             async with asyncio.timeout(self._stall_seconds):
                 await self._has_dropped.wait()
 
+    @property
+    def is_alive(self) -> bool:
+        """False once nothing will be stored any more."""
+        return self._death is None
+
     def _refuse_if_unable(self) -> None:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")

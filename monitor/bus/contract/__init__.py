@@ -1,0 +1,50 @@
+"""What every store of the monitor promises. `tests/bus` holds each backend to these words.
+
+After a crash there is never state without its events. Events without state are allowed: the same
+observation taken again makes the same ids, and an id that the log holds already is not added again.
+"""
+
+from monitor.bus.contract.event_bus import EventBus, StoredRuns
+from monitor.bus.contract.words import (
+    Arrivals,
+    Batch,
+    Change,
+    ConsumerStatus,
+    DeadLetter,
+    Gap,
+    Pruned,
+    Received,
+    Recorded,
+    Retention,
+    Start,
+    StateEntry,
+    Step,
+    StoredCallback,
+    StoreStatus,
+    WriteFailures,
+    decode_entries,
+    decode_entry,
+)
+
+__all__ = [
+    "Arrivals",
+    "Batch",
+    "Change",
+    "ConsumerStatus",
+    "DeadLetter",
+    "EventBus",
+    "Gap",
+    "Pruned",
+    "Received",
+    "Recorded",
+    "Retention",
+    "Start",
+    "StateEntry",
+    "Step",
+    "StoreStatus",
+    "StoredCallback",
+    "StoredRuns",
+    "WriteFailures",
+    "decode_entries",
+    "decode_entry",
+]

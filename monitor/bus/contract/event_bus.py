@@ -1,0 +1,192 @@
+"""What a shard promises to the rest of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Protocol
+
+from monitor.bus.contract.words import (
+    Arrivals,
+    Batch,
+    Change,
+    DeadLetter,
+    Pruned,
+    Received,
+    Recorded,
+    Retention,
+    Start,
+    Step,
+    StoredCallback,
+    StoreStatus,
+)
+from monitor.model.alerts import PipelineOfKind
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+
+
+class StoredRuns(Protocol):
+    """Reads what is known of runs. Workspaces have one name each, so it needs no shard."""
+
+    async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
+        """Return the stored states of those runs; an unknown or forgotten run is absent."""
+
+    async def active_runs(self, workspace: str) -> list[RunState]:
+        """Return all stored runs of the workspace that have not ended, oldest first."""
+
+    async def recent_runs(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        statuses: Collection[Status] = (),
+        pipelines: Collection[PipelineOfKind] | None = None,
+        since: datetime | None = None,
+        before: RunKey | None = None,
+        limit: int,
+    ) -> list[RunState]:
+        """Return at most ``limit`` stored runs, newest creation first.
+
+        Of those statuses, all where none is named; of those pipelines only, where these are given;
+        created at or after ``since``; behind the stored run ``before`` in that order. Behind a run
+        that is not stored there is none.
+        """
+
+    async def pipeline_runs(
+        self,
+        pipelines: Collection[PipelineOfKind],
+        *,
+        limit: int,
+        since: datetime | None = None,
+        before: datetime | None = None,
+    ) -> dict[PipelineOfKind, list[RunState]]:
+        """Return of each pipeline at most ``limit`` stored runs, newest creation first.
+
+        Only those created at or after ``since`` and before ``before``, where these are given.
+        """
+
+    async def children(self, key: RunKey) -> list[RunState]:
+        """Return the stored runs whose parent is ``key``: of a flow run or a plan run."""
+
+    async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
+        """Return the state entries of one topic, by key."""
+
+    async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return those of the events that are still in a log, by id."""
+
+
+class EventBus(StoredRuns, Protocol):
+    """One shard: its run state, events, state entries and callbacks; events go to named consumers.
+
+    Every method may raise `BusUnavailableError`. A write that raises has stored nothing.
+    """
+
+    @property
+    def shard(self) -> str:
+        """The name of the shard; "" for the only one of an embedded store."""
+
+    def may_publish(self) -> bool:
+        """True while this process surely holds the shard: it may publish states, and poll.
+
+        To be asked right before: it reads a clock that goes on while the process is stopped.
+        """
+
+    async def confirm(self) -> None:
+        """Return once the store has confirmed that this process holds the shard.
+
+        Raises:
+            BusLostError: another daemon has it.
+            BusUnavailableError: the store does not say.
+        """
+
+    async def watch(self) -> None:
+        """Return when the bus is closed.
+
+        Raises:
+            BusUnavailableError: the shard was lost, or what is stored is damaged.
+        """
+
+    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+        """Return once the change is durable, with an answer for each callback that arrived.
+
+        The same change again is a no-op. A callback that is a duplicate, as `receive` says, is not
+        stored again; the rest of the change is stored.
+
+        Raises:
+            BusUnavailableError: not durable after ``timeout_seconds``; nothing of it was kept.
+        """
+
+    async def receive(
+        self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received:
+        """Keep a callback; once this returns it survives ``kill -9``.
+
+        A fingerprint that is waiting, or was processed within the last day, is a duplicate.
+        """
+
+    def is_waiting(self, key: RunKey) -> bool:
+        """Return True while a callback of that run waits in the inbox."""
+
+    async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> Arrivals:
+        """Return waiting callbacks in the order of their arrival, from behind ``after``.
+
+        0 is the beginning, any other is the ``until`` of an answer before.
+        """
+
+    async def subscribe(self, consumer: str, *, start: Start) -> int:
+        """Return the position of the consumer, creating it at ``start`` if it is new."""
+
+    async def keep_only(self, consumers: Collection[str]) -> list[str]:
+        """Drop every other consumer with its state, and return their names."""
+
+    async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
+        """Return the events behind ``after``, at most ``limit``; does not move the position.
+
+        ``consumer`` is only the name under which a gap is counted.
+        """
+
+    async def events(self, *, after: int, limit: int) -> list[Recorded]:
+        """Return events behind ``after`` without a consumer; no gap is counted."""
+
+    async def events_since(self, recorded_at: datetime) -> int:
+        """Return the position in front of the first event recorded at or after that instant."""
+
+    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        """Return True once the log has events behind ``after``, False after the time-out.
+
+        A cancelled call leaves nothing behind.
+        """
+
+    async def advance(
+        self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> None:
+        """Return once the consumer's step is durable. A position never moves back.
+
+        With ``patience_seconds`` it causes no commit of its own for so long: it becomes durable
+        with the next one that somebody else causes. The time-out begins only then.
+        """
+
+    async def consumer_state(self, consumer: str) -> dict[str, bytes]:
+        """Return the state that the consumer's steps have stored."""
+
+    async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
+        """Return the newest dead letters of a consumer."""
+
+    async def probe(self, *, timeout_seconds: float) -> None:
+        """Return once something that nobody reads is durable.
+
+        It is so small that it may fit where nothing else does, so it never counts in
+        `StoreStatus.write_failures`.
+        """
+
+    async def status(self) -> StoreStatus:
+        """Return the present figures of the store and its consumers."""
+
+    async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
+        """Apply retention once, in small steps that let other writes through.
+
+        Events are removed by age or count, but those that a consumer has not read only past the
+        hard cap; active runs are never forgotten.
+        """
+
+    async def close(self) -> None:
+        """Finish what was accepted, then release the store. Further calls raise."""

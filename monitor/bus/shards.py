@@ -1,0 +1,163 @@
+"""What a store of shards promises: who holds which, and what everybody may do with all of them.
+
+A shard is a named group of workspaces with a log, consumers and alerts of its own. At any time at
+most one daemon holds it, by a lease that it renews; whoever has lost the lease stores nothing any
+more, because every transaction checks it. A file is a store with one shard, held by the file's
+lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from monitor.bus.contract import EventBus, Received, StoredCallback, StoredRuns
+
+SOLE = ""  # the name of the only shard of an embedded store
+
+
+class WorkspaceIdentity(Struct, frozen=True, kw_only=True):
+    """A workspace, and the URL by which two configurations can tell that they mean the same."""
+
+    name: str
+    url: str
+
+
+class ShardDefinition(Struct, frozen=True, kw_only=True):
+    """A shard as the configuration of this daemon has it.
+
+    ``digest`` is the same in two daemons only where all that is set about the shard is the same.
+    """
+
+    name: str
+    workspaces: tuple[WorkspaceIdentity, ...]
+    digest: str
+
+
+class ShardGranted(Struct, frozen=True, kw_only=True):
+    """The shard is this daemon's from now on."""
+
+    bus: EventBus
+
+
+class ShardLost(Struct, frozen=True, kw_only=True):
+    """The shard is not, or not surely, this daemon's any more: stop, and publish nothing."""
+
+    shard: str
+    reason: str
+
+
+class ShardReassigned(Struct, frozen=True, kw_only=True):
+    """Another daemon is to have the shard: finish what runs, then release it."""
+
+    shard: str
+    by: str
+
+
+LeaseChange = ShardGranted | ShardLost | ShardReassigned
+
+
+class DaemonRecord(Struct, frozen=True, kw_only=True):
+    """One daemon of the cluster, by the server's clock."""
+
+    id: str
+    host: str
+    process_id: int
+    version: str
+    url: str | None  # of its page
+    started_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+    is_alive: bool
+    shards: int  # that it holds
+
+
+class ShardRecord(Struct, frozen=True, kw_only=True):
+    """One shard of the cluster. ``backlog`` is that of its slowest consumer."""
+
+    name: str
+    workspaces: tuple[str, ...]
+    holder: str | None  # id of a daemon
+    epoch: int
+    held_since: datetime | None
+    newest_position: int
+    backlog: int
+    inbox: int
+    last_change: str  # how it came to its holder: claimed, handed over, taken over
+
+
+class ClusterStatus(Struct, frozen=True, kw_only=True):
+    """Who shares the store, and who holds what. ``this`` is the id of the daemon that answers."""
+
+    this: str
+    at: datetime
+    schema: int
+    lease_seconds: float
+    daemons: tuple[DaemonRecord, ...]
+    shards: tuple[ShardRecord, ...]
+
+
+class ShardStore(Protocol):
+    """The store of a daemon. Every method may raise `BusUnavailableError`."""
+
+    @property
+    def daemon_id(self) -> str:
+        """The name of this daemon among those that share the store; "" where none can."""
+
+    @property
+    def stored_runs(self) -> StoredRuns:
+        """Reads the runs of all shards, whoever holds them."""
+
+    async def define(self, definitions: Sequence[ShardDefinition]) -> None:
+        """Say which shards this daemon may hold: at its start, and with each configuration.
+
+        Raises:
+            ConfigurationError: a workspace is stored in another shard, or means another URL to a
+                daemon that is alive.
+        """
+
+    async def next_change(self) -> LeaseChange:
+        """Return the next change of what this daemon holds. A cancelled call loses none.
+
+        A store that is unavailable is waited for; shards that are held are lost meanwhile.
+        """
+
+    async def await_first_shards(self) -> None:
+        """Return once `next_change` has returned all that this daemon gets at its start."""
+
+    async def release(self, shard: str) -> None:
+        """Close the shard's bus and let others have the shard at once."""
+
+    async def give_up(self, shard: str, cause: BaseException) -> None:
+        """Close the bus of a shard whose parts have failed; another daemon, or this, begins anew.
+
+        Raises:
+            BaseException: ``cause``, where nobody else could have it.
+        """
+
+    async def drain(self) -> None:
+        """Take no shard any more: this daemon is about to end."""
+
+    async def receive(
+        self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received:
+        """Keep a callback of any workspace, as `EventBus.receive` says; its holder observes it."""
+
+    async def probe(self, *, timeout_seconds: float) -> None:
+        """Return once something that nobody reads is durable."""
+
+    async def cluster(self) -> ClusterStatus | None:
+        """Return who shares the store; None where nobody can."""
+
+    async def watch(self) -> None:
+        """Return when the store is closed.
+
+        Raises:
+            BusUnavailableError: it was lost for good; the daemon must end.
+        """
+
+    async def close(self) -> None:
+        """Release what is held, and the store. Further calls raise."""

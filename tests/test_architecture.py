@@ -50,6 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "aiohttp": ("workspace", "listening", "callbacks", "web", "outputs", "sandbox", "cli"),
     "sqlite3": ("bus",),
+    "asyncpg": ("bus",),
     "aiomqtt": ("outputs",),
     "paho": ("outputs",),
     "amqtt": ("cli",),

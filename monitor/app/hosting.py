@@ -151,7 +151,7 @@ class Hosting:
         direct_way = shard.workspaces.by_name[callback.workspace].direct_way
         received = None if direct_way is None else await direct_way.take(callback)
         if received is not None:
-            self._note_callback(shard, callback.workspace)
+            self._show_callback(shard, callback.workspace)
         return received
 
     def callback_stored(self, workspace: str) -> None:
@@ -160,10 +160,10 @@ class Hosting:
         shard = self.shard_of(workspace)
         inbox = None if shard is None else shard.workspaces.by_name[workspace].inbox
         if shard is not None and inbox is not None:
-            self._note_callback(shard, workspace)
+            self._show_callback(shard, workspace)
             inbox.notify()
 
-    def _note_callback(self, shard: HostedShard, workspace: str) -> None:
+    def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())
 
 

@@ -68,17 +68,7 @@ class HostedShard:
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )
-        self.metrics = Metrics(
-            bus=bus,
-            live_state=self.view,
-            clock=clock,
-            registry=registry,
-            settings=configuration.metrics,
-            version=__version__,
-            capabilities=list(Capability),
-            alerting=self.engine.snapshot,
-        )
-        self.metrics.configuration_taken(config_hash(configuration))
+        self.metrics = self._metrics(clock, registry)
         self.outputs = Outputs(
             configuration.outputs,
             bus=bus,
@@ -97,6 +87,20 @@ class HostedShard:
             registry=registry,
             tasks=self.tasks,
         )
+
+    def _metrics(self, clock: Clock, registry: CollectorRegistry) -> Metrics:
+        metrics = Metrics(
+            bus=self.bus,
+            live_state=self.view,
+            clock=clock,
+            registry=registry,
+            settings=self.configuration.metrics,
+            version=__version__,
+            capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
+        metrics.configuration_taken(config_hash(self.configuration))
+        return metrics
 
     # --- its life ---
 

@@ -19,6 +19,7 @@ from monitor.bus.shards import (
 )
 from monitor.config import Configuration
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 from monitor.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -115,13 +116,25 @@ class Hosting:
         try:
             await shard.run(on_started=start.set)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
-            await self._store.give_up(bus.shard, exc)
-            log.warning("shard given up", shard=bus.shard, reason=str(exc))
+            log.warning("shard failed", shard=bus.shard, reason=str(exc))
+            await self._let_others_have(bus.shard, exc)
         else:
-            await self._store.release(bus.shard)
+            await self._let_others_have(bus.shard)
         finally:
             start.set()
             del self._shards[bus.shard]
+
+    async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
+        try:
+            if cause is None:
+                await self._store.release(shard)
+            else:
+                await self._store.give_up(shard, cause)
+        except BusUnavailableError as exc:
+            if exc is cause:
+                raise
+            # The lease ends by itself.
+            log.warning("shard not released", shard=shard, reason=str(exc))
 
     # --- its configuration ---
 

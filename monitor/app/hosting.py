@@ -1,0 +1,192 @@
+"""The shards that this daemon holds: begun as the store grants them, ended as it takes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.app.following import FollowedWorkspace
+from monitor.app.shard import HostedShard
+from monitor.app.shard_definitions import configuration_of
+from monitor.bus.contract import EventBus, Received, StoredCallback
+from monitor.bus.shards import (
+    ShardGranted,
+    ShardLost,
+    ShardStore,
+)
+from monitor.config import Configuration
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
+from monitor.supervisor import Supervisor
+
+log = structlog.get_logger()
+
+
+class _Tenure:
+    """One stretch in which this daemon holds a shard; the shard's parts are there while it runs."""
+
+    def __init__(self, bus: EventBus, *, before: _Tenure | None) -> None:
+        self.bus = bus
+        self.before = before  # the shard's former one, which must be over first
+        self.shard: HostedShard | None = None
+        self.is_stopped = False
+        self.has_started = asyncio.Event()  # or failed to
+        self.is_over = asyncio.Event()
+
+    def stop(self, *, is_orderly: bool) -> None:
+        self.is_stopped = True
+        if self.shard is not None:
+            self.shard.stop(is_orderly=is_orderly)
+
+
+class Hosting:
+    """Follows what the store grants. One shard's failure leaves the others as they are."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        store: ShardStore,
+        clock: Clock,
+        registry: CollectorRegistry,
+        supervisor: Supervisor,
+    ) -> None:
+        self._configuration = configuration
+        self._store = store
+        self._clock = clock
+        self._registry = registry
+        self._supervisor = supervisor
+        self._shards: dict[str, HostedShard] = {}
+        self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
+
+    @property
+    def shards(self) -> Mapping[str, HostedShard]:
+        """The shards of now by name, also those that are still starting."""
+        return self._shards
+
+    def followed(self) -> dict[str, FollowedWorkspace]:
+        """Return the workspaces that are followed here, by name."""
+        return {
+            name: workspace
+            for shard in self._shards.values()
+            for name, workspace in shard.workspaces.by_name.items()
+        }
+
+    def shard_of(self, workspace: str) -> HostedShard | None:
+        """Return the shard of a workspace that is followed here."""
+        return next(
+            (shard for shard in self._shards.values() if workspace in shard.workspaces.by_name),
+            None,
+        )
+
+    # --- their life ---
+
+    def use(self, group: asyncio.TaskGroup) -> None:
+        """Run every shard in this group. A failure that the store does not forgive ends it."""
+        self._group = group
+
+    async def run(self) -> None:
+        """Follow the store's changes for ever."""
+        while True:
+            change = await self._store.next_change()
+            if isinstance(change, ShardGranted):
+                self._begin(change.bus)
+                continue
+            is_lost = isinstance(change, ShardLost)
+            reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
+            log.info("shard stops", shard=change.shard, is_lost=is_lost, reason=reason)
+            self._tenures[change.shard].stop(is_orderly=not is_lost)
+
+    async def all_started(self) -> None:
+        """Return when no shard is still starting."""
+        for tenure in list(self._tenures.values()):
+            await tenure.has_started.wait()
+
+    async def drain(self) -> None:
+        """End all shards in order, and take none any more."""
+        await self._store.drain()
+        tenures = list(self._tenures.values())
+        for tenure in tenures:
+            tenure.stop(is_orderly=True)
+        for tenure in tenures:
+            await tenure.is_over.wait()
+
+    def _begin(self, bus: EventBus) -> None:
+        tenure = _Tenure(bus, before=self._tenures.get(bus.shard))
+        self._tenures[bus.shard] = tenure
+        self._group.create_task(self._host(tenure), name=f"shard {bus.shard}".rstrip())
+
+    async def _host(self, tenure: _Tenure) -> None:
+        """Run one shard, and give it back once."""
+        name = tenure.bus.shard
+        try:
+            if tenure.before is not None:
+                await tenure.before.is_over.wait()
+                tenure.before = None
+            if not tenure.is_stopped:
+                tenure.shard = self._shards[name] = self._build(tenure.bus)
+                await tenure.shard.run(on_started=tenure.has_started.set)
+        except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
+            log.warning("shard failed", shard=name, reason=str(exc))
+            await self._let_others_have(name, exc)
+        else:
+            await self._let_others_have(name)
+        finally:
+            self._shards.pop(name, None)
+            tenure.has_started.set()
+            tenure.is_over.set()
+
+    async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
+        try:
+            if cause is None:
+                await self._store.release(shard)
+            else:
+                await self._store.give_up(shard, cause)
+        except BusUnavailableError as exc:
+            if exc is cause:
+                raise
+            # The lease ends by itself.
+            log.warning("shard not released", shard=shard, reason=str(exc))
+
+    # --- its configuration ---
+
+    def _build(self, bus: EventBus) -> HostedShard:
+        return HostedShard(
+            configuration_of(bus.shard, self._configuration),
+            bus=bus,
+            clock=self._clock,
+            registry=self._registry,
+            supervisor=self._supervisor,
+        )
+
+    def configure(self, configuration: Configuration) -> None:
+        """Begin shards by this configuration from now on."""
+        self._configuration = configuration
+
+    # --- callbacks ---
+
+    async def observe_directly(self, callback: StoredCallback) -> Received | None:
+        """Take a callback the direct way, where its workspace is followed here."""
+        shard = self.shard_of(callback.workspace)
+        if shard is None:
+            return None
+        direct_way = shard.workspaces.by_name[callback.workspace].direct_way
+        received = None if direct_way is None else await direct_way.take(callback)
+        if received is not None:
+            self._show_callback(shard, callback.workspace)
+        return received
+
+    def callback_stored(self, workspace: str) -> None:
+        """Wake the reader of the inbox that holds a new callback."""
+        # During a reload there may be none; the next reader of the inbox starts with all of it.
+        shard = self.shard_of(workspace)
+        inbox = None if shard is None else shard.workspaces.by_name[workspace].inbox
+        if shard is not None and inbox is not None:
+            self._show_callback(shard, workspace)
+            inbox.notify()
+
+    def _show_callback(self, shard: HostedShard, workspace: str) -> None:
+        shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())

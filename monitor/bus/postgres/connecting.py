@@ -86,11 +86,21 @@ async def connect(
         BusSchemaError: the server is too old, or its encoding cannot hold every text.
         ConfigurationError: user, password, database or TLS do not fit, or a pooler is between.
     """
+    third = max(1.0, lease_seconds / 3)
+    statement_seconds = statement_seconds or 2 * third
     parameters = _parameters(address, password)
-    settings = _server_settings(
-        address, purpose=purpose, lease_seconds=lease_seconds, statement_seconds=statement_seconds
-    )
-    parameters["server_settings"] = settings
+    parameters["command_timeout"] = statement_seconds + 1.0  # where the server itself hangs
+    parameters["server_settings"] = {
+        "application_name": f"{address.application_name or 'dataprep-monitor'} {purpose}"[:63],
+        "TimeZone": "UTC",
+        "jit": "off",  # every statement is short, and compiling takes longer
+        "statement_timeout": _milliseconds(statement_seconds),
+        "idle_in_transaction_session_timeout": _milliseconds(third),
+        "tcp_user_timeout": _milliseconds(2 * third),
+        "tcp_keepalives_idle": f"{third:.0f}",
+        "tcp_keepalives_interval": "1",
+        "tcp_keepalives_count": "3",
+    }
     attempts = await _try_hosts(address, parameters, timeout_seconds=timeout_seconds)
     connection, server = attempts[-1].connection, attempts[-1].server
     if connection is None or server is None:
@@ -148,28 +158,6 @@ def _load_authorities(context: ssl.SSLContext, file: str | None) -> None:
         context.load_default_certs()
     else:
         context.load_verify_locations(cafile=file)
-
-
-def _server_settings(
-    address: PostgresAddress,
-    *,
-    purpose: str,
-    lease_seconds: float,
-    statement_seconds: float | None,
-) -> dict[str, str]:
-    third = max(1.0, lease_seconds / 3)
-    name = f"{address.application_name or 'dataprep-monitor'} {purpose}"
-    return {
-        "application_name": name[:63],
-        "TimeZone": "UTC",
-        "jit": "off",  # every statement is short, and compiling takes longer
-        "statement_timeout": _milliseconds(statement_seconds or 2 * third),
-        "idle_in_transaction_session_timeout": _milliseconds(third),
-        "tcp_user_timeout": _milliseconds(2 * third),
-        "tcp_keepalives_idle": f"{third:.0f}",
-        "tcp_keepalives_interval": "1",
-        "tcp_keepalives_count": "3",
-    }
 
 
 def _milliseconds(seconds: float) -> str:

@@ -174,8 +174,8 @@ async def _try_hosts(
     try:
         while (hosts or running) and not (ended and ended[-1].connection):
             if hosts:
-                attempt = _attempt(hosts.pop(0), address.tls, parameters, timeout_seconds)
-                running.add(asyncio.create_task(attempt, name="connect to database"))
+                trying = _attempt(hosts.pop(0), address.tls, parameters, timeout_seconds)
+                running.add(asyncio.create_task(trying, name="connect to database"))
             limit = _STAGGER_SECONDS if hosts else None  # each attempt has a limit of its own
             done, running = await asyncio.wait(
                 running, timeout=limit, return_when=asyncio.FIRST_COMPLETED

@@ -8,7 +8,7 @@ to read; a lost one costs the time until the next poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Any
 
@@ -29,8 +29,6 @@ CHANNEL = "dataprep_monitor"
 POLL_SECONDS = 2.0
 _COALESCE_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
-# The server takes less than 8,000 bytes; many shards at once are "read all".
-_MOST_NUMBERS = 500
 # Sums move with whatever is stored, since positions, epochs and ids only grow.
 _NEWEST = (
     "SELECT coalesce(sum(newest_position), 0)::bigint, coalesce(sum(epoch), 0)::bigint,"
@@ -39,18 +37,18 @@ _NEWEST = (
 
 
 class Notice(StrEnum):
-    """What another daemon may have to do."""
+    """What another daemon may have to read."""
 
     LEASES = "leases"  # something can be claimed
-    INBOX = "inbox"  # a callback is stored for a shard that it holds
+    INBOX = "inbox"  # a callback is stored for a shard of another daemon
     INSTRUCTION = "instruction"  # likewise
 
 
 class Notification(Struct, frozen=True, kw_only=True):
-    """One message. ``sender`` is an incarnation; no numbers of a notice mean all shards."""
+    """One message. ``sender`` is the incarnation of a daemon."""
 
     sender: str
-    notices: dict[Notice, list[int]]
+    notices: list[Notice]
 
 
 class ClusterNews:
@@ -93,11 +91,11 @@ class Notifications:
         connector: PostgresConnector,
         *,
         sender: str,
-        on_notice: Callable[[Notice, Collection[int]], None],
+        on_notice: Callable[[Notice], None],
         poll: Callable[[], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        """Call ``on_notice`` with shard numbers, none for all; ``poll`` every few seconds too."""
+        """Call ``poll`` after each notification, and every few seconds without any."""
         self.news = ClusterNews()
         self._connector = connector
         self._sender = sender
@@ -105,15 +103,13 @@ class Notifications:
         self._poll = poll
         self._clock = clock
         self._connection: Connection | None = None
-        self._waiting: dict[Notice, set[int]] = {}
+        self._waiting: set[Notice] = set()
         self._wake = asyncio.Event()
         self._is_due = False  # a notification has come: poll now
 
-    def notify(self, notice: Notice, number: int | None = None) -> None:
-        """Let the other daemons know soon; ``number`` is the shard's, without it all shards."""
-        numbers = self._waiting.setdefault(notice, set())
-        if number is not None:
-            numbers.add(number)
+    def notify(self, notice: Notice) -> None:
+        """Let the other daemons know soon."""
+        self._waiting.add(notice)
         self._wake.set()
 
     async def run(self) -> None:
@@ -132,7 +128,7 @@ class Notifications:
         connection = self._connection = await self._connector.connect(purpose="notifications")
         await connection.add_listener(CHANNEL, self._on_notification)
         # What was notified while nobody listened.
-        self._on_notice(Notice.LEASES, ())
+        self._on_notice(Notice.LEASES)
         while True:
             self._is_due = False
             await self._poll()
@@ -155,16 +151,10 @@ class Notifications:
                 await self._send(connection)
 
     async def _send(self, connection: Connection) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting = self._waiting, set()
         if not waiting:
             return
-        most = sum(map(len, waiting.values())) > _MOST_NUMBERS
-        notification = Notification(
-            sender=self._sender,
-            notices={
-                notice: [] if most else sorted(numbers) for notice, numbers in waiting.items()
-            },
-        )
+        notification = Notification(sender=self._sender, notices=sorted(waiting))
         payload = msgspec.json.encode(notification).decode()
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
 
@@ -175,8 +165,8 @@ class Notifications:
             return  # of another application, or of a newer version
         if notification.sender == self._sender:
             return
-        for notice, numbers in notification.notices.items():
-            self._on_notice(notice, numbers)
+        for notice in notification.notices:
+            self._on_notice(notice)
         self.news.changed()
         self._is_due = True
         self._wake.set()

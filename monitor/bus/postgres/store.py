@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Self
@@ -263,11 +263,11 @@ class PostgresStore:
     def _leases_changed(self) -> None:
         self._notifications.notify(Notice.LEASES)
 
-    def _stored_elsewhere(self, number: int) -> None:
-        self._notifications.notify(Notice.INBOX, number)
+    def _stored_elsewhere(self, _shard_number: int) -> None:
+        self._notifications.notify(Notice.INBOX)
 
-    def _on_notice(self, notice: Notice, numbers: Collection[int]) -> None:
-        """Learn of a notification; a callback or an instruction is found by the poll after it."""
+    def _on_notice(self, notice: Notice) -> None:
+        # A callback or an instruction is found by the poll that follows.
         if notice is Notice.LEASES:
             self._leases.wake()
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from monitor.bus.contract import Received, Recorded, StoredCallback
+from monitor.bus.contract import Received, Recorded, Start, Step, StoredCallback
 from monitor.bus.postgres import codec, statements
-from monitor.bus.postgres.held_shard import HeldShard
-from monitor.bus.postgres.rows import CallbackRow, Rows, RunRow
+from monitor.bus.postgres.leased_shard import ConsumerProgress, LeasedShard
+from monitor.bus.postgres.rows import CallbackRow, RunRow, ShardRows
 from monitor.bus.postgres.statements import Part
 from monitor.bus.write_queue import WriteGroup, WriteJob
 from monitor.model.errors import BusUnavailableError
@@ -26,8 +26,8 @@ Identity = tuple[str, str]  # workspace, fingerprint
 class Given(NamedTuple):
     """What a job of `store_rows` is given."""
 
-    shard: HeldShard
-    rows: Rows
+    shard: LeasedShard
+    rows: ShardRows
 
 
 class WriteBatch:
@@ -48,7 +48,7 @@ class WriteBatch:
         self._daemon_id = daemon_id
         self._stored_ids = stored_ids
         self._refused = refused or {}
-        self.shards: dict[int, HeldShard] = {}
+        self.shards: dict[int, LeasedShard] = {}
         self.jobs: WriteGroup = []
         self._events: dict[int, list[Recorded]] = {}
         self._processed: dict[int, list[int]] = {}
@@ -57,6 +57,7 @@ class WriteBatch:
         self._entries: dict[tuple[str, str, str], tuple[int, bytes | None]] = {}
         self._processed_rows: list[tuple[int, int, int]] = []
         self._callbacks: dict[Identity, CallbackRow] = {}
+        self._consumers: dict[tuple[int, str], ConsumerProgress] = {}
         self._positions: dict[tuple[int, str], int | None] = {}
         self._state: dict[tuple[int, str, str], bytes | None] = {}
         self._letters: list[tuple[int, str, int, bytes]] = []
@@ -84,9 +85,24 @@ class WriteBatch:
             if callback.identity not in self._refused:
                 self._callbacks.setdefault(callback.identity, callback)
         if step is not None:
-            self._add_step(number, rows)
+            self._add_step(number, step, rows.dead_letters)
+        if rows.subscription is not None:
+            self._subscribe(shard, *rows.subscription)
 
-    def _add_events(self, shard: HeldShard, rows: Rows) -> None:
+    def _subscribe(self, shard: LeasedShard, consumer: str, start: Start) -> None:
+        known = shard.consumers.get(consumer)
+        if known is not None:
+            new = msgspec.structs.replace(known, is_named=True)
+        else:
+            before_oldest = shard.oldest_position - 1
+            new = ConsumerProgress(
+                position=before_oldest if start is Start.OLDEST else shard.tail.newest,
+                counted_until=before_oldest,
+                dead_letters=0,
+            )
+        self._consumers.setdefault((shard.number, consumer), new)
+
+    def _add_events(self, shard: LeasedShard, rows: ShardRows) -> None:
         if not rows.events:
             return
         new = self._events.setdefault(shard.number, [])
@@ -100,16 +116,14 @@ class WriteBatch:
             )
             new.append(Recorded(position, row.event))
 
-    def _add_step(self, number: int, rows: Rows) -> None:
-        step = rows.step
-        assert step is not None
+    def _add_step(self, number: int, step: Step, letters: Sequence[tuple[int, bytes]]) -> None:
         if step.position is not None:
             known = self._positions.get((number, step.consumer)) or 0
             self._positions[number, step.consumer] = max(known, step.position)
         for key, value in step.state.items():
             self._state[number, step.consumer, key] = value
         consumer = codec.text(step.consumer)
-        self._letters += [(number, consumer, *letter) for letter in rows.dead_letters]
+        self._letters += [(number, consumer, *letter) for letter in letters]
 
     def statement(self) -> tuple[str, list[Any]]:
         """Return the statement of all that is to be written, and its values."""
@@ -153,6 +167,13 @@ class WriteBatch:
         yield statements.DELETED_ENTRIES, deleted
 
     def _step_parts(self) -> Iterator[tuple[Part, Sequence[Sequence[object]]]]:
+        yield (
+            statements.CONSUMERS,
+            [
+                (number, codec.text(name), progress.position, progress.counted_until)
+                for (number, name), progress in self._consumers.items()
+            ],
+        )
         yield (
             statements.POSITIONS,
             [(number, codec.text(name), at) for (number, name), at in self._positions.items()],
@@ -204,6 +225,9 @@ class WriteBatch:
                 self.shards[row.shard].arrivals.add([waiting])
 
     def _conclude_steps(self, held: Collection[int]) -> None:
+        for (number, name), new in self._consumers.items():
+            if number in held:
+                self.shards[number].consumers[name] = new
         for (number, name), position in self._positions.items():
             progress = self.shards[number].consumers[name]
             if number in held and position is not None:

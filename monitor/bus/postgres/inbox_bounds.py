@@ -11,12 +11,14 @@ from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.rows import CallbackRow
 
 _COUNTED_SECONDS = 2.0
+# With a lock, so that the answer "a duplicate" waits for a synchronous standby as a write does.
 _KNOWN = (
     "SELECT callback.workspace, callback.fingerprint FROM"
     " unnest($1::text[], $2::text[], $3::bigint[]) AS given (workspace, fingerprint, before)"
     " JOIN callback ON callback.workspace = given.workspace"
     " AND callback.fingerprint = given.fingerprint"
     " AND (callback.processed_at IS NULL OR callback.processed_at > given.before)"
+    " FOR KEY SHARE OF callback"
 )
 _COUNT = (
     "SELECT workspace, count(*) AS waiting FROM callback"

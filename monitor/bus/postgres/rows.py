@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from monitor.bus.contract import Change, DeadLetter, StateEntry, Step, StoredCallback
+from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step, StoredCallback
 from monitor.bus.postgres import codec
 from monitor.model.events import Event
 from monitor.model.runs import RunState
@@ -17,12 +17,10 @@ from monitor.model.runs import RunState
 PROCESSED_MEMORY = timedelta(days=1)
 
 # Shard, workspace, kind, id, status, created and ended, parents, pipeline, body.
-RunRow = tuple[
-    int, str, str, str, str, int, int | None, str | None, str | None, str | None, bytes
-]
+RunRow = tuple[int, str, str, str, str, int, int | None, str | None, str | None, str | None, bytes]
 
 
-class EventRow(NamedTuple):
+class NewEventRow(NamedTuple):
     """An event on its way into the log of its shard."""
 
     id: str
@@ -49,21 +47,22 @@ class CallbackRow(NamedTuple):
         return (self.workspace, self.fingerprint)
 
 
-class Rows(Struct, kw_only=True, gc=False):
+class ShardRows(Struct, kw_only=True, gc=False):
     """What is stored together or not at all, of one shard."""
 
     runs: list[RunRow] = []
-    events: list[EventRow] = []
+    events: list[NewEventRow] = []
     state_entries: tuple[StateEntry, ...] = ()
     processed: tuple[int, ...] = ()
     processed_at: int = 0
     callbacks: list[CallbackRow] = []
     step: Step | None = None  # its events are in ``events``
     dead_letters: list[tuple[int, bytes]] = []
+    subscription: tuple[str, Start] | None = None
 
 
-def rows_of_change(change: Change, *, shard: int, now: datetime) -> Rows:
-    return Rows(
+def rows_of_change(change: Change, *, shard: int, now: datetime) -> ShardRows:
+    return ShardRows(
         runs=[_run_row(run, shard) for run in change.runs],
         events=event_rows(change.events),
         state_entries=change.state_entries,
@@ -76,8 +75,8 @@ def rows_of_change(change: Change, *, shard: int, now: datetime) -> Rows:
     )
 
 
-def rows_of_step(step: Step) -> Rows:
-    return Rows(
+def rows_of_step(step: Step) -> ShardRows:
+    return ShardRows(
         step=step, events=event_rows(step.events), dead_letters=_letter_rows(step.dead_letters)
     )
 
@@ -103,9 +102,9 @@ def callback_row(
     )
 
 
-def event_rows(events: Iterable[Event]) -> list[EventRow]:
+def event_rows(events: Iterable[Event]) -> list[NewEventRow]:
     return [
-        EventRow(
+        NewEventRow(
             codec.text(event.id), codec.microseconds(event.recorded_at), codec.encode(event), event
         )
         for event in events

@@ -21,7 +21,7 @@ _FENCE = (
     " WHERE shard.number = held.number AND shard.holder = $5 AND shard.epoch = held.epoch"
     " AND shard.last_transaction = held.last_transaction RETURNING shard.number)"
 )
-FENCE = f"WITH {_FENCE} SELECT number FROM fence"
+FENCE = f"WITH {_FENCE} SELECT number FROM fence"  # noqa: S608 - a constant of this file
 # Read once for each part, and compared without a join.
 _HELD = "given.shard = ANY (ARRAY (SELECT number FROM fence))"
 
@@ -50,8 +50,10 @@ _ARRIVE = (
     " received_by) SELECT shard, workspace, fingerprint, received_at, processed_at, body,"
     # The count is for the order: what is forgotten leaves first.
     " received_by FROM {given} WHERE {held} AND (SELECT count(*) FROM forgotten) >= 0"
-    " ON CONFLICT (workspace, fingerprint) DO NOTHING RETURNING id, workspace, fingerprint"
+    " ON CONFLICT (workspace, fingerprint) DO {conflict} RETURNING id, workspace, fingerprint"
 )
+# Locks a duplicate, so that its answer too waits for a synchronous standby.
+_LOCK = "UPDATE SET shard = callback.shard WHERE false"
 
 EVENTS = Part(
     "appended",
@@ -94,6 +96,12 @@ FORGOTTEN = Part("forgotten", _CALLBACK_COLUMNS, _FORGET)
 ARRIVED = Part(
     "arrived", _CALLBACK_COLUMNS, _ARRIVE, "SELECT id, workspace, fingerprint FROM arrived"
 )
+CONSUMERS = Part(
+    "subscribed",
+    "shard int, name text, position bigint, counted_until bigint",
+    "INSERT INTO consumer (shard, name, position, counted_until) SELECT * FROM {given}"
+    " WHERE {held} ON CONFLICT (shard, name) DO UPDATE SET unnamed_since = NULL",
+)
 POSITIONS = Part(
     "moved",
     "shard int, name text, position bigint",
@@ -132,20 +140,21 @@ def fenced(parts: tuple[Part, ...]) -> str:
     written, first, answers = [_FENCE], _FENCE_PARAMETERS + 1, ""
     for part in parts:
         given, first = _given(part, first)
-        written.append(f"{part.name} AS ({part.statement.format(given=given, held=_HELD)})")
+        written.append(
+            f"{part.name} AS ({part.statement.format(given=given, held=_HELD, conflict='NOTHING')})"
+        )
         if part.returns:
-            answers = f" UNION ALL SELECT NULL, * FROM ({part.returns}) AS answers"
+            answers = f" UNION ALL SELECT NULL, * FROM ({part.returns}) AS answers"  # noqa: S608 - a constant of this file
     columns = "number, NULL::bigint AS id, NULL AS workspace, NULL AS fingerprint"
-    return f"WITH {', '.join(written)} SELECT {columns} FROM fence{answers}"
+    return f"WITH {', '.join(written)} SELECT {columns} FROM fence{answers}"  # noqa: S608 - constants of this file
 
 
 @cache
 def unfenced_arrivals() -> str:
     """Return the statement that stores callbacks of shards that others may hold."""
-    given, first = _given(FORGOTTEN, 1)
+    given, _ = _given(ARRIVED, 1)  # of the same columns
     forgotten = FORGOTTEN.statement.format(given=given)
-    given, _ = _given(ARRIVED, 1)
-    arrived = ARRIVED.statement.format(given=given, held="true")
+    arrived = ARRIVED.statement.format(given=given, held="true", conflict=_LOCK)
     return f"WITH forgotten AS ({forgotten}), arrived AS ({arrived}) {ARRIVED.returns}"
 
 

@@ -8,20 +8,20 @@ the writer finds out by the shards' rows whether that is so, and `recover` reads
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from asyncpg import exceptions as server_errors
 
 from monitor.bus.contract import Received
 from monitor.bus.postgres import statements
-from monitor.bus.postgres.batch import Identity, StoredId, WriteBatch, callback_values, numbered
+from monitor.bus.postgres.batch import Identity, StoredId, WriteBatch, callback_values
 from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.held_shard import HeldShard
 from monitor.bus.postgres.inbox_bounds import ForeignInboxes, refusals
+from monitor.bus.postgres.leased_shard import LeasedShard
 from monitor.bus.postgres.rows import CallbackRow
 from monitor.bus.write_queue import WriteGroup
 
-Work = Callable[[Connection, Sequence[HeldShard]], Awaitable[Any]]
+Work = Callable[[Connection, Sequence[LeasedShard]], Awaitable[Any]]
 
 _STORED_IDS = (
     "SELECT event.shard, event.id FROM unnest($1::int[], $2::text[]) AS given (shard, id)"
@@ -44,13 +44,13 @@ class Transaction(Protocol):
     """One kind of transaction."""
 
     @property
-    def shards(self) -> Collection[HeldShard]:
+    def shards(self) -> Collection[LeasedShard]:
         """The shards whose fence it has; only by these can be found out whether it was kept."""
 
     async def execute(self, connection: Connection) -> None:
         """Return once it is durable."""
 
-    async def recover(self, connection: Connection, held: Collection[int]) -> None:
+    async def recover(self, connection: Connection, held: Collection[int], /) -> None:
         """Read again what `execute` would have answered; it was kept for these shards."""
 
     def conclude(self) -> Collection[int]:
@@ -68,7 +68,7 @@ class StoreRows:
         self._stored: dict[Identity, int] = {}
 
     @property
-    def shards(self) -> Collection[HeldShard]:
+    def shards(self) -> Collection[LeasedShard]:
         return self._batch.shards.values()
 
     async def execute(self, connection: Connection) -> None:
@@ -132,10 +132,14 @@ class StoreRows:
 class RunWork:
     """One job alone, in a transaction of several statements."""
 
-    def __init__(self, work: Work, shards: Sequence[HeldShard]) -> None:
-        self.shards: Collection[HeldShard] = shards
+    def __init__(
+        self, work: Work, shards: Sequence[LeasedShard], on_kept: Callable[[Any], None] | None
+    ) -> None:
+        """``on_kept`` brings memory up to date with the result, before its caller goes on."""
+        self.shards: Collection[LeasedShard] = shards
         self.result: Any = None
         self._work = work
+        self._on_kept = on_kept
         self._held: Collection[int] = ()
 
     async def execute(self, connection: Connection) -> None:
@@ -153,13 +157,15 @@ class RunWork:
             if held:
                 self.result = await self._work(connection, held)
 
-    async def recover(self, connection: Connection, held: Collection[int]) -> None:
+    async def recover(self, _connection: Connection, held: Collection[int]) -> None:
         self._held = held  # the result was there before the COMMIT
 
     def conclude(self) -> Collection[int]:
         for shard in self.shards:
             if shard.number in self._held:
                 shard.last_transaction += 1
+        if self._held and self._on_kept is not None:
+            self._on_kept(self.result)
         return self._held
 
 
@@ -175,7 +181,7 @@ class ReceiveForeign:
         on_stored: Callable[[CallbackRow, int], None],
     ) -> None:
         """``on_stored`` is called with each callback that was stored, and its id."""
-        self.shards: Collection[HeldShard] = ()
+        self.shards: Collection[LeasedShard] = ()
         self._jobs = jobs
         self._daemon_id = daemon_id
         self._inboxes = inboxes
@@ -196,7 +202,7 @@ class ReceiveForeign:
         )
         self._stored = {(row["workspace"], row["fingerprint"]): row["id"] for row in answers}
 
-    async def recover(self, connection: Connection, held: Collection[int]) -> None:
+    async def recover(self, _connection: Connection, _held: Collection[int]) -> None:
         raise NotImplementedError("without a fence it is executed again")
 
     def conclude(self) -> Collection[int]:
@@ -219,13 +225,13 @@ class Probe:
     """Stores something that nobody reads."""
 
     def __init__(self, daemon_id: str) -> None:
-        self.shards: Collection[HeldShard] = ()
+        self.shards: Collection[LeasedShard] = ()
         self._daemon_id = daemon_id
 
     async def execute(self, connection: Connection) -> None:
         await connection.execute(_PROBE, self._daemon_id)
 
-    async def recover(self, connection: Connection, held: Collection[int]) -> None:
+    async def recover(self, _connection: Connection, _held: Collection[int]) -> None:
         raise NotImplementedError("without a fence it is executed again")
 
     def conclude(self) -> Collection[int]:

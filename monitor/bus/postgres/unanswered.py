@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.held_shard import HeldShard
+from monitor.bus.postgres.leased_shard import LeasedShard
 
 # Waits for a backend that is still committing.
 _REFUSE = (
@@ -19,10 +19,15 @@ _REFUSE = (
     " WHERE shard.number = held.number AND shard.holder = $4 AND shard.epoch = held.epoch"
     " AND shard.last_transaction = held.last_transaction"
 )
-_READ = "SELECT number, holder, epoch, last_transaction FROM shard WHERE number = ANY ($1::int[])"
+# With a lock although nothing follows: so it has a COMMIT of its own, which is answered when a
+# synchronous standby has it and all before it. What is only read may be on this server alone.
+_READ = (
+    "SELECT number, holder, epoch, last_transaction FROM shard WHERE number = ANY ($1::int[])"
+    " ORDER BY number FOR UPDATE"
+)
 
 
-async def kept_of(connection: Connection, shards: Collection[HeldShard]) -> set[int]:
+async def kept_of(connection: Connection, shards: Collection[LeasedShard]) -> set[int]:
     """Return the shards for which the transaction was kept; none if it was not kept at all.
 
     A shard that another daemon has taken over meanwhile is lost. This may be repeated where its own
@@ -38,7 +43,7 @@ async def kept_of(connection: Connection, shards: Collection[HeldShard]) -> set[
     rows = await connection.fetch(_READ, [shard.number for shard in shards])
     found = {row["number"]: row for row in rows}
     kept: set[int] = set()
-    refused: list[HeldShard] = []
+    refused: list[LeasedShard] = []
     for shard in shards:
         row = found.get(shard.number)
         if row is None or (row["holder"], row["epoch"]) != (shard.lease.holder, shard.lease.epoch):

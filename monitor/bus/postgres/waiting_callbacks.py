@@ -7,7 +7,7 @@ behind a place in this list, and never behind an id.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ class WaitingCallbacks:
         self._runs: dict[int, RunKey] = {}
         self._waiting: Counter[RunKey] = Counter()
         self._bodies: dict[int, StoredCallback] = {}
-        self._forgotten: set[int] | None = None  # since `begin_learning`
+        self._forgotten: set[int] = set()  # since `begin_learning`
 
     def add(self, callbacks: Iterable[StoredCallback]) -> None:
         """Add callbacks behind those that are known; what is known already stays where it is."""
@@ -50,11 +50,6 @@ class WaitingCallbacks:
             if len(self._bodies) > BODIES_KEPT:
                 del self._bodies[next(iter(self._bodies))]
 
-    def add_unreadable(self, workspace: str, id_: int) -> None:
-        """Add a callback that cannot be understood: whoever reads the inbox meets the error."""
-        if id_ not in self._places:
-            self._add_place(workspace, id_)
-
     def _add_place(self, workspace: str, id_: int) -> None:
         self._newest_place += 1
         self._inboxes[workspace][self._newest_place] = id_
@@ -63,8 +58,7 @@ class WaitingCallbacks:
     def forget(self, ids: Iterable[int]) -> None:
         """Drop callbacks that no longer wait."""
         for id_ in ids:
-            if self._forgotten is not None:
-                self._forgotten.add(id_)
+            self._forgotten.add(id_)
             known = self._places.pop(id_, None)
             if known is None:
                 continue
@@ -81,10 +75,15 @@ class WaitingCallbacks:
         """Begin to remember what is forgotten: a query that is under way may still return it."""
         self._forgotten = set()
 
-    def learn(self, callbacks: Sequence[StoredCallback]) -> None:
+    def learn(self, callback: StoredCallback) -> None:
         """Add what a query has found that was sent after `begin_learning`."""
-        forgotten, self._forgotten = self._forgotten or set(), None
-        self.add(callback for callback in callbacks if callback.id not in forgotten)
+        if callback.id not in self._forgotten:
+            self.add([callback])
+
+    def learn_unreadable(self, workspace: str, id_: int) -> None:
+        """Add one that cannot be understood: whoever reads the inbox meets the error."""
+        if id_ not in self._forgotten and id_ not in self._places:
+            self._add_place(workspace, id_)
 
     def unknown(self, ids: Iterable[int]) -> list[int]:
         return [id_ for id_ in ids if id_ not in self._places]

@@ -13,21 +13,22 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
-import asyncpg
 import structlog
-from asyncpg import exceptions as server_errors
 from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.postgres.batch import Given, numbered
 from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.failures import SERVER_ERRORS, reason_of, unavailable
-from monitor.bus.postgres.held_shard import HeldShard
+from monitor.bus.postgres.failures import SERVER_ERRORS, reason_of
 from monitor.bus.postgres.inbox_bounds import ForeignInboxes
-from monitor.bus.postgres.rows import CallbackRow, Rows, callback_row
+from monitor.bus.postgres.leased_shard import LeasedShard
+from monitor.bus.postgres.rows import CallbackRow, ShardRows, callback_row
+from monitor.bus.postgres.server_refusals import JOB_ERRORS, REPEATED_ERRORS, is_refusal
 from monitor.bus.postgres.transactions import (
     Probe,
     ReceiveForeign,
@@ -37,12 +38,12 @@ from monitor.bus.postgres.transactions import (
     Work,
 )
 from monitor.bus.postgres.unanswered import kept_of
+from monitor.bus.postgres.writer_line import WriterLine
 from monitor.bus.settings import StorageSettings
 from monitor.bus.write_failures import WriteFailureRecord
 from monitor.bus.write_queue import WriteGroup, WriteJob, WriteQueue
 from monitor.model.clock import Clock
-from monitor.model.errors import BusLostError, BusUnavailableError
-from monitor.model.waits import backoff_seconds
+from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
 T = TypeVar("T")
 
@@ -52,31 +53,7 @@ log = structlog.get_logger()
 _ROWS, _FOREIGN, _PROBE, _WORK = "rows", "foreign", "probe", "work"
 # Jobs of one statement: more would hold the loop, and the row of the shard, for long.
 _TOGETHER = 250
-_RETRIES = 3  # of a transaction that the server asks to repeat
-_RECONNECT_SECONDS, _LONGEST_RECONNECT_SECONDS = 0.05, 1.0
-# Errors of one job and not of the store; the rest of the group is not affected.
-_JOB_ERRORS = (
-    server_errors.DataError,
-    server_errors.IntegrityConstraintViolationError,
-    server_errors.ProgramLimitExceededError,
-    server_errors.CardinalityViolationError,
-    server_errors.CharacterNotInRepertoireError,
-    asyncpg.InterfaceError,  # values that cannot be sent
-    OverflowError,
-    UnicodeEncodeError,
-)
-# After these the same transaction may succeed, on this connection or on a new one.
-_REPEATED_ERRORS = (
-    server_errors.TransactionRollbackError,
-    server_errors.FeatureNotSupportedError,  # a plan that a change of the schema has outdated
-    server_errors.ReadOnlySQLTransactionError,  # a primary that became a standby
-)
-# Every statement finds its rows by an index; a plan made while a table was small must do so too.
-_PLANS = (
-    "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'),"
-    " ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),"
-    " ('jit', 'off')) AS settings (name, value)"
-)
+_ATTEMPTS = 3  # at a transaction that the server asks to repeat
 
 
 class PostgresWriter:
@@ -98,7 +75,6 @@ class PostgresWriter:
         ``answer_seconds``: a connection that gives no answer for so long is cut.
         """
         self.failures = WriteFailureRecord(clock, registry)
-        self._connect = connect
         self._daemon_id = daemon_id
         self._clock = clock
         self._durations = commit_durations(registry)
@@ -108,9 +84,8 @@ class PostgresWriter:
             registry=registry,
         )
         self._stall_seconds = settings.stall_seconds
-        self._answer_seconds = answer_seconds
         self._on_foreign = on_foreign
-        self._held: dict[int, HeldShard] = {}
+        self._held: dict[int, LeasedShard] = {}
         self._inboxes = ForeignInboxes()
         self._groups: asyncio.Queue[WriteGroup | None] = asyncio.Queue()
         self._jobs = WriteQueue(
@@ -119,22 +94,20 @@ class PostgresWriter:
             on_group=self._groups.put_nowait,
             on_late=_give_up,
         )
-        self._connection: Connection | None = None
-        self._failed_attempts = 0
+        self._line = WriterLine(connect, answer_seconds=answer_seconds)
         self._is_closed = False
-        self._closing = asyncio.Event()
         self._death: BaseException | None = None
         self._task = asyncio.create_task(self._serve(), name="store writer")
 
     @property
     def is_connected(self) -> bool:
-        return self._connection is not None and not self._connection.is_closed()
+        return self._line.is_up
 
-    def hold(self, shard: HeldShard) -> None:
+    def hold(self, shard: LeasedShard) -> None:
         """Take writes for a shard, and tell it of callbacks that arrive here."""
         self._held[shard.number] = shard
 
-    def abandon(self, shard: HeldShard, reason: str) -> None:
+    def abandon(self, shard: LeasedShard, reason: str) -> None:
         """Take no more writes for the shard; who waits for one fails."""
         if self._held.get(shard.number) is shard:
             del self._held[shard.number]
@@ -145,8 +118,8 @@ class PostgresWriter:
 
     async def store(
         self,
-        shard: HeldShard,
-        rows: Rows,
+        shard: LeasedShard,
+        rows: ShardRows,
         *,
         timeout_seconds: float,
         patience_seconds: float = 0.0,
@@ -170,7 +143,7 @@ class PostgresWriter:
             # Another daemon may take it over meanwhile: then the callback is stored all the same.
             with contextlib.suppress(BusLostError):
                 (received,) = await self.store(
-                    held, Rows(callbacks=[row]), timeout_seconds=timeout_seconds
+                    held, ShardRows(callbacks=[row]), timeout_seconds=timeout_seconds
                 )
                 return received
         job: WriteJob[Received] = WriteJob(_FOREIGN, row)
@@ -181,13 +154,20 @@ class PostgresWriter:
         await self._write(WriteJob(_PROBE, None, is_probe=True), timeout_seconds)
 
     async def run(
-        self, work: Work, shards: Sequence[HeldShard], *, timeout_seconds: float
+        self,
+        work: Work,
+        shards: Sequence[LeasedShard],
+        *,
+        timeout_seconds: float,
+        on_kept: Callable[[Any], None] | None = None,
     ) -> Any:
         """Return the result of ``work``, run in a transaction of these shards once it is durable.
 
-        It is called with those that are still held, and again where nothing of it was kept.
+        It is called with those that are still held, and again where nothing of it was kept. Then
+        ``on_kept`` is called with its result, before anything else is written.
         """
-        return await self._write(WriteJob(_WORK, (work, tuple(shards))), timeout_seconds)
+        job: WriteJob[Any] = WriteJob(_WORK, (work, tuple(shards), on_kept))
+        return await self._write(job, timeout_seconds)
 
     async def close(self) -> None:
         """Finish what is queued, then close the connection."""
@@ -197,13 +177,10 @@ class PostgresWriter:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._stall_seconds):
                 await self._jobs.drain()
-        self._closing.set()
+        self._line.close()  # nothing is under way any more, or it hangs
         self._jobs.fail_all(lambda: BusUnavailableError("the store is closed"))
         self._jobs.stop_timer()
         self._groups.put_nowait(None)
-        if self._connection is not None:
-            # Nothing is under way any more, or it hangs.
-            self._connection.terminate()
         await self._task
 
     async def _write(
@@ -231,7 +208,7 @@ class PostgresWriter:
                 self._jobs.fail_all(lambda: BusUnavailableError("the writer has died"))
             finally:
                 self._jobs.finish()
-        self._drop_connection()
+        self._line.drop()
 
     async def _write_group(self, group: WriteGroup) -> None:
         by_kind: defaultdict[str, WriteGroup] = defaultdict(list)
@@ -249,7 +226,7 @@ class PostgresWriter:
         """Write the jobs in one transaction; where one of them is refused, each in its own."""
         try:
             await self._transact(jobs)
-        except _JOB_ERRORS as exc:
+        except JOB_ERRORS as exc:
             if len(jobs) == 1:
                 self._refuse(jobs, exc)
                 return
@@ -258,36 +235,61 @@ class PostgresWriter:
 
     async def _transact(self, jobs: WriteGroup) -> None:
         """Execute until it is known how it ended, for as long as anybody waits."""
-        for attempt in range(1, 1_000_000):
-            connection = await self._connected(jobs)
-            claimed = [job for job in self._jobs.claim(jobs) if not job.answer.done()]
+        for attempt in count(1):
+            connection = await self._line.connection(partial(_has_caller, jobs))
+            claimed = self._claim(jobs)
             if connection is None or not claimed:
                 return
-            transaction = self._transaction_of(claimed)
-            began = self._clock.monotonic()
             try:
-                await self._in_time(connection, transaction.execute(connection))
-            except _REPEATED_ERRORS as exc:
-                self._drop_connection()
-                if attempt >= _RETRIES:
+                has_ended = await self._execute(connection, claimed)
+            except REPEATED_ERRORS as exc:
+                self._line.drop()
+                if attempt == _ATTEMPTS:
                     self._refuse(claimed, exc)
                     return
-            except SERVER_ERRORS as exc:
-                if _is_refusal(exc, connection):
-                    if isinstance(exc, _JOB_ERRORS):
-                        self._jobs.unclaim(claimed)
-                        raise
-                    self._refuse(claimed, exc)
-                    return
-                self._report_loss(exc)
-                if await self._was_kept(transaction):
-                    self._conclude(transaction, claimed)
-                    return
-            else:
-                self._durations.observe(self._clock.monotonic() - began)
-                self._conclude(transaction, claimed)
+                has_ended = False
+            if has_ended:
                 return
             self._jobs.unclaim(claimed)
+
+    def _claim(self, jobs: WriteGroup) -> WriteGroup:
+        """Return the jobs that somebody waits for, of a shard that is still held."""
+        claimed = [job for job in self._jobs.claim(jobs) if not job.answer.done()]
+        for job in claimed:
+            shards = _shards_of(job)
+            if shards and all(shard.lease.is_lost for shard in shards):
+                job.error = BusLostError(_lost(shards[0]))
+        return [job for job in claimed if job.error is None]
+
+    async def _execute(self, connection: Connection, jobs: WriteGroup) -> bool:
+        """Execute once; False where nothing was kept and it may be tried again.
+
+        Raises:
+            asyncpg.PostgresError: the server asks to repeat it, or refuses one of the jobs.
+        """
+        transaction = self._transaction_of(jobs)
+        began = self._clock.monotonic()
+        try:
+            await self._line.in_time(connection, transaction.execute(connection))
+        except BusError as exc:  # of a job that ran alone
+            for job in jobs:
+                job.error = exc
+            return True
+        except SERVER_ERRORS as exc:
+            if not is_refusal(exc, connection):
+                self._line.report(exc)
+                if not await self._was_kept(transaction):
+                    return False
+            elif isinstance(exc, (*REPEATED_ERRORS, *JOB_ERRORS)):
+                self._jobs.unclaim(jobs)
+                raise
+            else:
+                self._refuse(jobs, exc)
+                return True
+        else:
+            self._durations.observe(self._clock.monotonic() - began)
+        self._conclude(transaction, jobs)
+        return True
 
     def _transaction_of(self, jobs: WriteGroup) -> Transaction:
         kind = jobs[0].work
@@ -302,30 +304,28 @@ class PostgresWriter:
             )
         if kind == _PROBE:
             return Probe(self._daemon_id)
-        work, shards = jobs[0].given
-        return RunWork(work, [shard for shard in shards if not shard.lease.is_lost])
+        work, shards, on_kept = jobs[0].given
+        held = [shard for shard in shards if not shard.lease.is_lost]
+        return RunWork(work, held, on_kept)
 
     async def _was_kept(self, transaction: Transaction) -> bool:
         """Find out whether a transaction without an answer was kept, and then what it answered."""
         shards = transaction.shards
         if not shards:
             return False
-        for attempt in range(1, 1_000_000):
-            self._drop_connection()
-            if self._closing.is_set() or all(shard.lease.is_lost for shard in shards):
+        self._line.drop()
+        while True:
+            connection = await self._line.connection(partial(_has_holder, shards))
+            if connection is None:
                 return False
             try:
-                self._connection = await self._connect_once()
-                kept = await self._in_time(self._connection, kept_of(self._connection, shards))
+                kept = await self._line.in_time(connection, kept_of(connection, shards))
                 if kept:
-                    await self._in_time(
-                        self._connection, transaction.recover(self._connection, kept)
-                    )
+                    await self._line.in_time(connection, transaction.recover(connection, kept))
                 return bool(kept)
-            except (*SERVER_ERRORS, BusUnavailableError) as exc:
-                self._report_loss(exc)
-            await self._pause(attempt)
-        return False
+            except SERVER_ERRORS as exc:
+                self._line.report(exc)
+                self._line.drop()
 
     def _conclude(self, transaction: Transaction, jobs: WriteGroup) -> None:
         held = transaction.conclude()
@@ -342,11 +342,9 @@ class PostgresWriter:
                 job.result = transaction.result
         if stored:
             self.failures.stored()
-        if self._failed_attempts:
-            log.info("store writable again", failures=self._failed_attempts)
-            self._failed_attempts = 0
+        self._line.report_answer()
 
-    def _lose(self, shard: HeldShard, jobs: WriteGroup) -> None:
+    def _lose(self, shard: LeasedShard, jobs: WriteGroup) -> None:
         refused = sum(shard in _shards_of(job) for job in jobs)
         self._fenced.inc(refused)
         log.warning("writes fenced", shard=shard.lease.shard, writes=refused)
@@ -368,56 +366,13 @@ class PostgresWriter:
             self.failures.refused(reason_of(cause), writes=refused)
         log.warning("store write failed", error=reason_of(cause), writes=len(jobs))
 
-    async def _connected(self, jobs: WriteGroup) -> Connection | None:
-        """Return the connection, trying for as long as anybody waits; None if nobody does."""
-        for attempt in range(1, 1_000_000):
-            if self._connection is not None and not self._connection.is_closed():
-                return self._connection
-            if self._closing.is_set() or all(job.answer.done() for job in jobs):
-                return None
-            try:
-                self._connection = await self._connect_once()
-            except (*SERVER_ERRORS, BusUnavailableError) as exc:
-                self._report_loss(exc)
-                await self._pause(attempt)
-        return None
 
-    async def _connect_once(self) -> Connection:
-        connection = await self._connect()
-        try:
-            await self._in_time(connection, connection.execute(_PLANS))
-        except BaseException:
-            connection.terminate()
-            raise
-        return connection
+def _has_caller(jobs: WriteGroup) -> bool:
+    return any(not job.answer.done() for job in jobs)
 
-    async def _in_time(self, connection: Connection, answer: Awaitable[T]) -> T:
-        """Return the answer. A late one is not cancelled, which is no answer: its line is cut."""
-        loop = asyncio.get_running_loop()
-        limit = loop.call_later(self._answer_seconds, connection.terminate)
-        try:
-            return await answer
-        finally:
-            limit.cancel()
 
-    async def _pause(self, attempt: int) -> None:
-        seconds = backoff_seconds(
-            attempt, base_seconds=_RECONNECT_SECONDS, cap_seconds=_LONGEST_RECONNECT_SECONDS
-        )
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closing.wait()
-
-    def _report_loss(self, cause: BaseException) -> None:
-        self._failed_attempts += 1
-        if self._failed_attempts == 1 and not self._closing.is_set():
-            reason = str(cause) if isinstance(cause, BusUnavailableError) else reason_of(cause)
-            log.warning("store connection lost", error=reason)
-
-    def _drop_connection(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
+def _has_holder(shards: Collection[LeasedShard]) -> bool:
+    return any(not shard.lease.is_lost for shard in shards)
 
 
 def _give_up(job: WriteJob[Any]) -> None:
@@ -427,7 +382,7 @@ def _give_up(job: WriteJob[Any]) -> None:
         job.end()
 
 
-def _shards_of(job: WriteJob[Any]) -> Sequence[HeldShard]:
+def _shards_of(job: WriteJob[Any]) -> Sequence[LeasedShard]:
     if job.work == _ROWS:
         return (job.given.shard,)
     return job.given[1] if job.work == _WORK else ()
@@ -438,16 +393,7 @@ def _pieces(jobs: WriteGroup) -> Iterator[WriteGroup]:
         yield jobs[start : start + _TOGETHER]
 
 
-def _is_refusal(exc: BaseException, connection: Connection) -> bool:
-    """True where the server has said that nothing was kept, or was not even asked."""
-    if connection.is_closed():
-        return False
-    if isinstance(exc, asyncpg.PostgresError):
-        return getattr(exc, "severity_en", None) == "ERROR"
-    return isinstance(exc, asyncpg.InterfaceError)
-
-
-def _lost(shard: HeldShard) -> str:
+def _lost(shard: LeasedShard) -> str:
     return shard.lease.lost_reason or (
         f"the shard {shard.lease.shard} is not held by this daemon any more"
     )

@@ -108,6 +108,10 @@ class ShardStore(Protocol):
         """The name of this daemon among those that share the store; "" where none can."""
 
     @property
+    def schema(self) -> int:
+        """The version of the schema that the store had when it was opened."""
+
+    @property
     def stored_runs(self) -> StoredRuns:
         """Reads the runs of all shards, whoever holds them."""
 

@@ -50,9 +50,11 @@ class PostgresStore:
         connector: PostgresConnector,
         heartbeat: Heartbeat,
         *,
+        schema: int,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
+        self.schema = schema
         self._settings = settings
         self._heartbeat = heartbeat
         self._clock = clock
@@ -135,7 +137,7 @@ class PostgresStore:
             registry=registry,
         )
         await heartbeat.register()
-        store = cls(settings, connector, heartbeat, clock=clock, registry=registry)
+        store = cls(settings, connector, heartbeat, schema=schema, clock=clock, registry=registry)
         store._start()
         log.info("store opened", store=str(address), schema=schema, daemon=settings.daemon_id)
         return store

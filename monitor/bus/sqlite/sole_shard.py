@@ -19,6 +19,7 @@ from monitor.bus.shards import (
     ShardGranted,
 )
 from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.model.clock import Clock
 
 
@@ -39,6 +40,10 @@ class SqliteStore:
     @property
     def daemon_id(self) -> str:
         return ""
+
+    @property
+    def schema(self) -> int:
+        return newest_schema()
 
     @property
     def stored_runs(self) -> StoredRuns:

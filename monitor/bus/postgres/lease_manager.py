@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from monitor.bus.postgres import lease_table
-from monitor.bus.postgres.bus import PostgresBus
 from monitor.bus.postgres.definitions import DefinedShard, store_definitions
 from monitor.bus.postgres.given_up import GivenUpShards
 from monitor.bus.postgres.grants import Grant, Grants
@@ -38,9 +38,10 @@ from monitor.model.errors import BusError, BusUnavailableError
 from monitor.model.slices import in_slices, pieces_of
 from monitor.model.waits import happens_within
 
-log = structlog.get_logger()
+if TYPE_CHECKING:
+    from monitor.bus.postgres.bus import PostgresBus
 
-OpenBuses = Callable[[Sequence[Lease]], Awaitable[Sequence[PostgresBus]]]
+log = structlog.get_logger()
 
 _LOCKED_RETRY_SECONDS = 0.3  # a shard whose row a dying transaction has locked
 _WATCH_SECONDS = 1.0  # a suspended machine stops the loop's timers, and not the deadline
@@ -54,7 +55,7 @@ class LeaseManager:
         self,
         heartbeat: Heartbeat,
         *,
-        open_buses: OpenBuses,
+        open_buses: Callable[[Sequence[Lease]], Awaitable[Sequence[PostgresBus]]],
         on_change: Callable[[], None],
         clock: Clock,
         registry: CollectorRegistry,

@@ -65,6 +65,7 @@ class PostgresStore:
             registry=registry,
             settings=settings,
             on_foreign=self._stored_elsewhere,
+            answer_seconds=settings.lease_seconds * 2 / 3,
         )
         self._reader = PostgresReader(
             partial(

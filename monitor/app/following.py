@@ -47,7 +47,9 @@ class FollowedWorkspace:
         self.configuration = configuration
         self.name = configuration.name
         self._observer = observer
-        self._client = WorkspaceClient(configuration.workspace, clock=clock, registry=registry)
+        self._client = WorkspaceClient(
+            configuration.workspace, clock=clock, registry=registry, may_send=bus.may_publish
+        )
         self.poller = WorkspacePoller(
             client=self._client,
             observer=observer,

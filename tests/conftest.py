@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.summary import SECTIONS
+
+if TYPE_CHECKING:
+    from tests.postgres_server import PostgresServer
 
 # Tests wait more than they compute.
 _WORKERS_PER_PROCESSOR = 2
@@ -42,3 +47,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(str(line))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Return a PostgreSQL for all tests of this worker."""
+    from tests.postgres_server import server_of_worker  # noqa: PLC0415 - asyncpg is slow to import
+
+    with server_of_worker() as server:
+        yield server
+
+
+@pytest.fixture
+async def empty_database(postgres: PostgresServer) -> AsyncIterator[str]:
+    """Return the URL of a new database, which is dropped after the test."""
+    name = await postgres.create_database()
+    yield postgres.url(name)
+    await postgres.drop_database(name)

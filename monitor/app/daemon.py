@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
-from monitor.app.assembly import assemble
+from monitor.app.assembly import build_listener, build_server, callback_settings
 from monitor.app.failures import first_failure
-from monitor.app.following import FollowedWorkspace
+from monitor.app.hosting import Hosting, shard_definitions
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
-from monitor.app.requests import AdminRequests
 from monitor.app.retention import apply_retention
-from monitor.app.store import DaemonStore, OpenStore, open_sqlite
+from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
-from monitor.app.workspaces import FollowedWorkspaces
-from monitor.bus.contract import Received, Start, StoredCallback
+from monitor.bus.shards import ShardStore
+from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
-from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
+from monitor.web.server import Server
 
 log = structlog.get_logger()
-
-_DRAIN_SECONDS = 10.0
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -50,15 +46,16 @@ class Daemon:
         *,
         clock: Clock,
         registry: CollectorRegistry,
-        open_store: OpenStore = open_sqlite,
+        open_store: OpenStore = open_store,
     ) -> None:
-        self._configuration = configuration  # as at the start; `Reloading` has the one in force
+        self._configuration = configuration  # as at the start
         self._clock = clock
         self._registry = registry
         self._open_store = open_store
         self._supervisor = Supervisor(clock=clock, registry=registry)
         self._tasks = DaemonTasks(self._supervisor)
-        self._followed: dict[str, FollowedWorkspace] = {}
+        self._server: Server | None = None
+        self._listener: CallbackListener | None = None
 
     async def run(
         self,
@@ -78,29 +75,30 @@ class Daemon:
             BusError: the store cannot be opened or was lost.
             ConfigurationError: an address cannot be listened on.
         """
-        bus = await self._open_store(
+        store = await self._open_store(
             self._configuration.storage, clock=self._clock, registry=self._registry
         )
         try:
-            await self._run_on(bus, stop, on_started, on_draining, beside or {})
+            await self._run_on(store, stop, on_started, on_draining, beside or {})
         finally:
-            await bus.close()
+            await store.close()
             log.info("daemon stopped")
 
     async def _run_on(
         self,
-        bus: DaemonStore,
+        store: ShardStore,
         stop: asyncio.Event,
         on_started: Callable[[Addresses], None] | None,
         on_draining: Callable[[], None] | None,
         beside: Mapping[str, Run],
     ) -> None:
-        self._build(bus)
+        self._build(store)
         try:
             async with asyncio.TaskGroup() as group:
                 self._tasks.use(group)
+                self._hosting.use(group)
                 try:
-                    addresses = await self._start(bus)
+                    addresses = await self._start(store)
                     if on_started is not None:
                         on_started(addresses)
                     self._tasks.start_all(beside)
@@ -116,120 +114,81 @@ class Daemon:
 
     # --- steps of the start ---
 
-    def _build(self, bus: DaemonStore) -> None:
-        self._bus = bus
-        self._parts = assemble(
+    def _build(self, store: ShardStore) -> None:
+        self._store = store
+        self._hosting = Hosting(
             self._configuration,
-            bus=bus,
+            store=store,
             clock=self._clock,
             registry=self._registry,
             supervisor=self._supervisor,
-            requests=AdminRequests(self._followed),
-            direct=self._observe_directly,
-            on_stored=self._callback_stored,
         )
-        self._workspaces = FollowedWorkspaces(
-            self._followed,
-            bus=bus,
-            observer=self._parts.observer,
-            live_state=self._parts.live_state,
+        self._listener = build_listener(
+            self._configuration,
+            self._hosting,
+            store=store,
             clock=self._clock,
             registry=self._registry,
-            tasks=self._tasks,
         )
         self._reloading = Reloading(
-            self._configuration,
-            bus=bus,
-            parts=self._parts,
-            workspaces=self._workspaces,
-            consumers_of=_consumers,
-            tasks=self._tasks,
+            self._configuration, store=store, hosting=self._hosting, on_swap=self._swap
         )
 
-    async def _start(self, bus: DaemonStore) -> Addresses:
+    async def _start(self, store: ShardStore) -> Addresses:
         """Start the steps in their order; each rests on those before it."""
-        self._tasks.start("store", bus.watch, vital=True)
-        self._tasks.start("observer", self._parts.observer.watch, vital=True)
-        await self._create_consumers(bus)
-        await self._prepare_workspaces(bus)
-        await self._start_consumers(bus)
-        server_port = await self._parts.server.start()
-        self._tasks.start_all(self._parts.server.tasks())
-        for workspace in self._followed.values():
-            self._workspaces.start(workspace)
-        callbacks_port = await self._start_listener()
+        self._tasks.start("store", store.watch, vital=True)
+        await store.define(shard_definitions(self._configuration))
+        self._tasks.start("shards", self._hosting.run, vital=True)
+        await store.await_first_shards()
+        await self._hosting.all_started()
+        self._tasks.start(
+            "retention",
+            lambda: apply_retention(
+                store=store,
+                hosting=self._hosting,
+                clock=self._clock,
+                settings=self._configuration.storage,
+            ),
+        )
+        self._server = build_server(
+            self._configuration,
+            self._hosting,
+            clock=self._clock,
+            registry=self._registry,
+            supervisor=self._supervisor,
+        )
+        server_port = await self._server.start()
+        self._tasks.start_all(self._server.tasks())
+        # Last: a callback that is accepted finds its reader.
+        callbacks_port = None if self._listener is None else await self._listener.start()
         log.info(
             "daemon started",
-            workspaces=list(self._followed),
+            workspaces=[workspace.name for workspace in self._configuration.workspaces],
             server_port=server_port,
             callbacks_port=callbacks_port,
         )
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
 
-    async def _create_consumers(self, bus: DaemonStore) -> None:
-        """Before any event can be appended: one that begins at the newest must miss none."""
-        await bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
-        await self._parts.outputs.subscribe()
-        await bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
-
-    async def _prepare_workspaces(self, bus: DaemonStore) -> None:
-        for configuration in self._configuration.workspaces:
-            workspace = self._workspaces.build(configuration, instance=self._configuration.instance)
-            await self._workspaces.prepare(workspace)
-            self._workspaces.add(workspace)
-        # Retention waits for every consumer of the store, so none may stay that nobody runs.
-        for dropped in await bus.keep_only(
-            _consumers(self._parts.outputs.by_name, self._followed.values())
-        ):
-            log.info("consumer is no longer configured and was dropped", consumer=dropped)
-
-    async def _start_consumers(self, bus: DaemonStore) -> None:
-        parts = self._parts
-        self._tasks.start("metrics", parts.metrics.consumer.run)
-        self._tasks.start("loop lag", parts.metrics.loop_lag.run)
-        self._tasks.start(
-            "retention",
-            lambda: apply_retention(
-                bus=bus,
-                observer=parts.observer,
-                clock=self._clock,
-                settings=self._configuration.storage,
-            ),
-        )
-        # Before the outputs: they delete what they still show of an alert that is no longer held.
-        await parts.engine.restore()
-        self._tasks.start("alerting", parts.engine.run)
-        self._tasks.start_all(parts.outputs.tasks())
-
-    async def _start_listener(self) -> int | None:
-        """Last: a callback that is accepted finds its reader."""
-        listener = self._parts.listener
-        return None if listener is None else await listener.start()
-
     async def _drain(self, *, is_orderly: bool) -> None:
         """Stop what brings events in, then, in an orderly stop, deliver them within a bound."""
         log.info("daemon drains")
         try:
-            if self._parts.listener is not None:
-                await self._parts.listener.stop()
-            for name, workspace in list(self._followed.items()):
-                if is_orderly:
-                    await workspace.remember()
-                await self._workspaces.stop(name)
+            if self._listener is not None:
+                await self._listener.stop()
             if is_orderly:
-                await self._parts.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+                await self._hosting.drain()
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
-            await self._parts.server.stop()
+            if self._server is not None:
+                await self._server.stop()
             await self._tasks.cancel_all()
-            await self._parts.metrics.exposition.close()
 
     # --- what callers may request while it runs ---
 
     @property
     def view(self) -> LiveStateView:
         """The live state; there once the daemon has started."""
-        return self._parts.live_state.view
+        return next(iter(self._hosting.shards.values())).view
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force, or change nothing; see `Reloading.reload`."""
@@ -242,32 +201,14 @@ class Daemon:
         A store that is found broken ends the daemon by itself.
         """
         with contextlib.suppress(BusError):
-            await probe_store(self._bus)
+            await probe_store(self._store)
 
     def refuse_configuration(self) -> None:
         """Count a new configuration that could not be used; the one in force stays."""
-        self._parts.metrics.configuration_refused()
+        for shard in self._hosting.shards.values():
+            shard.metrics.configuration_refused()
 
-    async def _observe_directly(self, callback: StoredCallback) -> Received | None:
-        followed = self._followed.get(callback.workspace)
-        if followed is None or followed.direct_way is None:
-            return None
-        received = await followed.direct_way.take(callback)
-        if received is not None:
-            self._parts.live_state.update_workspace(
-                callback.workspace, last_callback_at=self._clock.now()
-            )
-        return received
-
-    def _callback_stored(self, workspace: str) -> None:
-        followed = self._followed.get(workspace)
-        # During a reload there may be none; the next reader of the inbox starts with all of it.
-        if followed is not None and followed.inbox is not None:
-            self._parts.live_state.update_workspace(workspace, last_callback_at=self._clock.now())
-            followed.inbox.notify()
-
-
-def _consumers(outputs: Iterable[str], workspaces: Iterable[FollowedWorkspace]) -> list[str]:
-    """Return every consumer that this daemon runs with these outputs and workspaces."""
-    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *outputs]
-    return [*own, *(name for workspace in workspaces for name in workspace.consumers())]
+    def _swap(self, configuration: Configuration) -> None:
+        self._hosting.configure(configuration)
+        if self._listener is not None:
+            self._listener.replace_workspaces(callback_settings(configuration.workspaces))

@@ -7,6 +7,7 @@ from functools import partial
 
 from monitor.app.outputs import Outputs
 from monitor.bus.contract import EventBus, WriteFailures
+from monitor.bus.shards import ShardStore
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.live_state import Reachability
@@ -20,7 +21,7 @@ _PROBE_SECONDS = 3.0
 _TROUBLE_SECONDS = 60.0
 
 
-async def probe_store(bus: EventBus) -> None:
+async def probe_store(bus: EventBus | ShardStore) -> None:
     """Write something that nobody reads.
 
     Raises:

@@ -10,34 +10,17 @@ output stores its position as it ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
-from msgspec import Struct
 
-from monitor.app.assembly import DaemonParts, callback_settings, daemon_info
-from monitor.app.following import FollowedWorkspace
-from monitor.app.outputs import OutputChange
-from monitor.app.tasks import DaemonTasks
-from monitor.app.workspaces import FollowedWorkspaces
-from monitor.bus.contract import EventBus
-from monitor.config import Configuration, changes_needing_restart, config_hash, files_of
-from monitor.model.errors import BusError
+from monitor.app.hosting import Hosting, configuration_of, shard_definitions
+from monitor.app.shard_reload import ShardPlan, ShardReload
+from monitor.bus.shards import ShardStore
+from monitor.config import Configuration, changes_needing_restart, files_of
 
 log = structlog.get_logger()
-
-# Returns every consumer of the store that is needed with these outputs and workspaces.
-ConsumersOf = Callable[[Iterable[str], Iterable[FollowedWorkspace]], list[str]]
-
-
-class _Plan(Struct, frozen=True, kw_only=True):
-    """What a configuration changes. The workspaces ``built`` are not followed yet."""
-
-    built: tuple[FollowedWorkspace, ...]  # new ones, and those whose settings changed
-    kept: tuple[FollowedWorkspace, ...]
-    removed: tuple[str, ...]
-    outputs: OutputChange
 
 
 class Reloading:
@@ -47,22 +30,17 @@ class Reloading:
         self,
         configuration: Configuration,
         *,
-        bus: EventBus,
-        parts: DaemonParts,
-        workspaces: FollowedWorkspaces,
-        consumers_of: ConsumersOf,
-        tasks: DaemonTasks,
+        store: ShardStore,
+        hosting: Hosting,
+        on_swap: Callable[[Configuration], None],
     ) -> None:
+        """``on_swap`` is called as the new workspaces take over, and must not fail."""
         self._started_with = configuration  # what its keys that are read at start still say
-        self._configuration = configuration
-        self._bus = bus
-        self._parts = parts
-        self._workspaces = workspaces
-        self._consumers_of = consumers_of
-        self._tasks = tasks
+        self._store = store
+        self._hosting = hosting
+        self._on_swap = on_swap
         self._files = _stamps(configuration)  # of the certificates that it names, as last read
         self._turn = asyncio.Lock()
-        self._has_leftovers = False  # consumers that the store did not drop yet
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force; return the keys whose change needs a restart.
@@ -72,114 +50,41 @@ class Reloading:
             BusError: the store refused; nothing has changed, and the same reload may be repeated.
         """
         async with self._turn:
+            await self._hosting.all_started()
             files = await asyncio.to_thread(_stamps, configuration)
             renewed = {path for path, stamp in files.items() if self._files.get(path) != stamp}
-            plan = self._plan(configuration, renewed)
-            await self._prepare(plan)
-            await self._swap(plan, configuration)
+            plans = await self._prepare(configuration, renewed)
+            self._on_swap(configuration)
+            for reload, plan in plans:
+                await reload.swap(plan)
             self._files = files
-            if plan.outputs.replaced:
-                await self._drop_leftovers()
             waiting = changes_needing_restart(self._started_with, configuration)
-            await self._announce(configuration)
-            self._configuration = configuration
+            for reload, _ in plans:
+                await reload.announce(configuration_of(reload.name, configuration))
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
-    def _plan(self, configuration: Configuration, renewed: Collection[str]) -> _Plan:
-        before = {workspace.name: workspace for workspace in self._configuration.workspaces}
-        after = {workspace.name: workspace for workspace in configuration.workspaces}
-        followed = self._workspaces.by_name
-        instance = configuration.instance
-        is_renamed = instance != self._configuration.instance
-        changed = [
-            workspace
-            for name, workspace in after.items()
-            if name not in followed
-            or before.get(name) != workspace
-            or is_renamed
-            or any(path in renewed for path in files_of(workspace))
-        ]
-        changed_names = {workspace.name for workspace in changed}
-        return _Plan(
-            # What cannot be built is refused while the former ones still run.
-            built=tuple(
-                self._workspaces.build(workspace, instance=instance) for workspace in changed
-            ),
-            kept=tuple(
-                workspace
-                for name, workspace in followed.items()
-                if name in after and name not in changed_names
-            ),
-            removed=tuple(sorted(followed.keys() - after.keys())),
-            outputs=self._parts.outputs.plan(
-                configuration.outputs, info=daemon_info(configuration), renewed=renewed
-            ),
-        )
-
-    async def _prepare(self, plan: _Plan) -> None:
-        """Do all store work. A failure leaves the daemon as it was."""
+    async def _prepare(
+        self, configuration: Configuration, renewed: set[str]
+    ) -> list[tuple[ShardReload, ShardPlan]]:
+        """Do all store work of all shards. A failure leaves the daemon as it was."""
+        prepared: list[tuple[ShardReload, ShardPlan]] = []
+        definitions = shard_definitions(configuration)
+        names = {definition.name for definition in definitions}
         try:
-            if self._has_leftovers:
-                await self._keep_consumers(self._workspaces.by_name.values())
-                self._has_leftovers = False
-            await self._parts.outputs.prepare(plan.outputs)
-            for workspace in plan.built:
-                await self._workspaces.prepare(workspace)
-            # Those that go may still read as their consumer until the swap; they wait, and end.
-            await self._keep_consumers((*plan.kept, *plan.built), more=plan.outputs.names)
+            for shard in self._hosting.shards.values():
+                if shard.name not in names:
+                    continue  # the store recalls it
+                reload = ShardReload(shard)
+                plan = reload.plan(configuration_of(shard.name, configuration), renewed)
+                await reload.prepare(plan)
+                prepared.append((reload, plan))
+            await self._store.define(definitions)
         except BaseException:
-            await self._undo(plan)
+            for reload, plan in reversed(prepared):
+                await reload.undo(plan)
             raise
-
-    async def _undo(self, plan: _Plan) -> None:
-        for workspace in plan.built:
-            if workspace.name not in self._workspaces.by_name:
-                self._workspaces.forget(workspace.name)
-            await workspace.close()
-        await self._drop_leftovers()
-
-    async def _drop_leftovers(self) -> None:
-        """Drop the consumers that nobody needs now; if the store refuses, with the next reload."""
-        try:
-            await self._keep_consumers(self._workspaces.by_name.values())
-        except BusError as exc:
-            self._has_leftovers = True
-            log.warning("consumers that nobody needs stay for now", reason=str(exc))
-
-    async def _keep_consumers(
-        self, workspaces: Iterable[FollowedWorkspace], *, more: Iterable[str] = ()
-    ) -> None:
-        """Drop every consumer that nobody needs, because retention waits for all of them."""
-        outputs = {*self._parts.outputs.by_name, *more}
-        for dropped in await self._bus.keep_only(self._consumers_of(outputs, workspaces)):
-            log.info("consumer is no longer configured and was dropped", consumer=dropped)
-
-    async def _swap(self, plan: _Plan, configuration: Configuration) -> None:
-        """Let the new workspaces take over. No store work, and nothing that can be refused."""
-        if self._parts.listener is not None:
-            self._parts.listener.replace_workspaces(callback_settings(configuration.workspaces))
-        for name in plan.removed:
-            await self._workspaces.stop(name)
-            self._workspaces.forget(name)
-        for workspace in plan.built:
-            if workspace.name in self._workspaces.by_name:
-                await self._workspaces.stop(workspace.name)
-            self._workspaces.add(workspace)
-            self._workspaces.start(workspace)
-        await self._parts.outputs.swap(plan.outputs, self._tasks)
-
-    async def _announce(self, configuration: Configuration) -> None:
-        """Let metrics, broker and alerting know; each deals with its own failures."""
-        metrics = self._parts.metrics
-        metrics.configuration_taken(config_hash(configuration))
-        if configuration.metrics != self._configuration.metrics:
-            metrics.reconfigure(configuration.metrics)
-            # A smaller budget applies to what was counted before, too.
-            await self._tasks.cancel(["metrics"])
-            self._tasks.start("metrics", metrics.consumer.run)
-        await self._parts.outputs.introduce(daemon_info(configuration))
-        await self._parts.engine.reconfigure(configuration.alerting)
+        return prepared
 
 
 def _stamps(configuration: Configuration) -> dict[str, tuple[int, int, int] | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from monitor.web.requests import AlertingRequests
 class AdminRequests:
     """Routes a request to the workspace that it names, or to the only one."""
 
-    def __init__(self, followed: Mapping[str, FollowedWorkspace]) -> None:
+    def __init__(self, followed: Callable[[], Mapping[str, FollowedWorkspace]]) -> None:
         self._followed = followed
 
     async def track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
@@ -58,15 +58,16 @@ class AdminRequests:
         return await self._named(workspace).act_on_webhooks(action, flow)
 
     def _named(self, workspace: str | None) -> FollowedWorkspace:
-        if workspace is None and len(self._followed) == 1:
-            return next(iter(self._followed.values()))
-        names = ", ".join(self._followed)
+        followed = self._followed()
+        if workspace is None and len(followed) == 1:
+            return next(iter(followed.values()))
+        names = ", ".join(followed)
         if workspace is None:
             raise ConfigurationError(f"workspace is not named; it is one of {names}")
-        if workspace not in self._followed:
-            hint = did_you_mean(workspace, self._followed) or f"; known: {names}"
+        if workspace not in followed:
+            hint = did_you_mean(workspace, followed) or f"; known: {names}"
             raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
-        return self._followed[workspace]
+        return followed[workspace]
 
 
 def alerting_requests(

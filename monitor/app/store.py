@@ -1,4 +1,4 @@
-"""Opens the store. The rest of the daemon knows the bus contract only."""
+"""Opens the store. The rest of the daemon knows the contracts only."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import EventBus
 from monitor.bus.settings import StorageSettings
-from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.shards import ShardStore
+from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.model.clock import Clock
-
-
-class DaemonStore(EventBus, Protocol):
-    """The store for the life of a daemon."""
-
-    async def watch(self) -> None:
-        """Return when the store is closed.
-
-        Raises:
-            BusUnavailableError: it was lost, or found damaged; the daemon must end.
-        """
 
 
 class OpenStore(Protocol):
@@ -28,7 +17,7 @@ class OpenStore(Protocol):
 
     async def __call__(
         self, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> DaemonStore:
+    ) -> ShardStore:
         """Return the open store.
 
         Raises:
@@ -36,7 +25,8 @@ class OpenStore(Protocol):
         """
 
 
-async def open_sqlite(
+async def open_store(
     settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-) -> DaemonStore:
-    return await SqliteBus.open(settings, clock=clock, registry=registry)
+) -> ShardStore:
+    """Return the store that ``settings.url`` names, whatever it is."""
+    return await SqliteStore.open(settings, clock=clock, registry=registry)

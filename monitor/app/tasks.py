@@ -13,8 +13,9 @@ Run = Callable[[], Awaitable[None]]
 class DaemonTasks:
     """Starts and cancels tasks. Their group is there while the daemon runs."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, *, shard: str = "") -> None:
         self._supervisor = supervisor
+        self._of_shard = f" of {shard}" if shard else ""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def use(self, group: asyncio.TaskGroup) -> None:
@@ -23,8 +24,9 @@ class DaemonTasks:
 
     def start(self, name: str, run: Run, *, vital: bool = False) -> None:
         # The store's watch returns when the store is closed; everything else runs for ever.
-        supervised = self._supervisor.supervise(name, run, vital=vital, finite=vital)
-        self._tasks[name] = self._group.create_task(supervised, name=name)
+        full_name = name + self._of_shard
+        supervised = self._supervisor.supervise(full_name, run, vital=vital, finite=vital)
+        self._tasks[name] = self._group.create_task(supervised, name=full_name)
 
     def start_all(self, tasks: Mapping[str, Run]) -> None:
         for name, run in tasks.items():

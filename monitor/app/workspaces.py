@@ -21,7 +21,6 @@ class FollowedWorkspaces:
 
     def __init__(
         self,
-        followed: dict[str, FollowedWorkspace],
         *,
         bus: EventBus,
         observer: Observer,
@@ -30,7 +29,7 @@ class FollowedWorkspaces:
         registry: CollectorRegistry,
         tasks: DaemonTasks,
     ) -> None:
-        self._followed = followed
+        self._followed: dict[str, FollowedWorkspace] = {}
         self._bus = bus
         self._observer = observer
         self._live_state = live_state

@@ -8,13 +8,13 @@ lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from monitor.bus.contract import EventBus, Received, StoredCallback, StoredRuns
+from monitor.bus.contract import EventBus, Pruned, Received, Retention, StoredCallback, StoredRuns
 
 SOLE = ""  # the name of the only shard of an embedded store
 
@@ -145,6 +145,9 @@ class ShardStore(Protocol):
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
         """Keep a callback of any workspace, as `EventBus.receive` says; its holder observes it."""
+
+    async def prune(self, retention: Retention, *, now: datetime) -> Mapping[str, Pruned]:
+        """Apply retention to all shards that this daemon holds, as `EventBus.prune` says."""
 
     async def probe(self, *, timeout_seconds: float) -> None:
         """Return once something that nobody reads is durable."""

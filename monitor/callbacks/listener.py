@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import structlog
 from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from monitor.bus.contract import EventBus, Received, StoredCallback
+from monitor.bus.contract import Received, StoredCallback
 from monitor.callbacks import bodies, signature
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.listening.credentials import InvalidCredentials
@@ -48,6 +48,14 @@ _REASONS = (RefusalReason.TOO_MANY_CONNECTIONS, RefusalReason.WRONG_CREDENTIALS)
 _NOBODY = Secret("\0 no callback carries this")
 
 
+class Receive(Protocol):
+    """Keeps a callback in its workspace's inbox; see `EventBus.receive`."""
+
+    async def __call__(
+        self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received: ...
+
+
 class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never raised outside
     """The callback is not taken; nothing was stored."""
 
@@ -77,9 +85,10 @@ class _Entrance(NamedTuple):
 class CallbackListener:
     """The listener for callbacks and nothing else.
 
-    ``direct`` observes a callback at once and returns when that is durable, or returns None; then
-    the inbox takes it. ``on_stored`` is called with the workspace's name after each callback that
-    the inbox took, and after each that repeats one: the workspace has something to show either way.
+    ``receive`` is the store's. ``direct`` observes a callback at once and returns when that is
+    durable, or returns None; then the inbox takes it. ``on_stored`` is called with the workspace's
+    name after each callback that the inbox took, and after each that repeats one: the workspace has
+    something to show either way.
     """
 
     def __init__(
@@ -87,7 +96,7 @@ class CallbackListener:
         *,
         settings: ListenerSettings,
         workspaces: Mapping[str, CallbackSettings],
-        bus: EventBus,
+        receive: Receive,
         clock: Clock,
         registry: CollectorRegistry,
         on_stored: Callable[[str], None],
@@ -98,7 +107,7 @@ class CallbackListener:
         self._direct = direct
         self._store_id = store_id
         self.replace_workspaces(workspaces)
-        self._bus = bus
+        self._keep = receive
         self._clock = clock
         self._on_stored = on_stored
         self._in_flight = 0
@@ -270,7 +279,7 @@ class CallbackListener:
     async def _receive_into_inbox(
         self, callback: StoredCallback, settings: CallbackSettings
     ) -> Received:
-        received = await self._bus.receive(
+        received = await self._keep(
             callback,
             inbox_bound=settings.inbox_bound,
             timeout_seconds=self._settings.commit_timeout_seconds,

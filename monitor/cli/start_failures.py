@@ -6,8 +6,9 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.store import DaemonStore, open_sqlite
+from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings, store_path
+from monitor.bus.shards import ShardStore
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
 from monitor.cli.doctor_report import without_secrets
@@ -24,14 +25,14 @@ _LOCKED = "stop that process, or name another file in storage.url"
 
 async def open_store(
     settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-) -> DaemonStore:
+) -> ShardStore:
     """Open the store.
 
     Raises:
         BusError: with the key, its value, the reason and a hint.
     """
     try:
-        return await open_sqlite(settings, clock=clock, registry=registry)
+        return await open_any(settings, clock=clock, registry=registry)
     except BusError as exc:
         trial = await asyncio.to_thread(try_store, settings.url)
         if trial.obstacle is not None:

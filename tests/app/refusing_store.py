@@ -16,8 +16,8 @@ from monitor.model.errors import BusUnavailableError
 
 _STORE_STEPS = frozenset(
     name
-    for name, step in vars(EventBus).items()
-    if inspect.iscoroutinefunction(step) and name != "close"
+    for name, _ in inspect.getmembers(EventBus, inspect.iscoroutinefunction)
+    if name not in ("close", "watch", "confirm")
 )
 
 

@@ -12,7 +12,8 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.app.store import OpenStore, open_sqlite
+from monitor.app.store import OpenStore
+from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import Capability, capabilities_of
@@ -157,7 +158,7 @@ def configuration(
 
 @contextlib.asynccontextmanager
 async def daemon(
-    settings: Configuration, *, clock: Clock | None = None, open_store: OpenStore = open_sqlite
+    settings: Configuration, *, clock: Clock | None = None, open_store: OpenStore = open_any
 ) -> AsyncIterator[Face]:
     """Run a daemon in this process and yield what it shows."""
     running = Daemon(

@@ -13,8 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.app.store import OpenStore, open_sqlite
+from monitor.app.store import OpenStore
+from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.cli.hang_up import HangUpReload
 from monitor.cli.service_manager import ServiceManager
 from monitor.config import Configuration, WorkspaceConfiguration
@@ -41,7 +43,7 @@ async def during(
     settings: Configuration,
     act: Callable[[Daemon, Addresses], Awaitable[None]],
     *,
-    open_store: OpenStore = open_sqlite,
+    open_store: OpenStore = open_any,
 ) -> Daemon:
     """Run a daemon, act once when it has started, and stop it."""
     daemon = Daemon(
@@ -182,9 +184,9 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
 
     async def opened(
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> RefusingStore:
+    ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return stores[0]
+        return SqliteStore(stores[0])
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         (store,) = stores
@@ -253,9 +255,9 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
 
     async def opened(
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> RefusingStore:
+    ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return stores[0]
+        return SqliteStore(stores[0])
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         clock = SystemClock()

@@ -20,7 +20,8 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
 from monitor.bus.settings import StorageSettings
-from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.shards import SOLE
+from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import ConfigurationError
@@ -77,9 +78,9 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
 
     async def opened(
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> SqliteBus:
+    ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return stores[0]
+        return SqliteStore(stores[0])
 
     daemon = Daemon(settings, clock=SystemClock(), registry=registry, open_store=opened)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -279,7 +280,7 @@ async def test_a_consumer_that_the_store_keeps_goes_with_the_next_reload(tmp_pat
 async def test_a_smaller_series_budget_applies_at_once(tmp_path: Path) -> None:
     """Counters of pipelines that have no place any more are summed under ``__other__``."""
     async with running(configured(tmp_path), tmp_path) as run:
-        run.daemon._parts.live_state.add_workspace("w")
+        run.daemon._hosting.shards[SOLE].live_state.add_workspace("w")
         await run.emit(1, 2)
         started = "dataprep_runs_started_total"
 

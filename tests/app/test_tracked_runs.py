@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.tracked_runs import TOPIC
 from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
 from monitor.cli.main import main
@@ -30,10 +31,10 @@ class Stores:
 
     async def open(
         self, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> RefusingStore:
+    ) -> SqliteStore:
         store = await RefusingStore.opened(settings, clock=clock, registry=registry)
         self._opened.append(store)
-        return store
+        return SqliteStore(store)
 
     @property
     def newest(self) -> RefusingStore:

@@ -36,7 +36,7 @@ async def main(path: str, secret: str, signing_key: str) -> None:
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0"),
         workspaces={"acme": settings},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: None,

@@ -124,7 +124,7 @@ async def scene(
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": callback_settings},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=stored.append,

@@ -176,7 +176,7 @@ async def open_scene(
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: None,

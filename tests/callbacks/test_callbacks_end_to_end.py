@@ -169,7 +169,7 @@ async def monitor(
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": SETTINGS},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: reader.notify(),

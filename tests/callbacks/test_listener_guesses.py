@@ -26,7 +26,7 @@ async def test_a_wrong_secret_is_answered_late_and_a_right_one_at_once(
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", in_flight_limit=1),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: None,

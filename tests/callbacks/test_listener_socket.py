@@ -81,7 +81,7 @@ async def socket(bus: SqliteBus, clock: ManualClock) -> AsyncIterator[Socket]:
             wrong_secret_delay_seconds=0,
         ),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: None,
@@ -265,7 +265,7 @@ async def test_a_callback_in_work_is_answered_when_the_listener_stops(
     listener = CallbackListener(
         settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
         workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=registry,
         on_stored=lambda _: stopping.append(asyncio.create_task(listener.stop())),

@@ -48,7 +48,7 @@ class Door:
         self.listener = CallbackListener(
             settings=ListenerSettings(listen="127.0.0.1:0", wrong_secret_delay_seconds=0),
             workspaces={NAME: SETTINGS},
-            bus=scene.bus,
+            receive=scene.bus.receive,
             clock=scene.clock,
             registry=scene.registry,
             on_stored=lambda _: self.reader.notify(),

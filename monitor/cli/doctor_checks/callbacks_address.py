@@ -81,7 +81,7 @@ def _listener(
     return CallbackListener(
         settings=settings,
         workspaces=full,
-        bus=bus,
+        receive=bus.receive,
         clock=clock,
         registry=CollectorRegistry(),
         on_stored=lambda _: None,

@@ -1,0 +1,192 @@
+"""One shard that this daemon holds: its parts, and their life from the grant to the release."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor import __version__
+from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
+from monitor.alerting.engine.engine import Engine
+from monitor.app.failures import first_failure
+from monitor.app.following import FollowedWorkspace
+from monitor.app.outputs import Outputs
+from monitor.app.tasks import DaemonTasks
+from monitor.app.workspaces import FollowedWorkspaces
+from monitor.bus.contract import EventBus, Start
+from monitor.catalogue.capabilities import Capability
+from monitor.config import Configuration, config_hash
+from monitor.model.clock import Clock
+from monitor.outputs.event_output import DaemonInfo
+from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.supervisor import Supervisor
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.observer import Observer
+
+log = structlog.get_logger()
+
+_DRAIN_SECONDS = 10.0
+
+
+class HostedShard:
+    """Build it, then `run` it once. ``configuration`` has the workspaces of the shard only."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        bus: EventBus,
+        clock: Clock,
+        registry: CollectorRegistry,
+        supervisor: Supervisor,
+    ) -> None:
+        self.name = bus.shard
+        self.bus = bus
+        self.configuration = configuration  # in force
+        self.has_leftovers = False  # consumers that the store did not drop yet
+        self._stopping = asyncio.Event()
+        self._is_orderly = False
+        self.tasks = DaemonTasks(supervisor, shard=self.name)
+        self.live_state = LiveState([workspace.name for workspace in configuration.workspaces])
+        self.view = self.live_state.view
+        self.observer = Observer(
+            bus=bus,
+            live_state=self.live_state,
+            clock=clock,
+            registry=registry,
+            settings=configuration.tracking,
+        )
+        self.engine = Engine(
+            bus=bus,
+            view=self.view,
+            clock=clock,
+            settings=configuration.alerting,
+            retention=configuration.storage.retention,
+            guard=supervisor.contain,
+        )
+        self.metrics = self._metrics(clock, registry)
+        self.outputs = Outputs(
+            configuration.outputs,
+            bus=bus,
+            view=self.view,
+            clock=clock,
+            registry=registry,
+            info=daemon_info(configuration),
+            alerting=self.engine.snapshot,
+        )
+        self.engine.watch_topics(self.outputs.overwritten)
+        self.workspaces = FollowedWorkspaces(
+            bus=bus,
+            observer=self.observer,
+            live_state=self.live_state,
+            clock=clock,
+            registry=registry,
+            tasks=self.tasks,
+        )
+
+    def _metrics(self, clock: Clock, registry: CollectorRegistry) -> Metrics:
+        metrics = Metrics(
+            bus=self.bus,
+            live_state=self.view,
+            clock=clock,
+            registry=registry,
+            settings=self.configuration.metrics,
+            version=__version__,
+            capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
+        metrics.configuration_taken(config_hash(self.configuration))
+        return metrics
+
+    # --- its life ---
+
+    async def run(self, *, on_started: Callable[[], None]) -> None:
+        """Start everything, run until it is stopped, and end everything.
+
+        Raises:
+            BusError: the store refused the start, or the shard was lost.
+            ConfigurationError: a file that a workspace names cannot be used.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                self.tasks.use(group)
+                try:
+                    await self._start()
+                    on_started()
+                    await self._stopping.wait()
+                finally:
+                    await self._end()
+        except ExceptionGroup as failures:
+            # A vital task's failure has been logged with its trace; the first one names it.
+            raise first_failure(failures) from failures
+
+    def stop(self, *, is_orderly: bool) -> None:
+        """Let `run` return: after what can be delivered, or at once and without a word."""
+        self._is_orderly = is_orderly and not self._stopping.is_set()
+        self._stopping.set()
+
+    async def _start(self) -> None:
+        """Start the steps in their order; each rests on those before it."""
+        self.tasks.start("store", self.bus.watch, vital=True)
+        self.tasks.start("observer", self.observer.watch, vital=True)
+        await self._create_consumers()
+        await self._prepare_workspaces()
+        self.tasks.start("metrics", self.metrics.consumer.run)
+        self.tasks.start("loop lag", self.metrics.loop_lag.run)
+        # Before the outputs: they delete what they still show of an alert that is no longer held.
+        await self.engine.restore()
+        self.tasks.start("alerting", self.engine.run)
+        self.tasks.start_all(self.outputs.tasks())
+        for workspace in self.workspaces.by_name.values():
+            self.workspaces.start(workspace)
+        if self.name:  # of the only one the daemon speaks
+            log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
+
+    async def _create_consumers(self) -> None:
+        """Before any event can be appended: one that begins at the newest must miss none."""
+        await self.bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
+        await self.outputs.subscribe()
+        await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
+
+    async def _prepare_workspaces(self) -> None:
+        for configuration in self.configuration.workspaces:
+            workspace = self.workspaces.build(configuration, instance=self.configuration.instance)
+            await self.workspaces.prepare(workspace)
+            self.workspaces.add(workspace)
+        await self.keep_consumers(self.workspaces.by_name.values())
+
+    async def keep_consumers(
+        self, workspaces: Iterable[FollowedWorkspace], *, more: Iterable[str] = ()
+    ) -> None:
+        """Drop every consumer that nobody needs, because retention waits for all of them."""
+        needed = [METRICS_CONSUMER, ALERTING_CONSUMER, *self.outputs.by_name, *more]
+        needed += (name for workspace in workspaces for name in workspace.consumers())
+        for dropped in await self.bus.keep_only(needed):
+            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+
+    async def _end(self) -> None:
+        """Stop what brings events in, then, in an orderly stop, deliver them within a bound."""
+        try:
+            for name, workspace in list(self.workspaces.by_name.items()):
+                if self._is_orderly:
+                    await workspace.remember()
+                await self.workspaces.stop(name)
+            if self._is_orderly:
+                await self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+        finally:
+            # Also when the store breaks meanwhile, which cancels whatever is under way here.
+            await self.tasks.cancel_all()
+            await self.metrics.exposition.close()
+
+
+def daemon_info(configuration: Configuration) -> DaemonInfo:
+    """Return what is published about this daemon."""
+    return DaemonInfo(
+        version=__version__,
+        workspaces=tuple(workspace.name for workspace in configuration.workspaces),
+        config_hash=config_hash(configuration),
+    )

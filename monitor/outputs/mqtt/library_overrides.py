@@ -218,11 +218,13 @@ class BrokerClient(aiomqtt.Client):
         sock: PahoSocket,
     ) -> None:
         # Called in the thread that connects, which nobody can stop once the wait was given up.
-        # CONNECT, which follows, ends the session of whoever has our client id.
-        if self._is_abandoned or not self._is_allowed:
+        if self._is_abandoned:
             sock.close()
-        else:
-            self._loop.call_soon_threadsafe(self._start_reading, sock)
+            return
+        if not self._is_allowed:
+            # CONNECT, which follows, would end the session of whoever has our client id.
+            sock.shutdown(socket.SHUT_RDWR)
+        self._loop.call_soon_threadsafe(self._start_reading, sock)
 
     def _start_reading(self, sock: PahoSocket) -> None:
         present = self._client.socket()

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.app.following import FollowedWorkspace
 from monitor.app.shard import HostedShard
+from monitor.app.shard_definitions import configuration_of
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.shards import (
-    SOLE,
-    ShardDefinition,
     ShardGranted,
     ShardLost,
     ShardStore,
-    WorkspaceIdentity,
 )
 from monitor.config import Configuration
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 from monitor.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -118,13 +116,25 @@ class Hosting:
         try:
             await shard.run(on_started=start.set)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
-            await self._store.give_up(bus.shard, exc)
-            log.warning("shard given up", shard=bus.shard, reason=str(exc))
+            log.warning("shard failed", shard=bus.shard, reason=str(exc))
+            await self._let_others_have(bus.shard, exc)
         else:
-            await self._store.release(bus.shard)
+            await self._let_others_have(bus.shard)
         finally:
             start.set()
             del self._shards[bus.shard]
+
+    async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
+        try:
+            if cause is None:
+                await self._store.release(shard)
+            else:
+                await self._store.give_up(shard, cause)
+        except BusUnavailableError as exc:
+            if exc is cause:
+                raise
+            # The lease ends by itself.
+            log.warning("shard not released", shard=shard, reason=str(exc))
 
     # --- its configuration ---
 
@@ -165,26 +175,3 @@ class Hosting:
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())
-
-
-def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
-    """Return the shards that a configuration has."""
-    workspaces = tuple(
-        WorkspaceIdentity(name=workspace.name, url=workspace.workspace.url)
-        for workspace in configuration.workspaces
-    )
-    return [ShardDefinition(name=SOLE, workspaces=workspaces, digest="")]
-
-
-def configuration_of(shard: str, configuration: Configuration) -> Configuration:
-    """Return the configuration with the workspaces of one shard only."""
-    names = {
-        workspace.name
-        for definition in shard_definitions(configuration)
-        if definition.name == shard
-        for workspace in definition.workspaces
-    }
-    workspaces = tuple(
-        workspace for workspace in configuration.workspaces if workspace.name in names
-    )
-    return msgspec.structs.replace(configuration, workspaces=workspaces)

@@ -42,6 +42,16 @@ def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
     ]
 
 
+def configuration_of(shard: str, configuration: Configuration) -> Configuration:
+    """Return the configuration with the workspaces of one shard only."""
+    workspaces = tuple(
+        workspace
+        for workspace in configuration.workspaces
+        if shard_of(workspace, configuration) == shard
+    )
+    return msgspec.structs.replace(configuration, workspaces=workspaces)
+
+
 def _base_url(workspace: WorkspaceConfiguration) -> str:
     return workspace.workspace.url.rstrip("/").removesuffix("/v4")
 

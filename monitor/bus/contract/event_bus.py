@@ -84,6 +84,13 @@ class EventBus(StoredRuns, Protocol):
     def shard(self) -> str:
         """The name of the shard; "" for the only one of an embedded store."""
 
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts without renewal; 0 where a lock holds the shard.
+
+        After that time no former holder can publish any more what it was about to.
+        """
+
     def may_publish(self) -> bool:
         """True while this process surely holds the shard: it may publish states, and poll.
 

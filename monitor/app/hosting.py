@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.following import FollowedWorkspace
 from monitor.app.shard import HostedShard
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.shards import (
@@ -23,6 +23,7 @@ from monitor.bus.shards import (
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.supervisor import Supervisor
+from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
 
@@ -45,21 +46,18 @@ class Hosting:
         self._registry = registry
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
+        self._shown: Mapping[str, ShownShard] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starts: dict[str, asyncio.Event] = {}  # set once a shard has started, or failed to
+
+    def shown(self) -> Mapping[str, ShownShard]:
+        """Return what the server needs of the shards that have started."""
+        return self._shown
 
     @property
     def shards(self) -> Mapping[str, HostedShard]:
         """The shards of now by name, also those that are still starting."""
         return self._shards
-
-    def followed(self) -> dict[str, FollowedWorkspace]:
-        """Return the workspaces that are followed here, by name."""
-        return {
-            name: workspace
-            for shard in self._shards.values()
-            for name, workspace in shard.workspaces.by_name.items()
-        }
 
     def shard_of(self, workspace: str) -> HostedShard | None:
         """Return the shard of a workspace that is followed here."""
@@ -116,7 +114,7 @@ class Hosting:
         shard = self._build(bus)
         self._shards[bus.shard] = shard
         try:
-            await shard.run(on_started=start.set)
+            await shard.run(on_started=partial(self._started, shard, start))
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             await self._store.give_up(bus.shard, exc)
             log.warning("shard given up", shard=bus.shard, reason=str(exc))
@@ -125,6 +123,16 @@ class Hosting:
         finally:
             start.set()
             del self._shards[bus.shard]
+            self._show()
+
+    def _started(self, shard: HostedShard, start: asyncio.Event) -> None:
+        self._show(shard)
+        start.set()
+
+    def _show(self, *new: HostedShard) -> None:
+        """Show the shards that run, in place of those shown before."""
+        shown = {name: found for name, found in self._shown.items() if name in self._shards}
+        self._shown = shown | {shard.name: shard.shown() for shard in new}
 
     # --- its configuration ---
 

@@ -19,13 +19,12 @@ class OutputStatus(Struct, frozen=True, kw_only=True):
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
-    """This daemon, its configuration in force, and its outputs."""
+    """This daemon, and its configuration in force."""
 
     started_at: datetime
     config_hash: str
     store_schema: int
     retention: Retention
-    outputs: tuple[OutputStatus, ...]
 
 
 ReadDaemonStatus = Callable[[], DaemonStatus]

@@ -15,9 +15,10 @@ from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
 from monitor.web.api.routes import RawRoute
-from monitor.web.http.problems import ProblemDetails, number
+from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.views.events import FARTHEST, EventReader, EventSelection, Position
+from monitor.web.views.event_places import EventPlace, farthest
+from monitor.web.views.events import EventCursor, EventReader, EventSelection
 from monitor.web.views.sources import ViewSources
 
 log = structlog.get_logger()
@@ -34,7 +35,7 @@ class StreamQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: now, or behind what is named here."""
 
     after: Annotated[
-        Position | None,
+        EventCursor | None,
         Meta(description="A position: first the events behind it. `Last-Event-ID` goes before it."),
     ] = None
     since: (
@@ -50,7 +51,7 @@ class EventStreams:
     """Serves streams; a reader too slow for an event is disconnected and may reconnect."""
 
     def __init__(self, sources: ViewSources) -> None:
-        self._bus = sources.bus
+        self._log = sources.log
         self._clock = sources.clock
         self._reader = EventReader(sources)
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
@@ -66,14 +67,14 @@ class EventStreams:
             raise ProblemDetails(
                 503, f"{source} has {_STREAMS_OF_A_SOURCE} streams open already; close one"
             )
-        position = await self._begin(request, query)
+        place = await self._begin(request, query)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        task = asyncio.create_task(self._pump(response, query, position), name="event stream")
+        task = asyncio.create_task(self._pump(response, query, place), name="event stream")
         self._open[task] = source
         try:
             await task
@@ -96,30 +97,31 @@ class EventStreams:
         for task in self._open:
             task.cancel()
 
-    async def _begin(self, request: web.Request, query: StreamQuery) -> int:
-        newest = (await self._bus.status()).newest_position
-        after = query.after
+    async def _begin(self, request: web.Request, query: StreamQuery) -> EventPlace:
+        places = self._reader.places
         if last_id := request.headers.get("Last-Event-ID"):
-            after = number("Last-Event-ID", last_id, most=FARTHEST)
-        elif query.since is not None:
-            after = max(after or 0, await self._bus.events_since(query.since))
-        if after is None:
-            return newest
-        # A position behind the newest belongs to a store that was replaced.
-        return min(after, newest)
+            return await places.behind("Last-Event-ID", last_id, is_resumed=True)
+        begins: list[EventPlace] = []
+        if query.after is not None:
+            begins.append(await places.behind("after", query.after, is_resumed=True))
+        if query.since is not None:
+            begins.append(await places.since(query.since))
+        return farthest(begins) if begins else await places.newest()
 
-    async def _pump(self, response: web.StreamResponse, query: StreamQuery, position: int) -> None:
+    async def _pump(
+        self, response: web.StreamResponse, query: StreamQuery, place: EventPlace
+    ) -> None:
         sent_at = self._clock.monotonic()
         while True:
-            recorded = await self._bus.events(after=position, limit=_BATCH)
-            async for event in in_slices(recorded, size=_IN_A_SLICE):
-                position = event.position
-                if not query.includes(event.event):
+            recorded = await self._log.events(place.positions, limit=_BATCH)
+            async for entry in in_slices(recorded, size=_IN_A_SLICE):
+                place.includes(entry)
+                event = entry.event
+                if not query.includes(event):
                     continue
-                data = msgspec.json.encode(event.event).decode()
-                await self._send(
-                    response, f"id: {position}\nevent: {event.event.type}\ndata: {data}\n\n"
-                )
+                data = msgspec.json.encode(event).decode()
+                cursor = self._reader.places.cursor(entry)
+                await self._send(response, f"id: {cursor}\nevent: {event.type}\ndata: {data}\n\n")
                 sent_at = self._clock.monotonic()
             # Events that the filter leaves out send nothing, and only a write notices a reader
             # that is gone; so its time counts from the last write, not from the last event.
@@ -128,7 +130,7 @@ class EventStreams:
                 await self._send(response, ": still here\n\n")
                 sent_at = self._clock.monotonic()
             elif not recorded:
-                await self._bus.wait(position, timeout_seconds=left_seconds)
+                await self._log.wait(place.positions, timeout_seconds=left_seconds)
 
     async def _send(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(_SEND_SECONDS):

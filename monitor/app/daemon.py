@@ -12,10 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.assembly import build_listener, build_server, callback_settings
 from monitor.app.failures import first_failure
-from monitor.app.hosting import Hosting, shard_definitions
+from monitor.app.hosting import Hosting
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
 from monitor.app.retention import apply_retention
+from monitor.app.shard_definitions import shard_definitions
 from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore

@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
-import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.app.shard import HostedShard
+from monitor.app.shard_definitions import configuration_of
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.shards import (
-    SOLE,
-    ShardDefinition,
     ShardGranted,
     ShardLost,
     ShardStore,
-    WorkspaceIdentity,
 )
 from monitor.config import Configuration
 from monitor.model.clock import Clock
@@ -173,26 +170,3 @@ class Hosting:
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())
-
-
-def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
-    """Return the shards that a configuration has."""
-    workspaces = tuple(
-        WorkspaceIdentity(name=workspace.name, url=workspace.workspace.url)
-        for workspace in configuration.workspaces
-    )
-    return [ShardDefinition(name=SOLE, workspaces=workspaces, digest="")]
-
-
-def configuration_of(shard: str, configuration: Configuration) -> Configuration:
-    """Return the configuration with the workspaces of one shard only."""
-    names = {
-        workspace.name
-        for definition in shard_definitions(configuration)
-        if definition.name == shard
-        for workspace in definition.workspaces
-    }
-    workspaces = tuple(
-        workspace for workspace in configuration.workspaces if workspace.name in names
-    )
-    return msgspec.structs.replace(configuration, workspaces=workspaces)

@@ -6,6 +6,7 @@ from monitor.config.configuration import (
     changes_needing_restart,
     config_hash,
     files_of,
+    without_locations,
 )
 from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
 from monitor.config.log_settings import LogForm, LogLevel, LogSettings
@@ -29,4 +30,5 @@ __all__ = [
     "files_of",
     "parse_configuration",
     "validate",
+    "without_locations",
 ]

@@ -108,6 +108,32 @@ def files_of(value: Any) -> Iterator[str]:
         yield from files_of(inner)
 
 
+def without_locations(value: Any) -> Any:
+    """Return settings as plain values, without what may differ between machines.
+
+    Of secrets and of files there is only whether they are set.
+    """
+    if isinstance(value, Struct):
+        return {
+            field.name: _without_location(field, getattr(value, field.name))
+            for field in msgspec.structs.fields(value)
+        }
+    if isinstance(value, Secret):
+        return True
+    if isinstance(value, dict):
+        return {name: without_locations(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [without_locations(item) for item in value]
+    return msgspec.to_builtins(value)
+
+
+def _without_location(field: FieldInfo, value: Any) -> Any:
+    setting = setting_of(field)
+    if setting is not None and setting.is_file:
+        return value is not None
+    return without_locations(value)
+
+
 def _secrets_of(value: Any) -> Iterator[Secret]:
     if isinstance(value, Secret):
         yield value

@@ -20,6 +20,7 @@ def find_misfits(workspaces: list[ReadTable], parts: Parts, problems: Problems) 
         if "callbacks" in workspace.parts:
             _callbacks(workspace.parts["callbacks"], parts, problems)
     _listener(workspaces, parts, problems)
+    _storage(parts.get("storage"), problems)
     for part in _with_those_below([*workspaces, *parts.values()]):
         if hasattr(part.section.settings, "problems"):
             _own_problems(part, problems)
@@ -64,6 +65,14 @@ def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> 
     if server is not None and port and port == split_address(server.get("listen"))[1]:
         hint = "is the port of [server] already; choose another"
         problems.add(f"{listener.path}.listen", listen, hint)
+
+
+def _storage(part: ReadTable | None, problems: Problems) -> None:
+    if part is None or part.get("password") is None:
+        return
+    if part.build().postgres is None:
+        hint = "storage.password is not used: a file has none; name the database, or remove it"
+        problems.warn(f"{part.path}.url", part.get("url"), hint)
 
 
 def _own_problems(part: ReadTable, problems: Problems) -> None:

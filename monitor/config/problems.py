@@ -19,6 +19,9 @@ MAX_SHOWN_CHARACTERS = 80
 # A mistyped key may still hold a secret: a value whose key's name suggests that is not shown.
 _SECRET_NAME = re.compile(r"tok|secret|pass|pwd|auth|cred|key", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"://.*@")  # a password may hold anything, spaces and quotes too
+_SECRET_PARAMETER = re.compile(
+    r"([?&][^=&]*(?:pass(?!file)|pwd|secret|token)[^=&]*=)(?:[^\"\\]|\\.)*", re.IGNORECASE
+)
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -92,6 +95,7 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple) and any(isinstance(item, Mapping | list) for item in value):
         return f"(a list of {len(value)})"
     text = _CREDENTIALS.sub(f"://{MASK}@", _as_json(value))
+    text = _SECRET_PARAMETER.sub(rf"\g<1>{MASK}", text)
     if len(text) > MAX_SHOWN_CHARACTERS:
         return f"{text[:MAX_SHOWN_CHARACTERS]}..."
     return text

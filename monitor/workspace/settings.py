@@ -24,6 +24,12 @@ def _name(name: str) -> str | None:
     return None
 
 
+def _shard(name: str) -> str | None:
+    if re.fullmatch(_NAME, name) is None:
+        return "use 1 to 63 of a-z, 0-9 and -, not - first"
+    return None
+
+
 def _url(url: str) -> str | None:
     parts = split_web_url(url)
     if parts is None:
@@ -61,6 +67,16 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
             "Access token. It shows what its owner can see, so use a user who can see everything.",
             "dataprep-token",
             is_required=True,
+        ),
+    ] = None
+    shard: Annotated[
+        str | None,
+        Setting(
+            "Workspaces of one shard are watched by one daemon, and share a log and a connection "
+            "to the broker. Default: a shard of its own. Fixed once it is stored; `store move` "
+            "moves a workspace. Without PostgreSQL all share one shard, and this changes nothing.",
+            "small",
+            _shard,
         ),
     ] = None
     # None: found out while running; refuses nothing until then.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.settings import RuleKind
+from tests.config.broken_storage import BROKEN_STORAGE
 from tests.config.settings_tables import Row
 
 NO_HTTP_URL = 'must be an http or https URL, such as "https://api.clouddataprep.com"'
@@ -14,9 +15,6 @@ TOO_WIDE = (
 )
 NO_NETWORK = 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
 NO_ADDRESS = 'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
-NO_STORE = (
-    'must be sqlite:// and an absolute path, such as "sqlite:///var/lib/dataprep-monitor/state.db"'
-)
 NO_RUN = 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
 EMPTY = "must not be empty; leave the key out instead"
 NO_FILE = "there is no such file; create it or name another"
@@ -56,6 +54,8 @@ BROKEN_RULES: tuple[Row, ...] = (
         "https://x?a=1",
         '"https://x?a=1": must end with host, port or path; remove the query or fragment',
     ),
+    ("workspaces[0].shard", "A", '"A": use 1 to 63 of a-z, 0-9 and -, not - first'),
+    ("workspaces[0].shard", "", '"": use 1 to 63 of a-z, 0-9 and -, not - first'),
     ("workspaces[0].edition", "x", '"x": must be one of auto, PC, PL, RL, LE, open'),
     ("workspaces[0].ca_file", "", f'"": {EMPTY}'),
     ("workspaces[0].ca_file", "/missing/ca.pem", f'"/missing/ca.pem": {NO_FILE}'),
@@ -141,12 +141,7 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("server.username", "", f'"": {EMPTY}'),
     ("server.username", "a\nb", '"a\\nb": must not hold a line end or control character'),
     ("callbacks.listen", ":9877", f'":9877": {NO_ADDRESS}'),
-    ("storage.url", "nats://x", f'"nats://x": {NO_STORE}'),
-    ("storage.url", "sqlite:relative", f'"sqlite:relative": {NO_STORE}'),
-    ("storage.url", "sqlite://relative", f'"sqlite://relative": {NO_STORE}'),
-    ("storage.url", "sqlite:///", f'"sqlite:///": {NO_STORE}'),
-    ("storage.url", "sqlite:///a?mode=ro", f'"sqlite:///a?mode=ro": {NO_STORE}'),
-    ("storage.url", "sqlite:///a%00", f'"sqlite:///a%00": {NO_STORE}'),
+    *BROKEN_STORAGE,
     ("log.level", "x", '"x": must be one of debug, info, warning, error'),
     ("log.form", "x", '"x": must be one of auto, console, json'),
     ("alertmanager.urls", [], "[]: name at least one Alertmanager"),

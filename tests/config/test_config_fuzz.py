@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -160,8 +160,11 @@ def test_a_file_that_cannot_be_read_is_one_problem(
 PATHS = st.text(st.sampled_from("mqtshilepr:/.@%?#[]0 9a\0\n\udcffé-_"), max_size=30)
 
 
+SCHEMES = ["mqtt://", "mqtts://", "https://", "sqlite:///", "postgresql://", "postgres://a/", ""]
+
+
 @settings(max_examples=300, deadline=None)
-@given(scheme=st.sampled_from(["mqtt://", "mqtts://", "https://", "sqlite:///", ""]), rest=PATHS)
+@given(scheme=st.sampled_from(SCHEMES), rest=PATHS)
 @pytest.mark.parametrize(
     ("section", "key"),
     [("mqtt", "url"), ("storage", "url"), ("server", "listen"), ("workspaces", "url")],
@@ -184,6 +187,11 @@ def test_an_address_is_used_as_it_is_written_or_not_at_all(
         assert mqtt.broker.port > 0
         assert mqtt.broker.host in text.lower()
     elif section == "storage":
+        if (address := taken.storage.postgres) is not None:
+            assert all(server.host in unquote(text) for server in address.hosts)
+            assert all(server.port > 0 for server in address.hosts)
+            assert address.database in unquote(text)
+            return
         path = store_path(text)
         assert path.is_absolute()
         assert str(path).isprintable()

@@ -20,6 +20,10 @@ from tests.config.settings_tables import file, parsed, with_callbacks, workspace
             file(storage={"url": "sqlite:///elsewhere", "retention": {"runs_seconds": 90_000}}),
             ["storage.url", "storage.retention.runs_seconds"],
         ),
+        (
+            file(storage={"daemon": "b", "lease_seconds": 5, "password_env": "MQTT_PASSWORD"}),
+            ["storage.password", "storage.daemon", "storage.lease_seconds"],
+        ),
         (file(log={"level": "debug", "slow_steps": True}), []),
         (with_callbacks(), ["callbacks"]),
         (

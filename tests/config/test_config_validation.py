@@ -131,7 +131,8 @@ def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
         'workspaces[1].poll.ranfor: "recipe": must be a list of texts',
         (
             'storage.url: "nats://a:4222": must be sqlite:// and an absolute path, '
-            'such as "sqlite:///var/lib/dataprep-monitor/state.db"'
+            'such as "sqlite:///var/lib/dataprep-monitor/state.db", or a database, such as '
+            '"postgresql://monitor@db1,db2/dataprep_monitor"'
         ),
     ]
 

@@ -1,0 +1,69 @@
+"""Which shards a configuration makes, and what tells two configurations of one apart. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from monitor.bus.shards import SOLE, ShardDefinition, WorkspaceIdentity
+from monitor.config import Configuration, WorkspaceConfiguration, without_locations
+
+# Where a daemon listens, how it reaches its store, and what it logs are its own.
+_OF_THE_DAEMON = ("workspaces", "server", "callbacks", "storage", "log")
+
+
+def shard_of(workspace: WorkspaceConfiguration, configuration: Configuration) -> str:
+    """Return the shard of a workspace: on PostgreSQL its own, unless it names another."""
+    if configuration.storage.postgres is None:
+        return SOLE
+    return workspace.workspace.shard or workspace.name
+
+
+def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
+    """Return the shards in the order of their names, each with its workspaces by name."""
+    members: dict[str, list[WorkspaceConfiguration]] = {}
+    if configuration.storage.postgres is None:
+        members[SOLE] = []
+    for workspace in sorted(configuration.workspaces, key=lambda workspace: workspace.name):
+        members.setdefault(shard_of(workspace, configuration), []).append(workspace)
+    shared = _shared_settings(configuration)
+    return [
+        ShardDefinition(
+            name=name,
+            workspaces=tuple(
+                WorkspaceIdentity(name=workspace.name, url=_base_url(workspace))
+                for workspace in workspaces
+            ),
+            digest=_digest([shared, name, *map(without_locations, workspaces)]),
+        )
+        for name, workspaces in sorted(members.items())
+    ]
+
+
+def configuration_of(shard: str, configuration: Configuration) -> Configuration:
+    """Return the configuration with the workspaces of one shard only."""
+    workspaces = tuple(
+        workspace
+        for workspace in configuration.workspaces
+        if shard_of(workspace, configuration) == shard
+    )
+    return msgspec.structs.replace(configuration, workspaces=workspaces)
+
+
+def _base_url(workspace: WorkspaceConfiguration) -> str:
+    return workspace.workspace.url.rstrip("/").removesuffix("/v4")
+
+
+def _shared_settings(configuration: Configuration) -> dict[str, Any]:
+    """Return the settings that hold for every shard."""
+    settings: dict[str, Any] = without_locations(configuration)
+    for name in _OF_THE_DAEMON:
+        del settings[name]
+    return {**settings, "retention": without_locations(configuration.storage.retention)}
+
+
+def _digest(settings: object) -> str:
+    text = msgspec.json.encode(settings, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:16]

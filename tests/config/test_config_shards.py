@@ -1,0 +1,89 @@
+"""Which shards a configuration makes, and what tells two configurations of one apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monitor.app.shard_definitions import shard_definitions
+from monitor.bus.shards import SOLE, ShardDefinition
+from tests.config.settings_tables import file, parsed, workspace
+
+DATABASE = {"url": "postgresql://db/monitor"}
+
+
+def shards(*tables: dict[str, Any], **sections: Any) -> dict[str, ShardDefinition]:
+    """Return the shards of a file with those workspaces, by name."""
+    mapping = file(workspaces=list(tables), **{"storage": DATABASE, **sections})
+    return {shard.name: shard for shard in shard_definitions(parsed(mapping))}
+
+
+def names(shard: ShardDefinition) -> list[str]:
+    return [identity.name for identity in shard.workspaces]
+
+
+def test_each_workspace_is_its_own_shard_unless_it_names_another() -> None:
+    """A shard that several name has all of them, also where it is the name of one."""
+    made = shards(
+        workspace("sales"),
+        workspace("orders", shard="small"),
+        workspace("archive", shard="small"),
+        workspace("stock", shard="sales"),
+    )
+    assert {name: names(shard) for name, shard in made.items()} == {
+        "sales": ["sales", "stock"],
+        "small": ["archive", "orders"],
+    }
+
+
+def test_a_file_has_one_shard() -> None:
+    """Without PostgreSQL every workspace is in the sole shard, whatever shard it names."""
+    made = shards(workspace("sales"), workspace("orders", shard="small"), storage={})
+    assert {name: names(shard) for name, shard in made.items()} == {SOLE: ["orders", "sales"]}
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/v4", "/v4/"])
+def test_a_workspace_is_known_by_where_it_is_reached(ending: str) -> None:
+    """Two spellings of one URL mean one workspace."""
+    [shard] = shards(workspace(url=f"https://api.example.com{ending}")).values()
+    assert shard.workspaces[0].url == "https://api.example.com"
+
+
+CHANGES = [
+    {"workspace": {"poll": {"active_seconds": 2}}},
+    {"workspace": {"url": "https://other.example.com"}},
+    {"workspace": {"verify_tls": False}},
+    {"alerting": {"flap_count": 2}},
+    {"alerts": [{"rule": "run_failed", "severity": "info"}]},
+    {"mqtt": {"prefix": "other"}},
+    {"metrics": {"series_budget": 100}},
+    {"storage": {**DATABASE, "retention": {"runs_seconds": 90_000}}},
+]
+OWN = [
+    {"server": {"listen": "127.0.0.1:1"}},
+    {"storage": {**DATABASE, "daemon": "other", "password_env": "MQTT_PASSWORD"}},
+    {"storage": {"url": "postgresql://me@db:5433/monitor"}},
+    {"log": {"level": "debug"}},
+    {"workspace": {"token_file": "/run/secrets/callbacks"}},
+    {"workspace": {"ca_file": "/elsewhere/ca.pem"}},
+]
+
+
+def digest(name: str, change: dict[str, Any]) -> str:
+    tables = {"mqtt": {}, **change}
+    about = {"ca_file": "/ca.pem", **tables.pop("workspace", {})}
+    return shards(workspace("orders", **about), workspace("sales"), **tables)[name].digest
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_a_digest_differs_with_what_the_shard_does(change: dict[str, Any]) -> None:
+    """Whatever changes how a shard is watched, alerted or published changes its digest."""
+    assert digest("orders", change) != digest("orders", {})
+    assert (digest("sales", change) == digest("sales", {})) is ("workspace" in change)
+
+
+@pytest.mark.parametrize("change", OWN, ids=str)
+def test_a_digest_is_the_same_on_another_machine(change: dict[str, Any]) -> None:
+    """Addresses, names and places of files of one daemon, and texts of secrets, change nothing."""
+    assert digest("orders", change) == digest("orders", {})

@@ -142,6 +142,11 @@ class Hosting:
             supervisor=self._supervisor,
         )
 
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self._configuration
+
     def configure(self, configuration: Configuration) -> None:
         """Begin shards by this configuration from now on."""
         self._configuration = configuration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import Struct
@@ -28,3 +28,12 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 
 
 ReadDaemonStatus = Callable[[], DaemonStatus]
+
+
+def worst_outputs(outputs: Iterable[OutputStatus]) -> dict[str, OutputStatus]:
+    """Return the outputs by name; of those that several shards have, one that is not well."""
+    worst: dict[str, OutputStatus] = {}
+    for output in outputs:
+        if output.name not in worst or (worst[output.name].is_well and not output.is_well):
+            worst[output.name] = output
+    return worst

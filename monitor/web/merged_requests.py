@@ -148,9 +148,7 @@ class _MergedAlerting:
 
     def would_mute(self, matchers: tuple[str, ...]) -> Sequence[Alert]:
         return [
-            alert
-            for shard in self._shards.all()
-            for alert in shard.alerting.would_mute(matchers)
+            alert for shard in self._shards.all() for alert in shard.alerting.would_mute(matchers)
         ]
 
     async def explain_alert(self, fingerprint: str) -> Explanation | None:
@@ -202,7 +200,10 @@ class _MergedAlerting:
         return shards[0] if len(shards) == 1 else self._shards.of(workspace)
 
     async def _of_each(
-        self, request: Callable[[ShownShard], Awaitable[T]], *, of: Iterable[ShownShard] | None = None
+        self,
+        request: Callable[[ShownShard], Awaitable[T]],
+        *,
+        of: Iterable[ShownShard] | None = None,
     ) -> list[T]:
         """Return the answer of each shard.
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct
-
 from monitor.bus.contract.words import Recorded
 
 Positions = Mapping[str, int]  # by shard

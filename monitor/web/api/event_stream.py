@@ -17,8 +17,8 @@ from monitor.model.slices import in_slices
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.views.event_places import EventPlace, farthest
 from monitor.web.views.events import EventCursor, EventReader, EventSelection
+from monitor.web.views.log_positions import LogPosition, farthest
 from monitor.web.views.sources import ViewSources
 
 log = structlog.get_logger()
@@ -67,14 +67,14 @@ class EventStreams:
             raise ProblemDetails(
                 503, f"{source} has {_STREAMS_OF_A_SOURCE} streams open already; close one"
             )
-        place = await self._begin(request, query)
+        position = await self._begin(request, query)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        task = asyncio.create_task(self._pump(response, query, place), name="event stream")
+        task = asyncio.create_task(self._pump(response, query, position), name="event stream")
         self._open[task] = source
         try:
             await task
@@ -97,30 +97,30 @@ class EventStreams:
         for task in self._open:
             task.cancel()
 
-    async def _begin(self, request: web.Request, query: StreamQuery) -> EventPlace:
-        places = self._reader.places
+    async def _begin(self, request: web.Request, query: StreamQuery) -> LogPosition:
+        positions = self._reader.positions
         if last_id := request.headers.get("Last-Event-ID"):
-            return await places.behind("Last-Event-ID", last_id, is_resumed=True)
-        begins: list[EventPlace] = []
+            return await positions.behind("Last-Event-ID", last_id, is_resumed=True)
+        begins: list[LogPosition] = []
         if query.after is not None:
-            begins.append(await places.behind("after", query.after, is_resumed=True))
+            begins.append(await positions.behind("after", query.after, is_resumed=True))
         if query.since is not None:
-            begins.append(await places.since(query.since))
-        return farthest(begins) if begins else await places.newest()
+            begins.append(await positions.since(query.since))
+        return farthest(begins) if begins else await positions.newest()
 
     async def _pump(
-        self, response: web.StreamResponse, query: StreamQuery, place: EventPlace
+        self, response: web.StreamResponse, query: StreamQuery, position: LogPosition
     ) -> None:
         sent_at = self._clock.monotonic()
         while True:
-            recorded = await self._log.events(place.positions, limit=_BATCH)
+            recorded = await self._log.events(position.by_shard, limit=_BATCH)
             async for entry in in_slices(recorded, size=_IN_A_SLICE):
-                place.includes(entry)
+                position.includes(entry)
                 event = entry.event
                 if not query.includes(event):
                     continue
                 data = msgspec.json.encode(event).decode()
-                cursor = self._reader.places.cursor(entry)
+                cursor = self._reader.positions.cursor(entry)
                 await self._send(response, f"id: {cursor}\nevent: {event.type}\ndata: {data}\n\n")
                 sent_at = self._clock.monotonic()
             # Events that the filter leaves out send nothing, and only a write notices a reader
@@ -130,7 +130,7 @@ class EventStreams:
                 await self._send(response, ": still here\n\n")
                 sent_at = self._clock.monotonic()
             elif not recorded:
-                await self._log.wait(place.positions, timeout_seconds=left_seconds)
+                await self._log.wait(position.by_shard, timeout_seconds=left_seconds)
 
     async def _send(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(_SEND_SECONDS):

@@ -13,7 +13,7 @@ from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.event_places import EventPlace, EventPlaces, farthest
+from monitor.web.views.log_positions import LogPosition, LogPositions, farthest
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -47,9 +47,9 @@ class EventSelection(Struct, frozen=True, kw_only=True):
 class EventsQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: with the oldest, or behind the last of these."""
 
-    after: Annotated[
-        EventCursor | None, Meta(description="A position: the events behind it.")
-    ] = None
+    after: Annotated[EventCursor | None, Meta(description="A position: the events behind it.")] = (
+        None
+    )
     cursor: Annotated[
         EventCursor | None, Meta(description="`next` of the page before; the same as `after`.")
     ] = None
@@ -94,63 +94,62 @@ class EventReader:
     def __init__(self, sources: ViewSources) -> None:
         self._log = sources.log
         self._live = sources.live
-        self.places = EventPlaces(sources.log, clock=sources.clock)
+        self.positions = LogPositions(sources.log, clock=sources.clock)
 
     async def read(self, query: EventsQuery) -> EventPage:
-        newest, place = await self._log.positions(), await self._begin(query)
+        newest, position = await self._log.positions(), await self._begin(query)
         page: list[RecordedIn] = []
         scanned, is_end, complete = 0, False, None
         while len(page) < query.limit and scanned < SCANNED and not is_end:
-            batch = await self._log.events(place.positions, limit=_BATCH)
+            batch = await self._log.events(position.by_shard, limit=_BATCH)
             is_end = not batch
             async for recorded in in_slices(batch):
                 scanned += 1
-                is_behind = place.includes(recorded)
-                if self.places.is_complete(recorded):
+                is_behind = position.includes(recorded)
+                if self.positions.is_complete(recorded):
                     complete = recorded
                 if is_behind and query.includes(recorded.event):
                     page.append(recorded)
                     if len(page) == query.limit:
                         break
         if is_end:  # also past what retention has removed
-            place.positions |= {
-                shard: max(position, place.positions.get(shard, 0))
-                for shard, position in newest.items()
+            position.by_shard |= {
+                shard: max(end, position.by_shard.get(shard, 0)) for shard, end in newest.items()
             }
-        return self._page(query, page, place, newest, complete)
+        return self._page(query, page, position, newest, complete)
 
     def _page(
         self,
         query: EventsQuery,
         page: list[RecordedIn],
-        place: EventPlace,
+        position: LogPosition,
         newest: Mapping[str, int],
         complete: RecordedIn | None,
     ) -> EventPage:
-        is_left = any(
-            position > place.positions.get(shard, 0) for shard, position in newest.items()
-        )
+        is_left = any(end > position.by_shard.get(shard, 0) for shard, end in newest.items())
         if not page and not is_left:
             self.refuse_unknown(query)
         if is_left and complete is not None:
-            return EventPage(data=page, next=self.places.cursor(complete), has_more=True)
-        return EventPage(data=page, next=self.places.complete_cursor(place), has_more=False)
+            return EventPage(data=page, next=self.positions.cursor(complete), has_more=True)
+        return EventPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
 
     def refuse_unknown(self, query: EventSelection) -> None:
         """Raise a problem if the filter names a workspace that is not known."""
         names = [status.workspace for status in self._live.workspaces()]
         refuse_unknown(query.workspace, names)
 
-    async def _begin(self, query: EventsQuery) -> EventPlace:
-        """Return the place behind which the page begins."""
-        begins: list[EventPlace] = []
-        for name in ("after", "cursor"):
-            if (text := getattr(query, name)) is not None:
-                begins.append(await self.places.behind(name, text))
+    async def _begin(self, query: EventsQuery) -> LogPosition:
+        """Return the position behind which the page begins."""
+        named = {"after": query.after, "cursor": query.cursor}
+        begins = [
+            await self.positions.behind(name, text)
+            for name, text in named.items()
+            if text is not None
+        ]
         if query.last is not None:
-            begins.append(await self.places.last(query.last))
+            begins.append(await self.positions.last(query.last))
         if query.since is not None:
-            begins.append(await self.places.since(query.since))
+            begins.append(await self.positions.since(query.since))
         return farthest(begins)
 
 

@@ -33,7 +33,9 @@ class ExplainedThing(Struct, frozen=True):
 class ExplainedNames:
     """Looks names up among alerts, known pipelines and stored runs."""
 
-    def __init__(self, requests: AlertingRequests, *, view: LiveStateView, stored: StoredRuns) -> None:
+    def __init__(
+        self, requests: AlertingRequests, *, view: LiveStateView, stored: StoredRuns
+    ) -> None:
         self._requests = requests
         self._view = view
         self._stored = stored

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter
 from monitor.model.events import RunEvent
-from monitor.web.daemon_status import OutputStatus
+from monitor.web.daemon_status import worst_outputs
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -125,15 +125,6 @@ async def _consumers(shard: ShownShard) -> Sequence[ConsumerStatus]:
 
 def _refused_at(letter: DeadLetter) -> tuple[datetime, int]:
     return letter.refused_at, letter.position
-
-
-def worst_outputs(outputs: Iterable[OutputStatus]) -> dict[str, OutputStatus]:
-    """Return the outputs by name; of those that several shards have, one that is not well."""
-    worst: dict[str, OutputStatus] = {}
-    for output in outputs:
-        if output.name not in worst or (worst[output.name].is_well and not output.is_well):
-            worst[output.name] = output
-    return worst
 
 
 def added_up(consumers: Iterable[ConsumerStatus]) -> dict[str, ConsumerStatus]:

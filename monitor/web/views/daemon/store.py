@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.bus.contract import WriteFailures
-from monitor.web.views.event_places import EventPlace, EventPlaces
+from monitor.web.views.log_positions import LogPosition, LogPositions
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -40,7 +40,7 @@ class StoreFigures:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._places = EventPlaces(sources.log, clock=sources.clock)
+        self._positions = LogPositions(sources.log, clock=sources.clock)
 
     async def read(self, _: StoreQuery) -> StoreView:
         statuses = [await shard.bus.status() for shard in self._sources.shards.hosted()]
@@ -49,8 +49,8 @@ class StoreFigures:
         return StoreView(
             store_bytes=max((status.store_bytes for status in statuses), default=0),
             events=sum(status.newest_position - status.oldest_position + 1 for status in statuses),
-            oldest_event_at=await self._recorded_behind(EventPlace({})),
-            newest_event_at=await self._recorded_behind(await self._places.last(1)),
+            oldest_event_at=await self._recorded_behind(LogPosition({})),
+            newest_event_at=await self._recorded_behind(await self._positions.last(1)),
             callbacks_waiting=sum(sum(status.inbox.values()) for status in statuses),
             write_failures=max(failures, key=_is_worse, default=None),
             events_kept_seconds=retention.events_seconds,
@@ -59,8 +59,8 @@ class StoreFigures:
             runs_kept_seconds=retention.runs_seconds,
         )
 
-    async def _recorded_behind(self, place: EventPlace) -> datetime | None:
-        recorded = await self._sources.log.events(place.positions, limit=1)
+    async def _recorded_behind(self, position: LogPosition) -> datetime | None:
+        recorded = await self._sources.log.events(position.by_shard, limit=1)
         return recorded[0].event.recorded_at if recorded else None
 
 

@@ -1,9 +1,9 @@
 """Where a reader of the log stands: a position of the only shard, or a cursor over several shards.
 
-Several shards have no common position. Their events are ordered by when they were recorded, and the
-key of the last one is the cursor; so it stays good when a shard moves to another daemon. An event
-becomes visible up to `LATENESS` after it was recorded, and perhaps behind others: so a page leads no
-further than that, and a stream that is resumed begins so much earlier. Events are repeated
+Several shards have no common position. Their events are ordered by when they were recorded, and
+the key of the last one is the cursor; so it stays good when a shard moves to another daemon. An
+event becomes visible up to `LATENESS` after it was recorded, and perhaps behind others: so a page
+leads no further than that, and a stream that is resumed begins so much earlier. Events are repeated
 therefore, under their ids, and none is left out.
 """
 
@@ -28,35 +28,36 @@ _LONGEST_WINDOW = timedelta(days=3_650)
 Key = tuple[datetime, str, int]  # recorded at, shard, position
 
 
-class EventPlace:
+class LogPosition:
     """How far a reader has come in each shard; ``behind`` is the cursor that led here."""
 
-    def __init__(self, positions: dict[str, int], behind: Key | None = None) -> None:
-        self.positions = positions
+    def __init__(self, by_shard: dict[str, int], behind: Key | None = None) -> None:
+        self.by_shard = by_shard
         self.behind = behind
 
     def includes(self, recorded: RecordedIn) -> bool:
         """Move up to an event; False for one that lies in front of the cursor."""
-        self.positions[recorded.shard] = recorded.position
+        self.by_shard[recorded.shard] = recorded.position
         if self.behind is None:
             return True
         at, shard, _ = self.behind
-        return (recorded.event.recorded_at, recorded.shard) >= (at, shard)
+        # An earlier one stands behind its log's first of that instant, and was not read yet.
+        return recorded.event.recorded_at != at or recorded.shard >= shard
 
 
-class EventPlaces:
-    """Finds places in the log of all shards."""
+class LogPositions:
+    """Finds positions in the logs of all shards."""
 
     def __init__(self, log: StoredLog, *, clock: Clock) -> None:
         self._log = log
         self._clock = clock
 
-    async def newest(self) -> EventPlace:
-        """Return the place behind all events."""
-        return EventPlace(await self._log.positions())
+    async def newest(self) -> LogPosition:
+        """Return the position behind all events."""
+        return LogPosition(await self._log.positions())
 
-    async def behind(self, name: str, text: str, *, is_resumed: bool = False) -> EventPlace:
-        """Return the place that a client names; ``name`` is that of its parameter.
+    async def behind(self, name: str, text: str, *, is_resumed: bool = False) -> LogPosition:
+        """Return the position that a client names; ``name`` is that of its parameter.
 
         ``is_resumed``: what it read before came at once, and not only what was complete.
 
@@ -66,25 +67,24 @@ class EventPlaces:
         newest = await self._log.positions()
         if is_sole(newest):
             # A position behind the newest belongs to a store that was replaced.
-            return EventPlace({SOLE: min(number(name, text, most=FARTHEST), newest[SOLE])})
-        key = read_cursor(_LIST, text, Key)
-        if key is None:
-            return EventPlace(newest)
+            return LogPosition({SOLE: min(number(name, text, most=FARTHEST), newest[SOLE])})
+        key = read_cursor(_LIST, text, tuple[datetime, str, int])
+        assert key is not None  # noqa: S101 - for the type checker; only no text gives none
         at, shard, position = key
         positions = await self._log.positions_since(at - LATENESS if is_resumed else at)
         if shard in positions:
-            positions[shard] = max(position, positions[shard]) if is_resumed else position
-        return EventPlace(positions, None if is_resumed else key)
+            positions[shard] = min(position, newest.get(shard, 0))
+        return LogPosition(positions, None if is_resumed else key)
 
-    async def since(self, at: datetime) -> EventPlace:
-        """Return the place in front of what was recorded then or later."""
-        return EventPlace(await self._log.positions_since(at))
+    async def since(self, at: datetime) -> LogPosition:
+        """Return the position in front of what was recorded then or later."""
+        return LogPosition(await self._log.positions_since(at))
 
-    async def last(self, count: int) -> EventPlace:
-        """Return the place in front of the newest so many events."""
+    async def last(self, count: int) -> LogPosition:
+        """Return the position in front of the newest so many events."""
         newest = await self._log.positions()
         if is_sole(newest):
-            return EventPlace({SOLE: max(0, newest[SOLE] - count)})
+            return LogPosition({SOLE: max(0, newest[SOLE] - count)})
         window = _WINDOW
         while True:
             positions = await self._log.positions_since(self._clock.now() - window)
@@ -92,10 +92,10 @@ class EventPlaces:
             if found >= count or window >= _LONGEST_WINDOW:
                 break
             window *= 10
-        place = EventPlace(positions)
+        begin = LogPosition(positions)
         for recorded in await self._log.events(positions, limit=max(0, found - count)):
-            place.includes(recorded)
-        return place
+            begin.includes(recorded)
+        return begin
 
     def cursor(self, recorded: RecordedIn) -> int | str:
         """Return what leads behind an event."""
@@ -107,12 +107,12 @@ class EventPlaces:
         """False while events may still become visible that were recorded before this one."""
         return recorded.shard == SOLE or recorded.event.recorded_at <= self._complete_until()
 
-    def complete_cursor(self, place: EventPlace) -> int | str:
+    def complete_cursor(self, position: LogPosition) -> int | str:
         """Return what leads behind all that is complete, where all of it was read."""
-        if is_sole(place.positions):
-            return place.positions[SOLE]
+        if is_sole(position.by_shard):
+            return position.by_shard[SOLE]
         until: Key = (self._complete_until(), "", 0)
-        return cursor_behind(_LIST, max(until, place.behind or until))
+        return cursor_behind(_LIST, max(until, position.behind or until))
 
     def _complete_until(self) -> datetime:
         return self._clock.now() - LATENESS
@@ -123,11 +123,11 @@ def is_sole(positions: dict[str, int]) -> bool:
     return positions.keys() == {SOLE}
 
 
-def farthest(places: Sequence[EventPlace]) -> EventPlace:
-    """Return the place behind all of these; without any the beginning."""
-    positions: dict[str, int] = {}
-    for place in places:
-        for shard, position in place.positions.items():
-            positions[shard] = max(position, positions.get(shard, 0))
-    cursors = [place.behind for place in places if place.behind is not None]
-    return EventPlace(positions, max(cursors, default=None))
+def farthest(positions: Sequence[LogPosition]) -> LogPosition:
+    """Return the position behind all of these; without any the beginning."""
+    by_shard: dict[str, int] = {}
+    for position in positions:
+        for shard, number_there in position.by_shard.items():
+            by_shard[shard] = max(number_there, by_shard.get(shard, 0))
+    cursors = [position.behind for position in positions if position.behind is not None]
+    return LogPosition(by_shard, max(cursors, default=None))

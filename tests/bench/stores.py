@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import asyncpg
@@ -169,14 +168,13 @@ async def _bare_commits(
 ) -> None:
     position: int = await connection.fetchval("SELECT coalesce(max(position), 0) FROM bare_event")
     for start in range(0, len(changes), sizes.at_once):
-        runs, events = [], []
+        runs: list[tuple[object, ...]] = []
+        events: list[tuple[object, ...]] = []
         for change in changes[start : start + sizes.at_once]:
             (run,), (event,) = change.runs, change.events
             position += 1
             ended = 1 if run.status.is_terminal else None
-            runs.append(
-                (*run.key, run.status.value, position, ended, _encode(run))
-            )
+            runs.append((*run.key, run.status.value, position, ended, _encode(run)))
             events.append((position, event.id, position, _encode(event)))
         async with connection.transaction():
             await connection.execute(_BARE_RUNS, *map(list, zip(*runs, strict=True)))
@@ -214,4 +212,4 @@ def _changes(repetition: int, count: int) -> list[Change]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(asyncio.run(measure())))
+    sys.stdout.write(table(TITLE, asyncio.run(measure())))

@@ -265,7 +265,7 @@ async def test_two_processes_cannot_have_one_name(cluster: LeaseCluster) -> None
     async def sleep(_seconds: float) -> None:
         await north.cycle()
 
-    second.clock.sleep = sleep  # type: ignore[method-assign]  # the first goes on meanwhile
+    second.clock.sleep = sleep  # type: ignore[method-assign, assignment]  # the first goes on meanwhile
     with pytest.raises(BusLockedError, match=r"storage\.daemon: another daemon, process \d+ on"):
         await second.heartbeat.register()
 
@@ -284,7 +284,7 @@ async def test_the_successor_of_a_dead_daemon_waits_for_its_lease(cluster: Lease
         if len(waits) == 3:
             await cluster.expire(north)
 
-    second.clock.sleep = sleep  # type: ignore[method-assign]  # time is the test's
+    second.clock.sleep = sleep  # type: ignore[method-assign, assignment]  # time is the test's
     await second.join(shards(*NAMES))
     assert len(waits) == 3
     await second.cycle()
@@ -319,7 +319,7 @@ async def test_a_daemon_whose_name_was_taken_meanwhile_ends(cluster: LeaseCluste
 
     north.boottime += LEASE_SECONDS
     await north.clock.advance(LEASE_SECONDS)
-    north.clock.sleep = sleep  # type: ignore[method-assign]  # the successor goes on meanwhile
+    north.clock.sleep = sleep  # type: ignore[method-assign, assignment]  # the successor goes on meanwhile
     with pytest.raises(BusLockedError, match="uses the name north"):
         await north.leases.cycle()
     assert north.publishing() == set()

@@ -134,7 +134,7 @@ async def test_tables_of_the_same_names_are_no_store(connection: Connection) -> 
         await prepare(connection)
 
 
-async def test_a_user_without_rights_is_told_which_to_grant(
+async def test_a_user_without_rights_learns_which_to_grant(
     postgres: PostgresServer, empty_database: str
 ) -> None:
     """May not create tables; then may not write them; then works, and never had to own them."""

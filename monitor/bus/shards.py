@@ -92,7 +92,13 @@ class ShardReassigned(Struct, frozen=True, kw_only=True):
     by: str
 
 
-LeaseChange = ShardGranted | ShardLost | ShardReassigned
+class CallbacksArrived(Struct, frozen=True, kw_only=True):
+    """Other daemons have stored callbacks for a shard that this one holds: its inbox has them."""
+
+    shard: str
+
+
+LeaseChange = ShardGranted | ShardLost | ShardReassigned | CallbacksArrived
 
 
 class DaemonRecord(Struct, frozen=True, kw_only=True):

@@ -275,4 +275,5 @@ class PostgresStore:
             self._leases.wake()
 
     async def _poll(self) -> None:
-        await learn_arrivals(self._reader, self._buses())
+        for shard in await learn_arrivals(self._reader, self._buses()):
+            self._leases.grants.callbacks_arrived(shard)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.following import FollowedWorkspace
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.bus.shards import (
+    CallbacksArrived,
     ShardGranted,
     ShardLost,
     ShardStore,
@@ -21,6 +22,7 @@ from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.supervisor import Supervisor
+from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
 
@@ -60,20 +62,18 @@ class Hosting:
         self._registry = registry
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
+        self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
+        self.is_starting = True  # until the first shards have started
+
+    def shown(self) -> Mapping[str, ShownShard]:
+        """Return what the server needs of the shards that have started."""
+        return self._shown
 
     @property
     def shards(self) -> Mapping[str, HostedShard]:
         """The shards of now by name, also those that are still starting."""
         return self._shards
-
-    def followed(self) -> dict[str, FollowedWorkspace]:
-        """Return the workspaces that are followed here, by name."""
-        return {
-            name: workspace
-            for shard in self._shards.values()
-            for name, workspace in shard.workspaces.by_name.items()
-        }
 
     def shard_of(self, workspace: str) -> HostedShard | None:
         """Return the shard of a workspace that is followed here."""
@@ -95,6 +95,9 @@ class Hosting:
             if isinstance(change, ShardGranted):
                 self._begin(change.bus)
                 continue
+            if isinstance(change, CallbacksArrived):
+                self._wake_inboxes(change.shard)
+                continue
             is_lost = isinstance(change, ShardLost)
             reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
             log.info("shard stops", shard=change.shard, is_lost=is_lost, reason=reason)
@@ -104,6 +107,7 @@ class Hosting:
         """Return when no shard is still starting."""
         for tenure in list(self._tenures.values()):
             await tenure.has_started.wait()
+        self.is_starting = False
 
     async def drain(self) -> None:
         """End all shards in order, and take none any more."""
@@ -128,7 +132,7 @@ class Hosting:
                 tenure.before = None
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.bus)
-                await tenure.shard.run(on_started=tenure.has_started.set)
+                await tenure.shard.run(on_started=partial(self._started, tenure, tenure.shard))
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
             await self._let_others_have(name, exc)
@@ -136,8 +140,18 @@ class Hosting:
             await self._let_others_have(name)
         finally:
             self._shards.pop(name, None)
+            self._show()
             tenure.has_started.set()
             tenure.is_over.set()
+
+    def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
+        self._show(shard)
+        tenure.has_started.set()
+
+    def _show(self, *new: HostedShard) -> None:
+        """Show the shards that run, in place of those shown before."""
+        shown = {name: found for name, found in self._shown.items() if name in self._shards}
+        self._shown = shown | {shard.name: shard.shown() for shard in new}
 
     async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
         try:
@@ -161,6 +175,11 @@ class Hosting:
             registry=self._registry,
             supervisor=self._supervisor,
         )
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self._configuration
 
     def configure(self, configuration: Configuration) -> None:
         """Begin shards by this configuration from now on."""
@@ -187,6 +206,11 @@ class Hosting:
         if shard is not None and inbox is not None:
             self._show_callback(shard, workspace)
             inbox.notify()
+
+    def _wake_inboxes(self, shard: str) -> None:
+        hosted = self._shards.get(shard)
+        for workspace in hosted.workspaces.by_name if hosted is not None else ():
+            self.callback_stored(workspace)
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())

@@ -78,8 +78,8 @@ async def connect(
 ) -> Connection:
     """Return a checked connection to the primary of the database.
 
-    ``statement_seconds`` bounds every statement, there and here; by default two thirds of the
-    lease. A statement whose answer is late here raises TimeoutError.
+    ``statement_seconds`` bounds every statement on the server; by default two thirds of the lease.
+    An answer that is late nevertheless raises TimeoutError.
 
     Raises:
         BusUnavailableError: no host is reachable, or none of them is the primary.
@@ -89,7 +89,9 @@ async def connect(
     third = max(1.0, lease_seconds / 3)
     statement_seconds = statement_seconds or 2 * third
     parameters = _parameters(address, password)
-    parameters["command_timeout"] = statement_seconds + 1.0  # where the server itself hangs
+    # The last resort where the server hangs. It cancels the statement, and that would show a
+    # commit which no synchronous standby has; so the writer drops its connection well before.
+    parameters["command_timeout"] = max(statement_seconds, lease_seconds) + 1.0
     parameters["server_settings"] = {
         "application_name": f"{address.application_name or 'dataprep-monitor'} {purpose}"[:63],
         "TimeZone": "UTC",

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor.bus.postgres.lease import Lease
-from monitor.bus.shards import LeaseChange, ShardGranted, ShardLost, ShardReassigned
+from monitor.bus.shards import (
+    CallbacksArrived,
+    LeaseChange,
+    ShardGranted,
+    ShardLost,
+    ShardReassigned,
+)
 
 if TYPE_CHECKING:
     from monitor.bus.postgres.bus import PostgresBus
@@ -79,6 +85,13 @@ class Grants:
         if grant is not None and not grant.is_reassigned:
             grant.is_reassigned = True
             self._add(ShardReassigned(shard=shard, by=by))
+
+    def callbacks_arrived(self, shard: str) -> None:
+        """Let the host read the inbox; what it has not read about it yet is said once."""
+        grant = self._granted.get(shard)
+        change = CallbacksArrived(shard=shard)
+        if grant is not None and grant.is_delivered and change not in self._changes:
+            self._add(change)
 
     def take(self, shard: str) -> Grant | None:
         """Return the grant that the host ends, lost or not; None where it has none."""

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.bus.postgres import lease_table
-from monitor.bus.postgres.bus import PostgresBus
+from monitor.bus.postgres.claiming import Claiming, OpenBuses
 from monitor.bus.postgres.definitions import DefinedShard, store_definitions
 from monitor.bus.postgres.given_up import GivenUpShards
 from monitor.bus.postgres.grants import Grant, Grants
 from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.lease_decisions import (
-    TAKEN_OVER,
     Claim,
     ClusterView,
     Forfeit,
@@ -34,13 +33,11 @@ from monitor.bus.postgres.lease_decisions import (
 from monitor.bus.postgres.lease_table import Neighbour
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusUnavailableError
+from monitor.model.errors import BusUnavailableError
 from monitor.model.slices import in_slices, pieces_of
 from monitor.model.waits import happens_within
 
 log = structlog.get_logger()
-
-OpenBuses = Callable[[Sequence[Lease]], Awaitable[Sequence[PostgresBus]]]
 
 _LOCKED_RETRY_SECONDS = 0.3  # a shard whose row a dying transaction has locked
 _WATCH_SECONDS = 1.0  # a suspended machine stops the loop's timers, and not the deadline
@@ -63,7 +60,6 @@ class LeaseManager:
         self.grants = Grants()
         self.definitions: dict[str, DefinedShard] = {}
         self._heartbeat = heartbeat
-        self._open_buses = open_buses
         self._on_change = on_change
         self._clock = clock
         self._known: dict[str, Neighbour] = {}
@@ -75,9 +71,13 @@ class LeaseManager:
         self._forgotten_at = -1e9
         self._next_in = 0.0  # seconds until the next cycle, at most
         self._wake = asyncio.Event()
-        self._takeovers = Counter(
-            "dataprep_monitor_takeovers",
-            "Shards that this daemon took over from one that was gone.",
+        self._claiming = Claiming(
+            heartbeat,
+            grants=self.grants,
+            given_up=self._given_up,
+            open_buses=open_buses,
+            on_loss=self.lost,
+            clock=clock,
             registry=registry,
         )
         Gauge(
@@ -315,7 +315,9 @@ class LeaseManager:
             elif isinstance(action, Claim) and self._may_claim(lease):
                 claims.append(action)
         for piece in pieces_of(claims):
-            await self._claim(piece)
+            named = {claim: self.definitions[claim.lease.name].digest for claim in piece}
+            if not await self._claiming.claim(named):
+                self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
 
     def _may_claim(self, lease: ShardLease) -> bool:
         return (
@@ -323,59 +325,6 @@ class LeaseManager:
             and not self._is_draining
             and lease.name not in self._given_up
             and not self.grants.is_ending(lease.name)
-        )
-
-    async def _claim(self, claims: Sequence[Claim]) -> None:
-        named = [(claim, self.definitions[claim.lease.name].digest) for claim in claims]
-        epochs = await self._heartbeat.run(
-            lambda connection: lease_table.claim(connection, self._heartbeat.myself, named)
-        )
-        if len(epochs) < len(claims):
-            self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
-        leases = [
-            Lease(
-                shard=claim.lease.name,
-                number=claim.lease.number,
-                holder=self._heartbeat.myself.id,
-                epoch=epochs[claim.lease.number],
-                deadline=self._heartbeat.deadline,
-                on_loss=self.lost,
-            )
-            for claim in claims
-            if claim.lease.number in epochs
-        ]
-        if not leases:
-            return
-        await self._grant(leases)
-        taken_over = [claim.lease.name for claim in claims if claim.last_change == TAKEN_OVER]
-        self._takeovers.inc(len({lease.shard for lease in leases}.intersection(taken_over)))
-        log.info("shards claimed", shards=len(leases), first=leases[0].shard)
-
-    async def _grant(self, leases: Sequence[Lease]) -> None:
-        """Open the buses of shards that were claimed, and grant them."""
-        try:
-            buses = await self._open_buses(leases)
-        except BusUnavailableError:
-            raise  # the rows stay this daemon's, and the next cycle claims them again
-        except BusError as exc:
-            await self._grant_singly(leases, exc)
-            return
-        now = self._clock.monotonic()
-        for lease, bus in zip(leases, buses, strict=True):
-            self.grants.grant(lease, bus, at=now)
-
-    async def _grant_singly(self, leases: Sequence[Lease], cause: BusError) -> None:
-        """Open one bus after the other, because one of them is damaged."""
-        if len(leases) > 1:
-            for lease in leases:
-                await self._grant([lease])
-            return
-        seconds = self._given_up.add(leases[0].shard, held_seconds=0.0)
-        log.error(
-            "shard cannot be opened",
-            shard=leases[0].shard,
-            error=str(cause),
-            again_in_seconds=seconds,
         )
 
     async def _reassign(self, view: ClusterView) -> None:

@@ -50,9 +50,11 @@ class PostgresStore:
         connector: PostgresConnector,
         heartbeat: Heartbeat,
         *,
+        schema: int,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
+        self.schema = schema
         self._settings = settings
         self._heartbeat = heartbeat
         self._clock = clock
@@ -63,6 +65,7 @@ class PostgresStore:
             registry=registry,
             settings=settings,
             on_foreign=self._stored_elsewhere,
+            answer_seconds=settings.lease_seconds * 2 / 3,
         )
         self._reader = PostgresReader(
             partial(
@@ -135,7 +138,7 @@ class PostgresStore:
             registry=registry,
         )
         await heartbeat.register()
-        store = cls(settings, connector, heartbeat, clock=clock, registry=registry)
+        store = cls(settings, connector, heartbeat, schema=schema, clock=clock, registry=registry)
         store._start()
         log.info("store opened", store=str(address), schema=schema, daemon=settings.daemon_id)
         return store
@@ -272,4 +275,5 @@ class PostgresStore:
             self._leases.wake()
 
     async def _poll(self) -> None:
-        await learn_arrivals(self._reader, self._buses())
+        for shard in await learn_arrivals(self._reader, self._buses()):
+            self._leases.grants.callbacks_arrived(shard)

@@ -32,7 +32,7 @@ _RETRY_SECONDS = 1.0
 # Sums move with whatever is stored, since positions, epochs and ids only grow.
 _NEWEST = (
     "SELECT coalesce(sum(newest_position), 0)::bigint, coalesce(sum(epoch), 0)::bigint,"
-    " (SELECT coalesce(max(id), 0) FROM instruction) FROM shard"
+    " (SELECT coalesce(max(number), 0) FROM instruction) FROM shard"
 )
 
 

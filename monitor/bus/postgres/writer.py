@@ -52,7 +52,7 @@ log = structlog.get_logger()
 # Kinds of jobs; those of the first two are done together.
 _ROWS, _FOREIGN, _PROBE, _WORK = "rows", "foreign", "probe", "work"
 # Jobs of one statement: more would hold the loop, and the row of the shard, for long.
-_TOGETHER = 250
+_TOGETHER = 100
 _ATTEMPTS = 3  # at a transaction that the server asks to repeat
 
 

@@ -114,7 +114,11 @@ class HostedShard:
             bus=self.bus,
             live=self.view,
             alerting=alerting_requests(
-                self.engine, bus=self.bus, view=self.view, outputs=self.outputs
+                self.engine,
+                bus=self.bus,
+                view=self.view,
+                wants=self.outputs.wants,
+                replay=self.outputs.replays.replay,
             ),
             requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
             outputs=self._output_statuses,

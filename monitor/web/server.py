@@ -61,6 +61,7 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         daemon: ReadDaemonStatus,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        look: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
@@ -72,6 +73,7 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
+        self._look = look  # called before what shows or asks shards; None: all are in memory
         self._follower = LogFollower(log)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
@@ -144,6 +146,7 @@ class Server:
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
             errors_as_problems,
+            *([] if self._look is None else [looked_at(self._look)]),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:

@@ -22,7 +22,7 @@ memory only and are rebuilt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -160,6 +160,13 @@ class Engine:
         async with self._deciding:
             self._is_current = False
             await self._load()
+
+    async def show(self, stored: Mapping[str, bytes]) -> None:
+        """Show what another daemon has stored; this engine evaluates and stores nothing then."""
+        async with self._deciding:
+            await self._state.show(stored)
+            await self.past.load(self._state.tables[ENDED])
+            await self._snapshots.learn_all(self._state.tables, self._rules)
 
     async def take_some(self) -> int:
         """Evaluate one batch; return how far its position is ahead, 0 if nothing is new."""

@@ -109,6 +109,13 @@ class EventBus(StoredShard, Protocol):
     Every method may raise `BusUnavailableError`. A write that raises has stored nothing.
     """
 
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts without renewal; 0 where a lock holds the shard.
+
+        After that time no former holder can publish any more what it was about to.
+        """
+
     def may_publish(self) -> bool:
         """True while this process surely holds the shard: it may publish states, and poll.
 

@@ -30,7 +30,7 @@ from monitor.model.errors import BusUnavailableError, MonitorError, TryLaterErro
 from monitor.model.runs import RunKind
 from monitor.model.waits import backoff_seconds
 from monitor.outputs.replaying import Replayed
-from monitor.web.requests import ShardRequests
+from monitor.web.requests import AlertingRequests, ShardRequests
 from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
@@ -105,26 +105,36 @@ class InstructionRunner:
 
 async def execute(order: Order, shard: ShownShard) -> Outcome:
     """Execute an order by the shard's own requests; raises as these do."""
-    alerting, requests = shard.alerting, shard.requests
+    match order:
+        case Track(workspace=workspace, kind=kind, id=run_id):
+            return Outcome(detail=await shard.requests.track(workspace, kind, run_id))
+        case Webhooks(workspace=workspace, action=action, flow=flow):
+            return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
+        case Replay():
+            return Outcome(replayed=await _replay(order, shard.alerting))
+        case _:
+            return Outcome(done=await _change_alerting(order, shard.alerting))
+
+
+async def _replay(order: Replay, alerting: AlertingRequests) -> Replayed:
+    if order.output not in alerting.outputs():
+        return Replayed(output=order.output, sent=0, skipped=0, refused=0, reason="not configured")
+    return await alerting.replay(order.output, order.since)
+
+
+async def _change_alerting(
+    order: AddSilence | ExpireSilence | Acknowledge, alerting: AlertingRequests
+) -> bool:
     match order:
         case AddSilence(silence=silence):
             await alerting.add_silence(silence)
-            return Outcome(done=True)
+            return True
         case ExpireSilence(id=silence_id):
-            return Outcome(done=await alerting.expire_silence(silence_id))
+            return await alerting.expire_silence(silence_id)
         case Acknowledge():
-            is_open = await alerting.acknowledge(
+            return await alerting.acknowledge(
                 order.fingerprint, order.starts_at, order.author, order.comment
             )
-            return Outcome(done=is_open)
-        case Track(workspace=workspace, kind=kind, id=run_id):
-            return Outcome(detail=await requests.track(workspace, kind, run_id))
-        case Webhooks(workspace=workspace, action=action, flow=flow):
-            return Outcome(rows=await requests.webhooks(workspace, action, flow))
-        case Replay(output=output, since=since):
-            if output not in alerting.outputs():
-                return Outcome(replayed=Replayed(output=output, sent=0, skipped=0, refused=0))
-            return Outcome(replayed=await alerting.replay(output, since))
 
 
 class InstructedShard:

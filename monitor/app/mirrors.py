@@ -162,9 +162,7 @@ class Mirrors:
             return
         workspaces = [name for record in some for name in record.workspaces]
         stored = await self._entries(workspaces, (HEALTH, REACHABILITY))
-        alerting = await self._elsewhere.consumer_states(
-            ALERTING, [record.name for record in some]
-        )
+        alerting = await self._elsewhere.consumer_states(ALERTING, [record.name for record in some])
         for record in some:
             mirror = self._mirrors[record.name]
             await mirror.show_whole(stored, alerting.get(record.name, {}))

@@ -26,6 +26,7 @@ from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
+from monitor.web.http.looks import looked_at
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes

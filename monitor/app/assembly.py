@@ -55,7 +55,7 @@ def build_server(
         ),
         daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
         cluster=store.cluster,
-        look=None if mirrors is None else mirrors.look,
+        refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
     )
 

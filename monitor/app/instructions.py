@@ -15,7 +15,7 @@ from monitor.app.orders import (
     ExpireSilence,
     Order,
     Outcome,
-    Replay,
+    ReplayTo,
     Track,
     Webhooks,
     decode_order,
@@ -110,13 +110,13 @@ async def execute(order: Order, shard: ShownShard) -> Outcome:
             return Outcome(detail=await shard.requests.track(workspace, kind, run_id))
         case Webhooks(workspace=workspace, action=action, flow=flow):
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
-        case Replay():
+        case ReplayTo():
             return Outcome(replayed=await _replay(order, shard.alerting))
         case _:
             return Outcome(done=await _change_alerting(order, shard.alerting))
 
 
-async def _replay(order: Replay, alerting: AlertingRequests) -> Replayed:
+async def _replay(order: ReplayTo, alerting: AlertingRequests) -> Replayed:
     if order.output not in alerting.outputs():
         return Replayed(output=order.output, sent=0, skipped=0, refused=0, reason="not configured")
     return await alerting.replay(order.output, order.since)
@@ -169,7 +169,7 @@ class InstructedShard:
         return _done(await self._ask(order))
 
     async def replay(self, output: str, since: datetime) -> Replayed:
-        outcome = await self._ask(Replay(output=output, since=since))
+        outcome = await self._ask(ReplayTo(output=output, since=since))
         if outcome is not None and outcome.replayed is not None:
             return outcome.replayed
         return Replayed(output=output, sent=0, skipped=0, refused=0, reason=self._stored())

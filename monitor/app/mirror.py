@@ -88,7 +88,7 @@ class Mirror:
             mirrored=lambda: self._mirrored,
         )
 
-    def held_by(self, holder: str | None, url: str | None) -> None:
+    def set_holder(self, holder: str | None, url: str | None) -> None:
         """Remember who holds the shard now."""
         self._mirrored = msgspec.structs.replace(self._mirrored, holder=holder, url=url)
 

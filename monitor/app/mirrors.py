@@ -32,7 +32,7 @@ _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read 
 _WHOLE_SECONDS = 60.0  # what changes without an event is read so often
 _SHARDS_AT_ONCE = 100  # of which all is read
 _WORKSPACES_AT_ONCE = 500
-_FORGET_SECONDS = 900.0  # after the last look
+_FORGET_SECONDS = 900.0  # after the last request
 
 Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
 
@@ -58,7 +58,7 @@ class Mirrors:
         self._made_of: tuple[Mapping[str, ShownShard], tuple[str, ...]] | None = None
         self._shown: Mapping[str, ShownShard] = {}
         self._begun_at = float("-inf")  # monotonic; of the newest read
-        self._looked_at = float("-inf")
+        self._requested_at = float("-inf")
         self._has_read = False
         self._reading: asyncio.Task[None] | None = None
 
@@ -73,10 +73,10 @@ class Mirrors:
             self._shown = {**hosted, **mirrors}
         return self._shown
 
-    async def look(self) -> None:
-        """Read again what is not fresh; a short wait, and what comes later the next look shows."""
+    async def refresh(self) -> None:
+        """Read again what is not fresh; what does not come soon the next request shows."""
         now = self._clock.monotonic()
-        self._looked_at = now
+        self._requested_at = now
         self._collect()
         if self._reading is None and now - self._begun_at >= _FRESH_SECONDS:
             self._begun_at = now
@@ -88,7 +88,7 @@ class Mirrors:
             self._collect()
 
     def expect_change(self) -> None:
-        """Let the next look read at once."""
+        """Let the next request read at once."""
         self._begun_at = float("-inf")
         for mirror in self._mirrors.values():
             mirror.read_whole_at = float("-inf")
@@ -97,7 +97,7 @@ class Mirrors:
         """Forget what nobody looks at, for ever."""
         while True:
             await self._clock.sleep(_FORGET_SECONDS)
-            if self._clock.monotonic() - self._looked_at > _FORGET_SECONDS:
+            if self._clock.monotonic() - self._requested_at > _FORGET_SECONDS:
                 self._mirrors.clear()
                 self._has_read = False
 
@@ -145,7 +145,7 @@ class Mirrors:
                     on_answer=self.expect_change,
                 )
                 self._made_of = None
-            mirror.held_by(record.holder, urls.get(record.holder or ""))
+            mirror.set_holder(record.holder, urls.get(record.holder or ""))
         return records
 
     async def _read_whole(self, records: Sequence[ShardRecord]) -> None:

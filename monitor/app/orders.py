@@ -46,12 +46,12 @@ class Webhooks(Struct, frozen=True, kw_only=True, tag=True):
     flow: str | None
 
 
-class Replay(Struct, frozen=True, kw_only=True, tag=True):
+class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
     output: str
     since: datetime
 
 
-Order = AddSilence | ExpireSilence | Acknowledge | Track | Webhooks | Replay
+Order = AddSilence | ExpireSilence | Acknowledge | Track | Webhooks | ReplayTo
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):

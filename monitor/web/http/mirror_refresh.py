@@ -11,13 +11,13 @@ from aiohttp.typedefs import Handler, Middleware
 _NOT_SHOWN = ("/metrics", "/healthz", "/readyz", "/static/")
 
 
-def looked_at(look: Callable[[], Awaitable[None]]) -> Middleware:
-    """Return what calls ``look`` before each request of the page and the JSON API."""
+def refreshed(refresh: Callable[[], Awaitable[None]]) -> Middleware:
+    """Return what calls ``refresh`` before each request of the page and the JSON API."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not request.path.startswith(_NOT_SHOWN):
-            await look()
+            await refresh()
         return await handler(request)
 
     return middleware

@@ -284,7 +284,7 @@ async def test_the_successor_of_a_dead_daemon_waits_for_its_lease(cluster: Lease
         if len(waits) == 3:
             await cluster.expire(north)
 
-    second.clock.sleep = sleep  # type: ignore[method-assign, assignment]  # time is the test's
+    second.clock.sleep = sleep  # type: ignore[method-assign]  # time is the test's
     await second.join(shards(*NAMES))
     assert len(waits) == 3
     await second.cycle()

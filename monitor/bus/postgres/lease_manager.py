@@ -24,8 +24,8 @@ from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.lease_decisions import (
     Claim,
-    LeaseView,
     Forfeit,
+    LeaseView,
     LivingDaemon,
     ReleaseUnused,
     ShardLease,

@@ -10,6 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from monitor import __version__
 from monitor.app.assembly import build_listener, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosting import Hosting
@@ -21,9 +22,10 @@ from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
-from monitor.config import Configuration
+from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.server import Server
@@ -117,11 +119,19 @@ class Daemon:
 
     def _build(self, store: ShardStore) -> None:
         self._store = store
+        self._metrics = DaemonMetrics(
+            registry=self._registry,
+            clock=self._clock,
+            settings=self._configuration.metrics,
+            version=__version__,
+        )
+        self._metrics.configuration_taken(config_hash(self._configuration))
         self._hosting = Hosting(
             self._configuration,
             store=store,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
         self._listener = build_listener(
@@ -142,6 +152,7 @@ class Daemon:
         self._tasks.start("shards", self._hosting.run, vital=True)
         await store.await_first_shards()
         await self._hosting.all_started()
+        self._tasks.start("loop lag", self._metrics.loop_lag.run)
         self._tasks.start(
             "retention",
             lambda: apply_retention(
@@ -157,6 +168,7 @@ class Daemon:
             store=store,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
         server_port = await self._server.start()
@@ -183,6 +195,7 @@ class Daemon:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             if self._server is not None:
                 await self._server.stop()
+            await self._metrics.exposition.close()
             await self._tasks.cancel_all()
 
     # --- what callers may request while it runs ---
@@ -207,10 +220,11 @@ class Daemon:
 
     def refuse_configuration(self) -> None:
         """Count a new configuration that could not be used; the one in force stays."""
-        for shard in self._hosting.shards.values():
-            shard.metrics.configuration_refused()
+        self._metrics.configuration_refused()
 
     def _swap(self, configuration: Configuration) -> None:
         self._hosting.configure(configuration)
+        self._metrics.configuration_taken(config_hash(configuration))
+        self._metrics.reconfigure(configuration.metrics)
         if self._listener is not None:
             self._listener.replace_workspaces(callback_settings(configuration.workspaces))

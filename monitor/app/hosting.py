@@ -20,6 +20,8 @@ from monitor.bus.shards import (
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
+from monitor.model.registries import ShardRegistry
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.shown_shards import ShownShard
 
@@ -53,12 +55,14 @@ class Hosting:
         store: ShardStore,
         clock: Clock,
         registry: CollectorRegistry,
+        metrics: DaemonMetrics,
         supervisor: Supervisor,
     ) -> None:
         self._configuration = configuration
         self._store = store
         self._clock = clock
         self._registry = registry
+        self._metrics = metrics
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
@@ -126,7 +130,7 @@ class Hosting:
                 tenure.before = None
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.bus)
-                await tenure.shard.run(on_started=partial(self._started, tenure, tenure.shard))
+                await self._run(tenure, tenure.shard)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
             await self._let_others_have(name, exc)
@@ -137,6 +141,14 @@ class Hosting:
             self._show()
             tenure.has_started.set()
             tenure.is_over.set()
+
+    async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
+        self._metrics.add(shard.metrics)
+        try:
+            await shard.run(on_started=partial(self._started, tenure, shard))
+        finally:
+            # Before another daemon can have it, and show it.
+            self._metrics.remove(shard.metrics)
 
     def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
         self._show(shard)
@@ -166,7 +178,7 @@ class Hosting:
             configuration_of(bus.shard, self._configuration),
             bus=bus,
             clock=self._clock,
-            registry=self._registry,
+            registry=ShardRegistry(self._registry, shard=bus.shard, may_show=bus.may_publish),
             supervisor=self._supervisor,
         )
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
@@ -21,9 +20,10 @@ from monitor.bus.contract import EventBus, Start
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
+from monitor.model.registries import ShardRegistry
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.metrics.assembly import ShardMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -45,7 +45,7 @@ class HostedShard:
         *,
         bus: EventBus,
         clock: Clock,
-        registry: CollectorRegistry,
+        registry: ShardRegistry,
         supervisor: Supervisor,
     ) -> None:
         self.name = bus.shard
@@ -72,7 +72,15 @@ class HostedShard:
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )
-        self.metrics = self._metrics(clock, registry)
+        self.metrics = ShardMetrics(
+            bus=bus,
+            live_state=self.view,
+            clock=clock,
+            registry=registry,
+            settings=configuration.metrics,
+            capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
         self.outputs = Outputs(
             configuration.outputs,
             bus=bus,
@@ -91,20 +99,6 @@ class HostedShard:
             registry=registry,
             tasks=self.tasks,
         )
-
-    def _metrics(self, clock: Clock, registry: CollectorRegistry) -> Metrics:
-        metrics = Metrics(
-            bus=self.bus,
-            live_state=self.view,
-            clock=clock,
-            registry=registry,
-            settings=self.configuration.metrics,
-            version=__version__,
-            capabilities=list(Capability),
-            alerting=self.engine.snapshot,
-        )
-        metrics.configuration_taken(config_hash(self.configuration))
-        return metrics
 
     def shown(self) -> ShownShard:
         """Return what the server needs of the shard."""
@@ -160,7 +154,6 @@ class HostedShard:
         await self._create_consumers()
         await self._prepare_workspaces()
         self.tasks.start("metrics", self.metrics.consumer.run)
-        self.tasks.start("loop lag", self.metrics.loop_lag.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
         self.tasks.start("alerting", self.engine.run)
@@ -204,7 +197,6 @@ class HostedShard:
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
-            await self.metrics.exposition.close()
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

@@ -64,7 +64,8 @@ class DaemonMetrics:
         self._shards.append(shard)
 
     def remove(self, shard: ShardMetrics) -> None:
-        """Show this shard no more; a page that is being made may still have it."""
+        """Show this shard no more."""
+        shard.end()
         self._shards.remove(shard)
         self._registry.unregister(shard.registry)
 

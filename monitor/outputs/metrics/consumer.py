@@ -70,6 +70,7 @@ class MetricsConsumer:
         self.rows: dict[str, CounterRow] = {}
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
+        self.is_restored = False  # before that, its counters would seem to begin anew
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
@@ -121,7 +122,7 @@ class MetricsConsumer:
             await self._step(None, pending)
             log.info("counters merged to fit the budget", rows=len(pending.changed))
         _apply(pending.changed, rows)
-        self.rows, self.position = rows, position
+        self.rows, self.position, self.is_restored = rows, position, True
 
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.

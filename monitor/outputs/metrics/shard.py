@@ -38,6 +38,7 @@ class ShardMetrics:
         alerting: Callable[[], AlertingSnapshot] | None = None,
     ) -> None:
         self.registry = registry
+        self._has_ended = False
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
@@ -60,8 +61,12 @@ class ShardMetrics:
         )
 
     def may_show(self) -> bool:
-        """True while no other daemon can be showing the shard."""
-        return self._bus.may_publish()
+        """True while what is counted is known, and no other daemon can be showing the shard."""
+        return self.consumer.is_restored and not self._has_ended and self._bus.may_publish()
+
+    def end(self) -> None:
+        """Show nothing any more, also on no page that is being made."""
+        self._has_ended = True
 
     def reconfigure(self, settings: MetricsSettings) -> None:
         """Show and count by other settings, and other workspaces, from now on.

@@ -56,6 +56,10 @@ class Daemon:
         self._registry = registry
         self._open_store = open_store
         self._supervisor = Supervisor(clock=clock, registry=registry)
+        self._metrics = DaemonMetrics(
+            registry=registry, clock=clock, settings=configuration.metrics, version=__version__
+        )
+        self._metrics.configuration_taken(config_hash(configuration))
         self._tasks = DaemonTasks(self._supervisor)
         self._server: Server | None = None
         self._listener: CallbackListener | None = None
@@ -119,13 +123,6 @@ class Daemon:
 
     def _build(self, store: ShardStore) -> None:
         self._store = store
-        self._metrics = DaemonMetrics(
-            registry=self._registry,
-            clock=self._clock,
-            settings=self._configuration.metrics,
-            version=__version__,
-        )
-        self._metrics.configuration_taken(config_hash(self._configuration))
         self._hosting = Hosting(
             self._configuration,
             store=store,
@@ -204,6 +201,11 @@ class Daemon:
     def view(self) -> LiveStateView:
         """The live state; there once the daemon has started."""
         return next(iter(self._hosting.shards.values())).view
+
+    @property
+    def registries(self) -> list[CollectorRegistry]:
+        """Where the metrics are, those of the hosted shards too."""
+        return self._metrics.registries()
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force, or change nothing; see `Reloading.reload`."""

@@ -178,7 +178,7 @@ class Hosting:
             configuration_of(bus.shard, self._configuration),
             bus=bus,
             clock=self._clock,
-            registry=ShardRegistry(self._registry, shard=bus.shard, may_show=bus.may_publish),
+            registry=ShardRegistry(self._registry, shard=bus.shard),
             supervisor=self._supervisor,
         )
 

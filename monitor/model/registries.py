@@ -22,21 +22,13 @@ class PartRegistry(CollectorRegistry):
 
 
 class ShardRegistry(PartRegistry):
-    """Series that end with a shard. Those without a workspace get the name of the shard.
+    """Series that end with a shard. Those without a workspace get the name of the shard."""
 
-    While ``may_show`` says no, there are none: they may be another daemon's to show.
-    """
-
-    def __init__(
-        self, process: CollectorRegistry, *, shard: str, may_show: Callable[[], bool]
-    ) -> None:
+    def __init__(self, process: CollectorRegistry, *, shard: str) -> None:
         super().__init__(process)
         self._shard = shard
-        self._may_show = may_show
 
     def collect(self) -> Iterator[Metric]:
-        if not self._may_show():
-            return
         for metric in super().collect():
             if self._shard:
                 metric.samples = [

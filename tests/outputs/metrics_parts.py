@@ -75,7 +75,7 @@ def shard_metrics(
         bus=bus,
         live_state=live_state,
         clock=clock,
-        registry=ShardRegistry(registry, shard=bus.shard, may_show=bus.may_publish),
+        registry=ShardRegistry(registry, shard=bus.shard),
         settings=settings or MetricsSettings(),
         capabilities=capabilities,
         alerting=alerting,

@@ -60,14 +60,16 @@ class DaemonMetrics:
 
     def add(self, shard: ShardMetrics) -> None:
         """Show this shard too, on every page that is begun from now on."""
-        self._registry.register(shard.registry)
         self._shards.append(shard)
 
     def remove(self, shard: ShardMetrics) -> None:
         """Show this shard no more."""
         shard.end()
         self._shards.remove(shard)
-        self._registry.unregister(shard.registry)
+
+    def registries(self) -> list[CollectorRegistry]:
+        """Return the registries of the process and of its shards."""
+        return [self._registry, *(shard.registry for shard in self._shards)]
 
     def reconfigure(self, settings: MetricsSettings) -> None:
         """Make pages by other settings from now on; shards have theirs of their own."""

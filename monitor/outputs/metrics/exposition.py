@@ -71,7 +71,7 @@ class Exposition:
         daemon: DaemonCollector,
         timeout_seconds: float,
     ) -> None:
-        self._rest = _Merged(registry)
+        self._registry = registry
         self._shards = shards
         self._daemon = daemon
         self.timeout_seconds = timeout_seconds
@@ -152,7 +152,8 @@ class Exposition:
             texts = chain.from_iterable(texts_of(same) for same in zip(*drawn, strict=True))
             self._daemon.store_bytes = _most_bytes(snapshots.values())
             # What is watched comes first: what the library writes ends an OpenMetrics page.
-            return b"".join([*texts, encoder(self._rest)])
+            rest = _Merged([self._registry, *(shard.registry for shard in snapshots)])
+            return b"".join([*texts, encoder(rest)])
         finally:
             if is_collecting:
                 gc.enable()
@@ -181,17 +182,17 @@ def _statuses(snapshots: Iterable[MetricsSnapshot]) -> Iterator[StoreStatus]:
 
 
 class _Merged:
-    """The registry with each family once, whoever has series of it, and without ``_created``.
+    """Registries with each family once, whoever has series of it, and without ``_created``.
 
     Those double the page and help nobody.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    def __init__(self, registries: Iterable[CollectorRegistry]) -> None:
+        self._registries = registries
 
     def collect(self) -> Iterator[Metric]:
         merged: dict[str, Metric] = {}
-        for metric in self._registry.collect():
+        for metric in chain.from_iterable(each.collect() for each in self._registries):
             created = f"{metric.name}_created"
             samples = [sample for sample in metric.samples if sample.name != created]
             if (family := merged.get(metric.name)) is None:

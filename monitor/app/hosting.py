@@ -143,7 +143,6 @@ class Hosting:
             tenure.is_over.set()
 
     async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
-        self._metrics.add(shard.metrics)
         try:
             await shard.run(on_started=partial(self._started, tenure, shard))
         finally:
@@ -151,6 +150,7 @@ class Hosting:
             self._metrics.remove(shard.metrics)
 
     def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
+        self._metrics.add(shard.metrics)
         self._show(shard)
         tenure.has_started.set()
 

@@ -59,13 +59,16 @@ class DaemonMetrics:
         self.configuration_refused = self._daemon.configuration_refused
 
     def add(self, shard: ShardMetrics) -> None:
-        """Show this shard too, on every page that is begun from now on."""
+        """Show this shard too, on every page that is begun from now on.
+
+        To be called once all that it counts is read from the store, but for ``consumer``.
+        """
         self._shards.append(shard)
 
     def remove(self, shard: ShardMetrics) -> None:
-        """Show this shard no more."""
+        """Show this shard no more, if it ever was."""
         shard.end()
-        self._shards.remove(shard)
+        self._shards = [other for other in self._shards if other is not shard]
 
     def registries(self) -> list[CollectorRegistry]:
         """Return the registries of the process and of its shards."""

@@ -188,6 +188,7 @@ class Daemon:
             store=store,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
         port = await self._server.start()

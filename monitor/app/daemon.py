@@ -11,7 +11,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
-from monitor.app.assembly import build_listener, build_server, callback_settings
+from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosting import Hosting
 from monitor.app.readiness import probe_store
@@ -133,6 +133,7 @@ class Daemon:
             metrics=self._metrics,
             supervisor=self._supervisor,
         )
+        self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(
             self._configuration,
             self._hosting,
@@ -186,6 +187,7 @@ class Daemon:
             self._configuration,
             self._hosting,
             store=store,
+            mirrors=self._mirrors,
             clock=self._clock,
             registry=self._registry,
             metrics=self._metrics,
@@ -193,6 +195,8 @@ class Daemon:
         )
         port = await self._server.start()
         self._tasks.start_all(self._server.tasks())
+        if self._mirrors is not None:
+            self._tasks.start("mirrors", self._mirrors.run)
         return port
 
     async def _drain(self, *, is_orderly: bool) -> None:
@@ -208,6 +212,8 @@ class Daemon:
             if self._server is not None:
                 await self._server.stop()
             await self._metrics.exposition.close()
+            if self._mirrors is not None:
+                await self._mirrors.close()
             await self._tasks.cancel_all()
 
     # --- what callers may request while it runs ---

@@ -77,15 +77,7 @@ class HostedShard:
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )
-        self.metrics = ShardMetrics(
-            bus=bus,
-            live_state=self.view,
-            clock=clock,
-            registry=registry,
-            settings=configuration.metrics,
-            capabilities=list(Capability),
-            alerting=self.engine.snapshot,
-        )
+        self.metrics = self._metrics(registry)
         self.outputs = Outputs(
             configuration.outputs,
             bus=bus,
@@ -103,6 +95,17 @@ class HostedShard:
             clock=clock,
             registry=registry,
             tasks=self.tasks,
+        )
+
+    def _metrics(self, registry: ShardRegistry) -> ShardMetrics:
+        return ShardMetrics(
+            bus=self.bus,
+            live_state=self.view,
+            clock=self._clock,
+            registry=registry,
+            settings=self.configuration.metrics,
+            capabilities=list(Capability),
+            alerting=self.engine.snapshot,
         )
 
     def shown(self) -> ShownShard:

@@ -8,6 +8,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosting import Hosting
+from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
 from monitor.bus.settings import store_path
 from monitor.bus.shards import ShardStore
@@ -17,7 +18,7 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.model.errors import TryLaterError
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
 from monitor.web.server import Server
@@ -28,32 +29,41 @@ def build_server(
     hosting: Hosting,
     *,
     store: ShardStore,
+    mirrors: Mirrors | None,
     clock: Clock,
     registry: CollectorRegistry,
+    metrics: DaemonMetrics,
     supervisor: Supervisor,
 ) -> Server:
-    """Return the server; it shows the shards as they come and go."""
-
-    async def render_metrics(accept: str) -> tuple[bytes, str]:
-        shard = next(iter(hosting.shards.values()), None)
-        if shard is None or hosting.is_starting:
-            raise TryLaterError("the daemon is starting: its counters are not read yet")
-        return await shard.metrics.exposition.render(accept)
-
+    """Return the server; it shows the shards as they come and go, and ``mirrors`` of others."""
     return Server(
         settings=configuration.server,
-        shards=hosting.shown,
+        shards=hosting.shown if mirrors is None else mirrors.shown,
         runs=store.stored_runs,
         log=store.log,
         clock=clock,
         registry=registry,
-        render_metrics=render_metrics,
+        render_metrics=metrics.exposition.render,
         checks=readiness_checks(
             store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
         ),
         daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
         cluster=store.cluster,
+        refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
+    )
+
+
+def build_mirrors(hosting: Hosting, *, store: ShardStore, clock: Clock) -> Mirrors | None:
+    """Return what shows the shards of other daemons; None where there can be none."""
+    if store.elsewhere is None:
+        return None
+    return Mirrors(
+        hosting.shown,
+        store.elsewhere,
+        cluster=store.cluster,
+        configuration=lambda: hosting.configuration,
+        clock=clock,
     )
 
 

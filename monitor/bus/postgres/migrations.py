@@ -23,9 +23,10 @@ from monitor.model.errors import BusSchemaError, ConfigurationError
 log = structlog.get_logger()
 
 APPLICATION = "dataprep-monitor"
+UNFINISHED = f"{APPLICATION}: unfinished transfer"  # until everything is there
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
 _HEADER = re.compile(r"-- works with: (\d+)\n")
-_LOCK = 6_711_446  # of this database; any number that no other application uses
+LOCK = 6_711_446  # of this database; any number that no other application uses
 _LOCK_SECONDS = 60
 _OTHERS_SHOWN = 5
 
@@ -95,7 +96,7 @@ async def prepare(connection: Connection, files: Mapping[int, Migration] | None 
         async with connection.transaction():
             await connection.execute(f"SET LOCAL statement_timeout = '{_LOCK_SECONDS}s'")
             # Other daemons that start at the same time find the schema finished.
-            await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
             present = await _present_schema(connection, newest=max(files))
             missing = {number: files[number] for number in files if number > present}
             if missing:
@@ -155,6 +156,11 @@ async def _version(connection: Connection, name: str, *, newest: int) -> int:
         raise ConfigurationError(f"storage.url: {name}: {reason_of(exc)}") from exc
     except asyncpg.UndefinedColumnError:
         application, rows = None, []
+    if application == UNFINISHED:
+        raise ConfigurationError(
+            f"storage.url: {name} is filled by a transfer that has not ended; repeat store "
+            "migrate, or name another database"
+        )
     if application != APPLICATION:
         await _refuse_strangers(connection, name)
     present = max((row["version"] for row in rows), default=0)

@@ -8,20 +8,18 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosting import Hosting
-from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
-from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.bus.settings import store_path
 from monitor.bus.shards import ShardStore
 from monitor.bus.sqlite.identity import store_id
 from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
-from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
+from monitor.model.errors import TryLaterError
 from monitor.supervisor import Supervisor
-from monitor.web.daemon_status import DaemonStatus, OutputStatus, ReadDaemonStatus
-from monitor.web.requests import Requests
+from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
 from monitor.web.server import Server
 
 
@@ -29,32 +27,32 @@ def build_server(
     configuration: Configuration,
     hosting: Hosting,
     *,
+    store: ShardStore,
     clock: Clock,
     registry: CollectorRegistry,
     supervisor: Supervisor,
 ) -> Server:
-    """Return the server, once the first shard is there."""
-    shard = next(iter(hosting.shards.values()))
-    requests = AdminRequests(hosting.followed)
+    """Return the server; it shows the shards as they come and go."""
+
+    async def render_metrics(accept: str) -> tuple[bytes, str]:
+        shard = next(iter(hosting.shards.values()), None)
+        if shard is None:
+            raise TryLaterError("no shard has started here yet")
+        return await shard.metrics.exposition.render(accept)
+
     return Server(
         settings=configuration.server,
-        bus=shard.bus,
-        view=shard.view,
+        shards=hosting.shown,
+        runs=store.stored_runs,
+        log=store.log,
         clock=clock,
         registry=registry,
-        render_metrics=shard.metrics.exposition.render,
+        render_metrics=render_metrics,
         checks=readiness_checks(
-            bus=shard.bus,
-            view=shard.view,
-            clock=clock,
-            supervisor=supervisor,
-            outputs=shard.outputs,
+            store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
         ),
-        requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
-        alerting=alerting_requests(
-            shard.engine, bus=shard.bus, view=shard.view, outputs=shard.outputs
-        ),
-        daemon=_daemon_status(configuration, shard.outputs, started_at=clock.now()),
+        daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
+        cluster=store.cluster,
         store_id=_store_id(configuration),
     )
 
@@ -83,26 +81,24 @@ def build_listener(
 
 
 def _daemon_status(
-    configuration: Configuration, outputs: Outputs, *, started_at: datetime
+    configuration: Configuration, hosting: Hosting, *, started_at: datetime
 ) -> ReadDaemonStatus:
     newest = newest_schema()
 
     def status() -> DaemonStatus:
         return DaemonStatus(
             started_at=started_at,
-            config_hash=outputs.info.config_hash,
+            config_hash=config_hash(hosting.configuration),
             store_schema=newest,
             retention=configuration.storage.retention,
-            outputs=tuple(
-                OutputStatus(name=name, is_well=output.is_well, detail=output.status)
-                for name, output in outputs.by_name.items()
-            ),
         )
 
     return status
 
 
 def _store_id(configuration: Configuration) -> str | None:
+    if configuration.storage.postgres is not None:
+        return None  # a database is nobody's alone
     return store_id(store_path(configuration.storage.url))
 
 

@@ -154,6 +154,7 @@ class Daemon:
         self._server = build_server(
             self._configuration,
             self._hosting,
+            store=store,
             clock=self._clock,
             registry=self._registry,
             supervisor=self._supervisor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,23 +18,22 @@ from monitor.bus.contract import EventBus
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
-from monitor.model.suggestions import did_you_mean
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.requests import AlertingRequests
 
 
 class AdminRequests:
-    """Routes a request to the workspace that it names, or to the only one."""
+    """Routes a request to the workspace that it names; ``followed`` are those of one shard."""
 
-    def __init__(self, followed: Callable[[], Mapping[str, FollowedWorkspace]]) -> None:
+    def __init__(self, followed: Mapping[str, FollowedWorkspace]) -> None:
         self._followed = followed
 
-    async def track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
+    async def track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         """Follow one run by its id and return the result as one sentence.
 
         Raises:
             BusUnavailableError: the request could not be stored.
-            ConfigurationError: no workspace, or an unknown one, is named.
+            ConfigurationError: no such workspace is followed, or it tracks too many already.
             NoSuchObjectError: the workspace denies the run.
         """
         followed = self._named(workspace)
@@ -52,22 +51,16 @@ class AdminRequests:
         return f"following {key}"
 
     async def act_on_webhooks(
-        self, workspace: str | None, action: str, flow: str | None
+        self, workspace: str, action: str, flow: str | None
     ) -> list[dict[str, Any]]:
         """List, synchronise, test or delete webhook tasks; raises as the workspace's own does."""
         return await self._named(workspace).act_on_webhooks(action, flow)
 
-    def _named(self, workspace: str | None) -> FollowedWorkspace:
-        followed = self._followed()
-        if workspace is None and len(followed) == 1:
-            return next(iter(followed.values()))
-        names = ", ".join(followed)
-        if workspace is None:
-            raise ConfigurationError(f"workspace is not named; it is one of {names}")
-        if workspace not in followed:
-            hint = did_you_mean(workspace, followed) or f"; known: {names}"
-            raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
-        return followed[workspace]
+    def _named(self, workspace: str) -> FollowedWorkspace:
+        followed = self._followed.get(workspace)
+        if followed is None:
+            raise ConfigurationError(f"workspace {workspace!r} is not followed now")
+        return followed
 
 
 def alerting_requests(

@@ -14,6 +14,7 @@ from monitor.alerting.engine.engine import Engine
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
+from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus, Start
@@ -26,6 +27,9 @@ from monitor.outputs.metrics.assembly import Metrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
+from monitor.web.daemon_status import OutputStatus
+from monitor.web.requests import ShardRequests
+from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
 
@@ -101,6 +105,26 @@ class HostedShard:
         )
         metrics.configuration_taken(config_hash(self.configuration))
         return metrics
+
+    def shown(self) -> ShownShard:
+        """Return what the server needs of the shard."""
+        requests = AdminRequests(self.workspaces.by_name)
+        return ShownShard(
+            name=self.name,
+            bus=self.bus,
+            live=self.view,
+            alerting=alerting_requests(
+                self.engine, bus=self.bus, view=self.view, outputs=self.outputs
+            ),
+            requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
+            outputs=self._output_statuses,
+        )
+
+    def _output_statuses(self) -> list[OutputStatus]:
+        return [
+            OutputStatus(name=name, is_well=output.is_well, detail=output.status)
+            for name, output in self.outputs.by_name.items()
+        ]
 
     # --- its life ---
 

@@ -8,13 +8,24 @@ lock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from monitor.bus.contract import EventBus, Pruned, Received, Retention, StoredCallback, StoredRuns
+from monitor.bus.contract import (
+    EventBus,
+    Pruned,
+    Received,
+    Retention,
+    StateEntry,
+    StoredCallback,
+    StoredLog,
+    StoredRuns,
+    StoredShard,
+)
+from monitor.model.runs import RunState
 
 SOLE = ""  # the name of the only shard of an embedded store
 
@@ -37,10 +48,34 @@ class ShardDefinition(Struct, frozen=True, kw_only=True):
     digest: str
 
 
+class Instruction(Struct, frozen=True, kw_only=True):
+    """What a daemon that does not hold a shard asks of the one that does, whoever that is then.
+
+    ``id`` is the sender's: the same instruction again is a no-op.
+    """
+
+    id: str
+    kind: str
+    body: bytes
+    created_at: datetime  # by the clock of the daemon that asks
+    created_by: str  # its id
+
+
+class ShardInstructions(Protocol):
+    """The instructions of one shard, for its holder. May raise `BusUnavailableError`."""
+
+    async def next(self) -> Instruction:
+        """Return the oldest instruction without an outcome, once there is one."""
+
+    async def finish(self, instruction_id: str, outcome: bytes, *, timeout_seconds: float) -> None:
+        """Return once the outcome is durable; whoever has asked may read it for a day."""
+
+
 class ShardGranted(Struct, frozen=True, kw_only=True):
-    """The shard is this daemon's from now on."""
+    """The shard is this daemon's from now on. Without ``instructions`` nobody else could ask."""
 
     bus: EventBus
+    instructions: ShardInstructions | None = None
 
 
 class ShardLost(Struct, frozen=True, kw_only=True):
@@ -100,6 +135,38 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     shards: tuple[ShardRecord, ...]
 
 
+class ShardsElsewhere(Protocol):
+    """Reads, and asks, shards that other daemons hold. May raise `BusUnavailableError`."""
+
+    def stored_shard(self, shard: str) -> StoredShard:
+        """Return what reads one shard, whoever holds it."""
+
+    async def state_entries_of(
+        self, workspaces: Collection[str], topics: Collection[str]
+    ) -> list[StateEntry]:
+        """Return the state entries of those topics of all the workspaces."""
+
+    async def active_runs_of(self, workspaces: Collection[str]) -> list[RunState]:
+        """Return all stored runs of the workspaces that have not ended."""
+
+    async def consumer_states(
+        self, consumer: str, shards: Collection[str]
+    ) -> dict[str, dict[str, bytes]]:
+        """Return by shard what the consumer's steps have stored; nothing stored is absent."""
+
+    async def instruct(
+        self, shard: str, instruction: Instruction, *, timeout_seconds: float
+    ) -> None:
+        """Return once the instruction is durable; the shard's holder executes it.
+
+        Raises:
+            ConfigurationError: too many wait in that shard already.
+        """
+
+    async def outcome(self, instruction_id: str, *, timeout_seconds: float) -> bytes | None:
+        """Return the outcome of an instruction; None where there is none within the time-out."""
+
+
 class ShardStore(Protocol):
     """The store of a daemon. Every method may raise `BusUnavailableError`."""
 
@@ -110,6 +177,14 @@ class ShardStore(Protocol):
     @property
     def stored_runs(self) -> StoredRuns:
         """Reads the runs of all shards, whoever holds them."""
+
+    @property
+    def log(self) -> StoredLog:
+        """Reads the events of all shards, whoever holds them."""
+
+    @property
+    def elsewhere(self) -> ShardsElsewhere | None:
+        """Reads and asks the shards of other daemons; None where there can be none."""
 
     async def define(self, definitions: Sequence[ShardDefinition]) -> None:
         """Say which shards this daemon may hold: at its start, and with each configuration.

@@ -230,6 +230,9 @@ class Delivery:
         for entry in run.window.waiting():
             if run.has_failed.is_set() or run.is_ending:
                 break
+            if not self._bus.may_publish():
+                run.has_failed.set()  # it is asked again after a wait
+                break
             self._send(run, entry)
         self._take_prefix(run)
 

@@ -9,12 +9,12 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredLog, StoredRuns
+from monitor.bus.shards import ClusterStatus
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
-from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.daemon_status import ReadDaemonStatus
@@ -29,11 +29,13 @@ from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
+from monitor.web.merged_live_state import MergedLiveStateView
+from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
-from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.settings import ServerSettings
+from monitor.web.shown_shards import ShardDirectory, ShownShards
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.sources import ViewSources
@@ -50,15 +52,15 @@ class Server:
         self,
         *,
         settings: ServerSettings,
-        bus: EventBus,
-        view: LiveStateView,
+        shards: ShownShards,
+        runs: StoredRuns,
+        log: StoredLog,
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
         checks: Callable[[], Mapping[str, Check]],
-        requests: Requests,
-        alerting: AlertingRequests,
         daemon: ReadDaemonStatus,
+        cluster: Callable[[], Awaitable[ClusterStatus | None]],
         store_id: str | None = None,
     ) -> None:
         self._settings = settings
@@ -70,22 +72,30 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
-        self._follower = LogFollower(bus)
+        self._follower = LogFollower(log)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
+        directory = ShardDirectory(shards)
+        alerting = merged_alerting(directory)
         sources = ViewSources(
-            bus=bus,
-            live=view,
+            shards=directory,
+            runs=runs,
+            log=log,
+            live=MergedLiveStateView(directory),
             clock=clock,
             settings=settings,
             checks=checks,
             alerting=alerting,
             daemon=daemon,
+            cluster=cluster,
         )
         self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
         self._json = json_api(
-            self._views, sources=sources, streams=self._streams, requests=requests
+            self._views,
+            sources=sources,
+            streams=self._streams,
+            requests=merged_requests(directory),
         )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock

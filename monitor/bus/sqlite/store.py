@@ -146,6 +146,10 @@ class SqliteBus:
     def shard(self) -> str:
         return SOLE
 
+    @property
+    def lease_seconds(self) -> float:
+        return 0.0
+
     def may_publish(self) -> bool:
         return not self._is_closed and self._writer.is_alive
 

@@ -32,7 +32,7 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        index, strips = PipelineIndex(sources), RunStrips(sources.bus, clock=sources.clock)
+        index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
         follower.add(strips.on_events)
         self.index = index
         self.status: View = status_view(sources, index)

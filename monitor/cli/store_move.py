@@ -37,8 +37,7 @@ def move(config: Path, workspace: str, to: str, *, as_json: bool) -> None:
     sys.stdout.write(
         f"ok: {workspace} is in shard {to}, with {moved['events']:,} events and "
         f"{moved['runs']:,} runs of shard {moved['from']}; set its key shard to {to!r} in every "
-        "configuration
-"
+        "configuration\n"
     )
 
 

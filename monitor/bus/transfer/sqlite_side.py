@@ -17,6 +17,7 @@ from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.traces import traces_beside
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.transfer.tables import COLUMNS, ShardEnd, ShardRow, StoreTable
+from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 
 _READ_AT_ONCE = 500
@@ -67,7 +68,7 @@ class SqliteSource:
 
     async def shards(self) -> dict[str, ShardEnd]:
         with _bus_errors():
-            names = [name for (name,) in self._db.execute(_WORKSPACES)]
+            names = [name for (name,) in self._db.execute(_WORKSPACES) if name != BRIDGE]
             end = ShardEnd(
                 newest_position=log.newest_position(self._db),
                 oldest_position=log.oldest_position(self._db),

@@ -40,11 +40,13 @@ class StoreTransfer:
         routing: TransferRouting,
         *,
         on_progress: OnProgress,
+        batch_rows: int = _BATCH_ROWS,
     ) -> None:
         self._source = source
         self._target = target
         self._routing = routing
         self._on_progress = on_progress
+        self._batch_rows = batch_rows
         self._consumers: list[ConsumerPlace] = []
         self._ends: Mapping[str, ShardEnd] = {}
         self._numbering = Numbering(())
@@ -106,7 +108,7 @@ class StoreTransfer:
             passed += 1
             if passed > done:
                 batch.append(row)
-            if len(batch) == _BATCH_ROWS or (not batch and passed % _BATCH_ROWS == 0):
+            if len(batch) == self._batch_rows or (not batch and passed % self._batch_rows == 0):
                 await self._write(table, batch, passed)
                 batch = []
         await self._write(table, batch, passed)
@@ -127,7 +129,7 @@ class StoreTransfer:
             async for row in self._target.rows(table):
                 stored.add(table, row)
                 passed += 1
-                if passed % _BATCH_ROWS == 0:
+                if passed % self._batch_rows == 0:
                     self._on_progress("verify", passed)
         self._on_progress("verify", passed)
         difference = written.difference(stored)

@@ -35,8 +35,8 @@ def build_server(
 
     async def render_metrics(accept: str) -> tuple[bytes, str]:
         shard = next(iter(hosting.shards.values()), None)
-        if shard is None:
-            raise TryLaterError("no shard has started here yet")
+        if shard is None or hosting.is_starting:
+            raise TryLaterError("the daemon is starting: its counters are not read yet")
         return await shard.metrics.exposition.render(accept)
 
     return Server(

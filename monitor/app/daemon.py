@@ -30,6 +30,8 @@ from monitor.web.server import Server
 
 log = structlog.get_logger()
 
+_SHARDS_BEFORE_SERVER_SECONDS = 5.0
+
 
 class Addresses(Struct, frozen=True, kw_only=True):
     """Where the daemon really listens, also where the settings say port 0."""
@@ -140,8 +142,14 @@ class Daemon:
         self._tasks.start("store", store.watch, vital=True)
         await store.define(shard_definitions(self._configuration))
         self._tasks.start("shards", self._hosting.run, vital=True)
-        await store.await_first_shards()
-        await self._hosting.all_started()
+        first_shards = asyncio.create_task(self._first_shards(store), name="first shards")
+        try:
+            # Many may take long, and meanwhile it must be seen that the daemon lives.
+            await asyncio.wait((first_shards,), timeout=_SHARDS_BEFORE_SERVER_SECONDS)
+            server_port = await self._start_server(store)
+            await first_shards
+        finally:
+            first_shards.cancel()
         self._tasks.start(
             "retention",
             lambda: apply_retention(
@@ -151,16 +159,6 @@ class Daemon:
                 settings=self._configuration.storage,
             ),
         )
-        self._server = build_server(
-            self._configuration,
-            self._hosting,
-            store=store,
-            clock=self._clock,
-            registry=self._registry,
-            supervisor=self._supervisor,
-        )
-        server_port = await self._server.start()
-        self._tasks.start_all(self._server.tasks())
         # Last: a callback that is accepted finds its reader.
         callbacks_port = None if self._listener is None else await self._listener.start()
         log.info(
@@ -170,6 +168,23 @@ class Daemon:
             callbacks_port=callbacks_port,
         )
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
+
+    async def _first_shards(self, store: ShardStore) -> None:
+        await store.await_first_shards()
+        await self._hosting.all_started()
+
+    async def _start_server(self, store: ShardStore) -> int:
+        self._server = build_server(
+            self._configuration,
+            self._hosting,
+            store=store,
+            clock=self._clock,
+            registry=self._registry,
+            supervisor=self._supervisor,
+        )
+        port = await self._server.start()
+        self._tasks.start_all(self._server.tasks())
+        return port
 
     async def _drain(self, *, is_orderly: bool) -> None:
         """Stop what brings events in, then, in an orderly stop, deliver them within a bound."""

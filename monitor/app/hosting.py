@@ -63,6 +63,7 @@ class Hosting:
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
+        self.is_starting = True  # until the first shards have started
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -102,6 +103,7 @@ class Hosting:
         """Return when no shard is still starting."""
         for tenure in list(self._tenures.values()):
             await tenure.has_started.wait()
+        self.is_starting = False
 
     async def drain(self) -> None:
         """End all shards in order, and take none any more."""

@@ -159,6 +159,8 @@ class HostedShard:
         self.tasks.start("observer", self.observer.watch, vital=True)
         await self._create_consumers()
         await self._prepare_workspaces()
+        # Whoever scrapes must never see a counter at 0 that has counted before.
+        await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
         self.tasks.start("loop lag", self.metrics.loop_lag.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.

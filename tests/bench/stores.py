@@ -174,7 +174,8 @@ async def _bare_commits(
             (run,), (event,) = change.runs, change.events
             position += 1
             ended = 1 if run.status.is_terminal else None
-            runs.append((*run.key, run.status.value, position, ended, _encode(run)))
+            key = (run.key.workspace, run.key.kind.value, run.key.id)
+            runs.append((*key, run.status.value, position, ended, _encode(run)))
             events.append((position, event.id, position, _encode(event)))
         async with connection.transaction():
             await connection.execute(_BARE_RUNS, *map(list, zip(*runs, strict=True)))

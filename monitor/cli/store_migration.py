@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from monitor import logs
 from monitor.app.store_routing import OneShard, SameShards, ShardsOfWorkspaces
 from monitor.bus.postgres_address import is_postgres, postgres_address, require_driver
 from monitor.bus.settings import store_path
@@ -37,6 +38,8 @@ def migrate(config: Path, urls: list[str], *, as_json: bool) -> None:
     """
     source, target = urls
     configuration = load(config)
+    # What the stores log of themselves would stand between the results.
+    logs.configure(level="warning", secrets=configuration.secrets())
     if not (is_postgres(source) or is_postgres(target)):
         raise ConfigurationError("two files: stop the daemon and copy the file instead")
     sums = asyncio.run(_migrated(configuration, source, target))

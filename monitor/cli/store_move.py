@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from monitor import logs
 from monitor.app.store_routing import ShardsOfWorkspaces, joined_state
 from monitor.bus.postgres_address import PostgresAddress, require_driver
 from monitor.cli.settings_files import load
@@ -24,7 +25,9 @@ def move(config: Path, workspace: str, to: str, *, as_json: bool) -> None:
         ConfigurationError: the workspace or the shard cannot be.
         BusError: a daemon runs, or the database fails.
     """
-    storage = load(config).storage
+    configuration = load(config)
+    logs.configure(level="warning", secrets=configuration.secrets())
+    storage = configuration.storage
     if storage.postgres is None:
         raise ConfigurationError("storage.url names a file, which has one shard")
     if _SHARD.fullmatch(to) is None:

@@ -92,7 +92,13 @@ class ShardReassigned(Struct, frozen=True, kw_only=True):
     by: str
 
 
-LeaseChange = ShardGranted | ShardLost | ShardReassigned
+class CallbacksArrived(Struct, frozen=True, kw_only=True):
+    """Other daemons have stored callbacks for a shard that this one holds: its inbox has them."""
+
+    shard: str
+
+
+LeaseChange = ShardGranted | ShardLost | ShardReassigned | CallbacksArrived
 
 
 class DaemonRecord(Struct, frozen=True, kw_only=True):
@@ -173,6 +179,10 @@ class ShardStore(Protocol):
     @property
     def daemon_id(self) -> str:
         """The name of this daemon among those that share the store; "" where none can."""
+
+    @property
+    def schema(self) -> int:
+        """The version of the schema that the store had when it was opened."""
 
     @property
     def stored_runs(self) -> StoredRuns:

@@ -78,19 +78,31 @@ async def connect(
 ) -> Connection:
     """Return a checked connection to the primary of the database.
 
-    ``statement_seconds`` bounds every statement, there and here; by default two thirds of the
-    lease. A statement whose answer is late here raises TimeoutError.
+    ``statement_seconds`` bounds every statement on the server; by default two thirds of the lease.
+    An answer that is late nevertheless raises TimeoutError.
 
     Raises:
         BusUnavailableError: no host is reachable, or none of them is the primary.
         BusSchemaError: the server is too old, or its encoding cannot hold every text.
         ConfigurationError: user, password, database or TLS do not fit, or a pooler is between.
     """
+    third = max(1.0, lease_seconds / 3)
+    statement_seconds = statement_seconds or 2 * third
     parameters = _parameters(address, password)
-    settings = _server_settings(
-        address, purpose=purpose, lease_seconds=lease_seconds, statement_seconds=statement_seconds
-    )
-    parameters["server_settings"] = settings
+    # The last resort where the server hangs. It cancels the statement, and that would show a
+    # commit which no synchronous standby has; so the writer drops its connection well before.
+    parameters["command_timeout"] = max(statement_seconds, lease_seconds) + 1.0
+    parameters["server_settings"] = {
+        "application_name": f"{address.application_name or 'dataprep-monitor'} {purpose}"[:63],
+        "TimeZone": "UTC",
+        "jit": "off",  # every statement is short, and compiling takes longer
+        "statement_timeout": _milliseconds(statement_seconds),
+        "idle_in_transaction_session_timeout": _milliseconds(third),
+        "tcp_user_timeout": _milliseconds(2 * third),
+        "tcp_keepalives_idle": f"{third:.0f}",
+        "tcp_keepalives_interval": "1",
+        "tcp_keepalives_count": "3",
+    }
     attempts = await _try_hosts(address, parameters, timeout_seconds=timeout_seconds)
     connection, server = attempts[-1].connection, attempts[-1].server
     if connection is None or server is None:
@@ -150,28 +162,6 @@ def _load_authorities(context: ssl.SSLContext, file: str | None) -> None:
         context.load_verify_locations(cafile=file)
 
 
-def _server_settings(
-    address: PostgresAddress,
-    *,
-    purpose: str,
-    lease_seconds: float,
-    statement_seconds: float | None,
-) -> dict[str, str]:
-    third = max(1.0, lease_seconds / 3)
-    name = f"{address.application_name or 'dataprep-monitor'} {purpose}"
-    return {
-        "application_name": name[:63],
-        "TimeZone": "UTC",
-        "jit": "off",  # every statement is short, and compiling takes longer
-        "statement_timeout": _milliseconds(statement_seconds or 2 * third),
-        "idle_in_transaction_session_timeout": _milliseconds(third),
-        "tcp_user_timeout": _milliseconds(2 * third),
-        "tcp_keepalives_idle": f"{third:.0f}",
-        "tcp_keepalives_interval": "1",
-        "tcp_keepalives_count": "3",
-    }
-
-
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f}"
 
@@ -186,8 +176,8 @@ async def _try_hosts(
     try:
         while (hosts or running) and not (ended and ended[-1].connection):
             if hosts:
-                attempt = _attempt(hosts.pop(0), address.tls, parameters, timeout_seconds)
-                running.add(asyncio.create_task(attempt, name="connect to database"))
+                trying = _attempt(hosts.pop(0), address.tls, parameters, timeout_seconds)
+                running.add(asyncio.create_task(trying, name="connect to database"))
             limit = _STAGGER_SECONDS if hosts else None  # each attempt has a limit of its own
             done, running = await asyncio.wait(
                 running, timeout=limit, return_when=asyncio.FIRST_COMPLETED

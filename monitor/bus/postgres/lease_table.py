@@ -209,13 +209,13 @@ async def open_leases(
 
 
 async def claim(
-    connection: Connection, myself: Myself, claims: Sequence[tuple[Claim, str]]
+    connection: Connection, myself: Myself, digests: Mapping[Claim, str]
 ) -> dict[int, int]:
     """Take shards, each with a digest; return the epochs of those that were still as read.
 
     One whose row a transaction has locked is not among them: it may be claimed again soon.
     """
-    leases = [claim.lease for claim, _ in claims]
+    leases = [claim.lease for claim in digests]
     rows = await connection.fetch(
         _CLAIM,
         myself.id,
@@ -224,8 +224,8 @@ async def claim(
         [lease.epoch for lease in leases],
         [lease.holder for lease in leases],
         [lease.incarnation for lease in leases],
-        [claim.last_change for claim, _ in claims],
-        [digest for _, digest in claims],
+        [claim.last_change for claim in digests],
+        list(digests.values()),
     )
     return {row["number"]: row["epoch"] for row in rows}
 

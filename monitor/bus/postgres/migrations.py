@@ -33,8 +33,9 @@ _OTHERS_SHOWN = 5
 _PLACE = (
     "SELECT current_user AS role, current_database() AS database, current_schema() AS schema,"
     " has_schema_privilege(current_schema(), 'CREATE') AS may_create,"
-    " to_regclass(quote_ident(current_schema()) || '.schema_version') IS NOT NULL"
-    " AND to_regclass(quote_ident(current_schema()) || '.store') IS NOT NULL AS is_store"
+    " (SELECT count(*) = 2 FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
+    " WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND (relname, attname)"
+    " IN (('store', 'application'), ('schema_version', 'works_with'))) AS is_store"
 )
 # What an extension has made (a view of statistics, say) is nobody's table.
 _TABLES = (
@@ -154,8 +155,6 @@ async def _version(connection: Connection, name: str, *, newest: int) -> int:
         rows = await connection.fetch("SELECT version, works_with FROM schema_version")
     except asyncpg.InsufficientPrivilegeError as exc:
         raise ConfigurationError(f"storage.url: {name}: {reason_of(exc)}") from exc
-    except asyncpg.UndefinedColumnError:
-        application, rows = None, []
     if application == UNFINISHED:
         raise ConfigurationError(
             f"storage.url: {name} is filled by a transfer that has not ended; repeat store "

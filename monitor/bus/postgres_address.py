@@ -1,11 +1,10 @@
-"""Where a PostgreSQL store is, and how to connect there: what a URL says."""
+"""Where a PostgreSQL store is, and how to connect there: what a URL says. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from importlib.util import find_spec
 from typing import Any
 from urllib.parse import unquote
 
@@ -202,15 +201,3 @@ _READERS: dict[str, tuple[str, _Reader]] = {
     "sslmode": ("tls", _tls),
     "sslrootcert": ("authorities_file", _file),
 }
-
-
-def require_driver() -> None:
-    """Return where the driver of PostgreSQL is installed.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    if find_spec("asyncpg") is None:
-        raise ConfigurationError(
-            "storage.url: a database needs the extra: pip install 'dataprep-monitor[postgres]'"
-        )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from monitor import logs
 from monitor.app.store_routing import OneShard, SameShards, ShardsOfWorkspaces
-from monitor.bus.postgres_address import is_postgres, postgres_address, require_driver
+from monitor.bus.postgres import refuse_missing_extra
+from monitor.bus.postgres_address import is_postgres, postgres_address
 from monitor.bus.settings import store_path
 from monitor.bus.transfer.sqlite_side import SqliteSource, SqliteTarget
 from monitor.bus.transfer.store_transfer import StoreTransfer
@@ -117,7 +118,7 @@ async def _target(configuration: Configuration, url: str) -> AsyncIterator[Trans
 
 def _database(configuration: Configuration, url: str) -> tuple[PostgresAddress, Secret | None]:
     """Return where a database is; the password is that of the configuration, if it is its own."""
-    require_driver()
+    refuse_missing_extra()
     try:
         address = postgres_address(url)
     except ConfigurationError as exc:

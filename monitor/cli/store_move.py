@@ -9,7 +9,8 @@ from pathlib import Path
 
 from monitor import logs
 from monitor.app.store_routing import ShardsOfWorkspaces, joined_state
-from monitor.bus.postgres_address import PostgresAddress, require_driver
+from monitor.bus.postgres import refuse_missing_extra
+from monitor.bus.postgres_address import PostgresAddress
 from monitor.cli.settings_files import load
 from monitor.cli.tables import print_json
 from monitor.model.errors import ConfigurationError
@@ -32,7 +33,7 @@ def move(config: Path, workspace: str, to: str, *, as_json: bool) -> None:
         raise ConfigurationError("storage.url names a file, which has one shard")
     if _SHARD.fullmatch(to) is None:
         raise ConfigurationError("a shard has 1 to 63 of a-z, 0-9 and -, not - first")
-    require_driver()
+    refuse_missing_extra()
     moved = asyncio.run(_moved(storage.postgres, storage.password, workspace, to))
     if as_json:
         print_json({"ok": True, "workspace": workspace, "to": to, **moved})

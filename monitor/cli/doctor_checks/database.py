@@ -6,7 +6,8 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from monitor.bus.postgres_address import PostgresAddress, require_driver
+from monitor.bus.postgres import refuse_missing_extra
+from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.settings import StorageSettings
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 async def check_database(settings: StorageSettings, address: PostgresAddress) -> list[CheckLine]:
     """Connect, and look at everything that a daemon needs. Changes nothing."""
     try:
-        require_driver()
+        refuse_missing_extra()
         from monitor.bus.postgres.examination import (  # noqa: PLC0415 - needs the extra
             examine_database,
         )

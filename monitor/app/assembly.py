@@ -8,6 +8,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosting import Hosting
+from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
 from monitor.bus.shards import ShardStore
 from monitor.bus.sqlite.upgrade import newest_schema
@@ -27,11 +28,12 @@ def build_server(
     hosting: Hosting,
     *,
     store: ShardStore,
+    mirrors: Mirrors | None,
     clock: Clock,
     registry: CollectorRegistry,
     supervisor: Supervisor,
 ) -> Server:
-    """Return the server; it shows the shards as they come and go."""
+    """Return the server; it shows the shards as they come and go, and ``mirrors`` of others."""
 
     async def render_metrics(accept: str) -> tuple[bytes, str]:
         shard = next(iter(hosting.shards.values()), None)
@@ -41,7 +43,7 @@ def build_server(
 
     return Server(
         settings=configuration.server,
-        shards=hosting.shown,
+        shards=hosting.shown if mirrors is None else mirrors.shown,
         runs=store.stored_runs,
         log=store.log,
         clock=clock,
@@ -52,7 +54,21 @@ def build_server(
         ),
         daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
         cluster=store.cluster,
+        refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
+    )
+
+
+def build_mirrors(hosting: Hosting, *, store: ShardStore, clock: Clock) -> Mirrors | None:
+    """Return what shows the shards of other daemons; None where there can be none."""
+    if store.elsewhere is None:
+        return None
+    return Mirrors(
+        hosting.shown,
+        store.elsewhere,
+        cluster=store.cluster,
+        configuration=lambda: hosting.configuration,
+        clock=clock,
     )
 
 

@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.app.assembly import build_listener, build_server, callback_settings
+from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosting import Hosting
 from monitor.app.readiness import probe_store
@@ -126,6 +126,7 @@ class Daemon:
             registry=self._registry,
             supervisor=self._supervisor,
         )
+        self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(
             self._configuration,
             self._hosting,
@@ -178,12 +179,15 @@ class Daemon:
             self._configuration,
             self._hosting,
             store=store,
+            mirrors=self._mirrors,
             clock=self._clock,
             registry=self._registry,
             supervisor=self._supervisor,
         )
         port = await self._server.start()
         self._tasks.start_all(self._server.tasks())
+        if self._mirrors is not None:
+            self._tasks.start("mirrors", self._mirrors.run)
         return port
 
     async def _drain(self, *, is_orderly: bool) -> None:
@@ -198,6 +202,8 @@ class Daemon:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             if self._server is not None:
                 await self._server.stop()
+            if self._mirrors is not None:
+                await self._mirrors.close()
             await self._tasks.cancel_all()
 
     # --- what callers may request while it runs ---

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of
-from monitor.bus.contract import EventBus, Received, StoredCallback
+from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CallbacksArrived,
     ShardGranted,
@@ -30,8 +30,9 @@ log = structlog.get_logger()
 class _Tenure:
     """One stretch in which this daemon holds a shard; the shard's parts are there while it runs."""
 
-    def __init__(self, bus: EventBus, *, before: _Tenure | None) -> None:
-        self.bus = bus
+    def __init__(self, granted: ShardGranted, *, before: _Tenure | None) -> None:
+        self.granted = granted
+        self.bus = granted.bus
         self.before = before  # the shard's former one, which must be over first
         self.shard: HostedShard | None = None
         self.is_stopped = False
@@ -93,7 +94,7 @@ class Hosting:
         while True:
             change = await self._store.next_change()
             if isinstance(change, ShardGranted):
-                self._begin(change.bus)
+                self._begin(change)
                 continue
             if isinstance(change, CallbacksArrived):
                 self._wake_inboxes(change.shard)
@@ -118,10 +119,10 @@ class Hosting:
         for tenure in tenures:
             await tenure.is_over.wait()
 
-    def _begin(self, bus: EventBus) -> None:
-        tenure = _Tenure(bus, before=self._tenures.get(bus.shard))
-        self._tenures[bus.shard] = tenure
-        self._group.create_task(self._host(tenure), name=f"shard {bus.shard}".rstrip())
+    def _begin(self, granted: ShardGranted) -> None:
+        name = granted.bus.shard
+        tenure = self._tenures[name] = _Tenure(granted, before=self._tenures.get(name))
+        self._group.create_task(self._host(tenure), name=f"shard {name}".rstrip())
 
     async def _host(self, tenure: _Tenure) -> None:
         """Run one shard, and give it back once."""
@@ -131,7 +132,7 @@ class Hosting:
                 await tenure.before.is_over.wait()
                 tenure.before = None
             if not tenure.is_stopped:
-                tenure.shard = self._shards[name] = self._build(tenure.bus)
+                tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await tenure.shard.run(on_started=partial(self._started, tenure, tenure.shard))
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
@@ -167,10 +168,11 @@ class Hosting:
 
     # --- its configuration ---
 
-    def _build(self, bus: EventBus) -> HostedShard:
+    def _build(self, granted: ShardGranted) -> HostedShard:
         return HostedShard(
-            configuration_of(bus.shard, self._configuration),
-            bus=bus,
+            configuration_of(granted.bus.shard, self._configuration),
+            bus=granted.bus,
+            instructions=granted.instructions,
             clock=self._clock,
             registry=self._registry,
             supervisor=self._supervisor,

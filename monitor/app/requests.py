@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +13,12 @@ from monitor.alerting.engine.past_alerts import ended_alert
 from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
 from monitor.app.following import FollowedWorkspace
-from monitor.app.outputs import Outputs
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
+from monitor.model.events import Event
 from monitor.model.runs import RunKey, RunKind
+from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.requests import AlertingRequests
 
@@ -64,10 +65,15 @@ class AdminRequests:
 
 
 def alerting_requests(
-    engine: Engine, *, bus: EventBus, view: LiveStateView, outputs: Outputs
+    engine: Engine,
+    *,
+    bus: StoredShard,
+    view: LiveStateView,
+    wants: Callable[[], dict[str, Callable[[Event], bool]]],
+    replay: Callable[[str, datetime], Awaitable[Replayed]],
 ) -> AlertingRequests:
-    """Return the requests that alerting and the outputs answer."""
-    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
+    """Return the requests that alerting and the outputs of a shard answer; ``wants`` by output."""
+    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=wants)
 
     def ended(fingerprint: str) -> list[Alert]:
         return [ended_alert(row) for row in engine.past.of(fingerprint)]
@@ -100,6 +106,6 @@ def alerting_requests(
         explain_alert=explainer.alert,
         explain_run=explainer.run,
         explain_pipeline=explainer.pipeline,
-        outputs=lambda: tuple(outputs.by_name),
-        replay=outputs.replays.replay,
+        outputs=lambda: tuple(wants()),
+        replay=replay,
     )

@@ -13,11 +13,13 @@ from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
+from monitor.app.instructions import InstructionRunner
 from monitor.app.outputs import Outputs
 from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus, Start
+from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
@@ -44,12 +46,15 @@ class HostedShard:
         configuration: Configuration,
         *,
         bus: EventBus,
+        instructions: ShardInstructions | None,
         clock: Clock,
         registry: CollectorRegistry,
         supervisor: Supervisor,
     ) -> None:
         self.name = bus.shard
         self.bus = bus
+        self._instructions = instructions
+        self._clock = clock
         self.configuration = configuration  # in force
         self.has_leftovers = False  # consumers that the store did not drop yet
         self._stopping = asyncio.Event()
@@ -114,7 +119,11 @@ class HostedShard:
             bus=self.bus,
             live=self.view,
             alerting=alerting_requests(
-                self.engine, bus=self.bus, view=self.view, outputs=self.outputs
+                self.engine,
+                bus=self.bus,
+                view=self.view,
+                wants=self.outputs.wants,
+                replay=self.outputs.replays.replay,
             ),
             requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
             outputs=self._output_statuses,
@@ -169,6 +178,9 @@ class HostedShard:
         self.tasks.start_all(self.outputs.tasks())
         for workspace in self.workspaces.by_name.values():
             self.workspaces.start(workspace)
+        if self._instructions is not None:
+            runner = InstructionRunner(self._instructions, shown=self.shown, clock=self._clock)
+            self.tasks.start("instructions", runner.run)
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
 

@@ -49,16 +49,12 @@ class ShardDefinition(Struct, frozen=True, kw_only=True):
 
 
 class Instruction(Struct, frozen=True, kw_only=True):
-    """What a daemon that does not hold a shard asks of the one that does, whoever that is then.
+    """What a daemon asks of whoever holds a shard then. ``id`` is the store's."""
 
-    ``id`` is the sender's: the same instruction again is a no-op.
-    """
-
-    id: str
+    id: int
     kind: str
     body: bytes
-    created_at: datetime  # by the clock of the daemon that asks
-    created_by: str  # its id
+    created_by: str  # id of the daemon that asks
 
 
 class ShardInstructions(Protocol):
@@ -67,7 +63,7 @@ class ShardInstructions(Protocol):
     async def next(self) -> Instruction:
         """Return the oldest instruction without an outcome, once there is one."""
 
-    async def finish(self, instruction_id: str, outcome: bytes, *, timeout_seconds: float) -> None:
+    async def finish(self, instruction_id: int, outcome: bytes, *, timeout_seconds: float) -> None:
         """Return once the outcome is durable; whoever has asked may read it for a day."""
 
 
@@ -160,16 +156,14 @@ class ShardsElsewhere(Protocol):
     ) -> dict[str, dict[str, bytes]]:
         """Return by shard what the consumer's steps have stored; nothing stored is absent."""
 
-    async def instruct(
-        self, shard: str, instruction: Instruction, *, timeout_seconds: float
-    ) -> None:
-        """Return once the instruction is durable; the shard's holder executes it.
+    async def instruct(self, shard: str, kind: str, body: bytes, *, timeout_seconds: float) -> int:
+        """Return the id of a durable instruction; whoever holds the shard then executes it.
 
         Raises:
             ConfigurationError: too many wait in that shard already.
         """
 
-    async def outcome(self, instruction_id: str, *, timeout_seconds: float) -> bytes | None:
+    async def outcome(self, instruction_id: int, *, timeout_seconds: float) -> bytes | None:
         """Return the outcome of an instruction; None where there is none within the time-out."""
 
 

@@ -19,13 +19,14 @@ from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
-from monitor.web.forms.form_page import FormPages
+from monitor.web.forms.form_page import FormPages, PageForm
 from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
+from monitor.web.http.mirror_refresh import refreshed
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
@@ -34,6 +35,7 @@ from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
+from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownShards
 from monitor.web.views.all_views import AllViews
@@ -61,8 +63,10 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         daemon: ReadDaemonStatus,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
+        """``refresh`` is awaited before shards of other daemons are shown; None: there are none."""
         self._settings = settings
         self._clock = clock
         self._refusals = _counted_refusals(registry, clock)
@@ -72,6 +76,7 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
+        self._refresh = refresh
         self._follower = LogFollower(log)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
@@ -88,6 +93,7 @@ class Server:
             alerting=alerting,
             daemon=daemon,
             cluster=cluster,
+            is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
@@ -101,11 +107,7 @@ class Server:
             self._views.pages, status=self._views.status, live=self._live, clock=clock
         )
         self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
-        self._all_forms = (
-            SilenceForm(alerting, clock=clock),
-            ExpireForm(alerting, clock=clock),
-            AcknowledgeForm(alerting),
-        )
+        self._all_forms = _all_forms(alerting, clock)
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -144,6 +146,7 @@ class Server:
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
             errors_as_problems,
+            *([] if self._refresh is None else [refreshed(self._refresh)]),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
@@ -171,6 +174,14 @@ class Server:
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
+
+
+def _all_forms(alerting: AlertingRequests, clock: Clock) -> tuple[PageForm, ...]:
+    return (
+        SilenceForm(alerting, clock=clock),
+        ExpireForm(alerting, clock=clock),
+        AcknowledgeForm(alerting),
+    )
 
 
 def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:

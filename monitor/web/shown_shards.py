@@ -54,6 +54,11 @@ class ShardDirectory:
         """Return the shards that this daemon holds."""
         return [shard for shard in self._shown().values() if shard.mirrored is None]
 
+    def mirrored(self, name: str) -> Mirrored | None:
+        """Return who holds a shard, None where this daemon does or does not show it."""
+        shard = self._shown().get(name)
+        return None if shard is None or shard.mirrored is None else shard.mirrored()
+
     def of(self, workspace: str) -> ShownShard | None:
         """Return the shard of a workspace; None where no shard has it."""
         shown = self._shown()

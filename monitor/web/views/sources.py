@@ -30,3 +30,4 @@ class ViewSources:
     alerting: AlertingRequests
     daemon: ReadDaemonStatus
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
+    is_shared: bool  # other daemons may share the store

@@ -26,6 +26,7 @@ from tests.bus.transfer_scenes import (
     in_file,
     to_database,
     to_file,
+    to_other_database,
 )
 from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer
@@ -131,6 +132,19 @@ async def test_a_store_comes_back_as_it_was(
     assert (await bus.status()).newest_position == NEWEST + 1
     await bus.close()
     assert list(tmp_path.glob("*unfinished*")) == []  # noqa: ASYNC240 - a folder of four files
+
+
+async def test_a_database_goes_into_another_one_as_it_is(
+    store: Path, postgres: PostgresServer, empty_database: str
+) -> None:
+    """Shards, positions and states are the same there."""
+    await to_database(store, empty_database, SHARDS)
+    other = postgres.url(await postgres.create_database())
+    await to_other_database(empty_database, other)
+    before, after = await in_database(empty_database), await in_database(other)
+    assert {table: sorted(rows, key=str) for table, rows in after.items()} == {
+        table: sorted(rows, key=str) for table, rows in before.items()
+    }
 
 
 @pytest.mark.parametrize("stop_after", [1, 3, 9, 15])

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory
 from monitor.alerting.alerts.pending_step import FirstEvaluated, TransitionCount
-from monitor.app.store_routing import OneShard, ShardsOfWorkspaces
+from monitor.app.store_routing import OneShard, SameShards, ShardsOfWorkspaces
 from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.sqlite import SqliteBus
@@ -210,3 +210,14 @@ async def to_file(url: str, path: Path) -> Sums:
             return await transfer.run()
     finally:
         target.close()
+
+
+async def to_other_database(url: str, other_url: str) -> Sums:
+    """Carry a database into another one."""
+    target = await PostgresTarget.open(postgres_address(other_url), None)
+    try:
+        async with database_source(url) as source:
+            transfer = StoreTransfer(source, target, SameShards(), on_progress=lambda *_: None)
+            return await transfer.run()
+    finally:
+        await target.close()

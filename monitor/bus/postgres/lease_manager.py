@@ -101,6 +101,7 @@ class LeaseManager:
             if defined is not None and defined != before.get(grant.lease.shard):
                 await self._change_digest(grant.lease, defined.digest)
         self.wake()
+        self._on_change()
 
     async def _change_digest(self, lease: Lease, digest: str) -> None:
         await self._heartbeat.run(
@@ -173,12 +174,12 @@ class LeaseManager:
             grant.lease.lose(reason)
 
     async def close(self) -> None:
-        """End every grant, and leave the cluster."""
+        """End every grant, and leave the cluster; the tasks have ended."""
         self._is_draining = True
         for grant in self.grants.take_all():
             await grant.bus.close()
             grant.lease.lose("closed")
-        await self._heartbeat.close()
+        await self._heartbeat.depart()
         self._on_change()
 
     # --- the tasks ---

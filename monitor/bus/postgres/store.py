@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -137,7 +138,11 @@ class PostgresStore:
             clock=clock,
             registry=registry,
         )
-        await heartbeat.register()
+        try:
+            await heartbeat.register()
+        except BaseException:
+            heartbeat.disconnect("not registered")
+            raise
         store = cls(settings, connector, heartbeat, schema=schema, clock=clock, registry=registry)
         store._start()
         log.info("store opened", store=str(address), schema=schema, daemon=settings.daemon_id)
@@ -243,7 +248,9 @@ class PostgresStore:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._leases.close()
         await self._writer.close()
-        await self._notifications.close()
+        with contextlib.suppress(BusUnavailableError):  # others find it at their next cycle
+            await self._heartbeat.run(self._notifications.send)
+        self._heartbeat.disconnect("closed")
         await self._reader.close()
         if not self._ended.done():
             self._ended.set_result(None)

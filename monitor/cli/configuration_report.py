@@ -11,7 +11,7 @@ import msgspec
 from monitor.app.outputs import find_obstacles
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.settings import StorageSettings
-from monitor.cli.doctor_checks.database import UNREACHABLE, check_database
+from monitor.cli.database_trial import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import StoreObstacle, as_problem, try_store
 from monitor.cli.tables import print_json

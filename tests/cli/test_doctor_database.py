@@ -13,7 +13,7 @@ from monitor.bus.postgres.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.settings import StorageSettings
 from monitor.cli.configuration_report import report
-from monitor.cli.doctor_checks.database import check_database
+from monitor.cli.database_trial import check_database
 from monitor.model.check_lines import CheckLine
 from monitor.model.secrets import Secret
 from tests.bus.examples import SOON

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-from monitor.bus.transfer.event_places import letter_of, subject_of, with_position
+from monitor.bus.transfer.event_subjects import letter_of, subject_of, with_position
 from monitor.bus.transfer.numbering import ConsumerPlace, Numbering
 from monitor.bus.transfer.sums import Sums
 from monitor.bus.transfer.tables import (

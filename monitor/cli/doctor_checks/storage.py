@@ -8,8 +8,8 @@ from pathlib import Path
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.soundness import WAY_OUT, FoundDamage
 from monitor.bus.sqlite.store_check import StoreCheck
+from monitor.cli.database_trial import check_database
 from monitor.cli.doctor_checks.addresses import Serving
-from monitor.cli.doctor_checks.database import check_database
 from monitor.cli.store_trial import try_store, user_name
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 

@@ -17,7 +17,7 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.model.errors import TryLaterError
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
 from monitor.web.server import Server
@@ -31,16 +31,10 @@ def build_server(
     mirrors: Mirrors | None,
     clock: Clock,
     registry: CollectorRegistry,
+    metrics: DaemonMetrics,
     supervisor: Supervisor,
 ) -> Server:
     """Return the server; it shows the shards as they come and go, and ``mirrors`` of others."""
-
-    async def render_metrics(accept: str) -> tuple[bytes, str]:
-        shard = next(iter(hosting.shards.values()), None)
-        if shard is None or hosting.is_starting:
-            raise TryLaterError("the daemon is starting: its counters are not read yet")
-        return await shard.metrics.exposition.render(accept)
-
     return Server(
         settings=configuration.server,
         shards=hosting.shown if mirrors is None else mirrors.shown,
@@ -48,7 +42,7 @@ def build_server(
         log=store.log,
         clock=clock,
         registry=registry,
-        render_metrics=render_metrics,
+        render_metrics=metrics.exposition.render,
         checks=readiness_checks(
             store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
         ),

@@ -10,6 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from monitor import __version__
 from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosting import Hosting
@@ -21,9 +22,10 @@ from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
-from monitor.config import Configuration
+from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.server import Server
@@ -56,6 +58,10 @@ class Daemon:
         self._registry = registry
         self._open_store = open_store
         self._supervisor = Supervisor(clock=clock, registry=registry)
+        self._metrics = DaemonMetrics(
+            registry=registry, clock=clock, settings=configuration.metrics, version=__version__
+        )
+        self._metrics.configuration_taken(config_hash(configuration))
         self._tasks = DaemonTasks(self._supervisor)
         self._server: Server | None = None
         self._listener: CallbackListener | None = None
@@ -124,6 +130,7 @@ class Daemon:
             store=store,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
         self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
@@ -143,6 +150,7 @@ class Daemon:
         self._tasks.start("store", store.watch, vital=True)
         await store.define(shard_definitions(self._configuration))
         self._tasks.start("shards", self._hosting.run, vital=True)
+        self._tasks.start("loop lag", self._metrics.loop_lag.run)
         first_shards = asyncio.create_task(self._first_shards(store), name="first shards")
         try:
             # Many may take long, and meanwhile it must be seen that the daemon lives.
@@ -182,6 +190,7 @@ class Daemon:
             mirrors=self._mirrors,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
         port = await self._server.start()
@@ -202,6 +211,7 @@ class Daemon:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             if self._server is not None:
                 await self._server.stop()
+            await self._metrics.exposition.close()
             if self._mirrors is not None:
                 await self._mirrors.close()
             await self._tasks.cancel_all()
@@ -212,6 +222,11 @@ class Daemon:
     def view(self) -> LiveStateView:
         """The live state; there once the daemon has started."""
         return next(iter(self._hosting.shards.values())).view
+
+    @property
+    def registries(self) -> list[CollectorRegistry]:
+        """Where the metrics are, those of the hosted shards too."""
+        return self._metrics.registries()
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force, or change nothing; see `Reloading.reload`."""
@@ -228,10 +243,11 @@ class Daemon:
 
     def refuse_configuration(self) -> None:
         """Count a new configuration that could not be used; the one in force stays."""
-        for shard in self._hosting.shards.values():
-            shard.metrics.configuration_refused()
+        self._metrics.configuration_refused()
 
     def _swap(self, configuration: Configuration) -> None:
         self._hosting.configure(configuration)
+        self._metrics.configuration_taken(config_hash(configuration))
+        self._metrics.reconfigure(configuration.metrics)
         if self._listener is not None:
             self._listener.replace_workspaces(callback_settings(configuration.workspaces))

@@ -21,6 +21,8 @@ from monitor.bus.shards import (
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
+from monitor.model.registries import ShardRegistry
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.shown_shards import ShownShard
 
@@ -55,17 +57,18 @@ class Hosting:
         store: ShardStore,
         clock: Clock,
         registry: CollectorRegistry,
+        metrics: DaemonMetrics,
         supervisor: Supervisor,
     ) -> None:
         self._configuration = configuration
         self._store = store
         self._clock = clock
         self._registry = registry
+        self._metrics = metrics
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
-        self.is_starting = True  # until the first shards have started
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -108,7 +111,6 @@ class Hosting:
         """Return when no shard is still starting."""
         for tenure in list(self._tenures.values()):
             await tenure.has_started.wait()
-        self.is_starting = False
 
     async def drain(self) -> None:
         """End all shards in order, and take none any more."""
@@ -133,7 +135,7 @@ class Hosting:
                 tenure.before = None
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
-                await tenure.shard.run(on_started=partial(self._started, tenure, tenure.shard))
+                await self._run(tenure, tenure.shard)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
             await self._let_others_have(name, exc)
@@ -145,7 +147,15 @@ class Hosting:
             tenure.has_started.set()
             tenure.is_over.set()
 
+    async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
+        try:
+            await shard.run(on_started=partial(self._started, tenure, shard))
+        finally:
+            # Before another daemon can have it, and show it.
+            self._metrics.remove(shard.metrics)
+
     def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
+        self._metrics.add(shard.metrics)
         self._show(shard)
         tenure.has_started.set()
 
@@ -174,7 +184,7 @@ class Hosting:
             bus=granted.bus,
             instructions=granted.instructions,
             clock=self._clock,
-            registry=self._registry,
+            registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
         )
 

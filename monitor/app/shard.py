@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
@@ -23,9 +22,10 @@ from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
+from monitor.model.registries import ShardRegistry
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.metrics.assembly import ShardMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -48,7 +48,7 @@ class HostedShard:
         bus: EventBus,
         instructions: ShardInstructions | None,
         clock: Clock,
-        registry: CollectorRegistry,
+        registry: ShardRegistry,
         supervisor: Supervisor,
     ) -> None:
         self.name = bus.shard
@@ -77,7 +77,7 @@ class HostedShard:
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )
-        self.metrics = self._metrics(clock, registry)
+        self.metrics = self._metrics(registry)
         self.outputs = Outputs(
             configuration.outputs,
             bus=bus,
@@ -97,19 +97,16 @@ class HostedShard:
             tasks=self.tasks,
         )
 
-    def _metrics(self, clock: Clock, registry: CollectorRegistry) -> Metrics:
-        metrics = Metrics(
+    def _metrics(self, registry: ShardRegistry) -> ShardMetrics:
+        return ShardMetrics(
             bus=self.bus,
             live_state=self.view,
-            clock=clock,
+            clock=self._clock,
             registry=registry,
             settings=self.configuration.metrics,
-            version=__version__,
             capabilities=list(Capability),
             alerting=self.engine.snapshot,
         )
-        metrics.configuration_taken(config_hash(self.configuration))
-        return metrics
 
     def shown(self) -> ShownShard:
         """Return what the server needs of the shard."""
@@ -171,7 +168,6 @@ class HostedShard:
         # Whoever scrapes must never see a counter at 0 that has counted before.
         await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
-        self.tasks.start("loop lag", self.metrics.loop_lag.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
         self.tasks.start("alerting", self.engine.run)
@@ -218,7 +214,6 @@ class HostedShard:
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
-            await self.metrics.exposition.close()
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

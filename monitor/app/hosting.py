@@ -13,6 +13,7 @@ from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
+    CallbacksArrived,
     ShardGranted,
     ShardLost,
     ShardStore,
@@ -97,6 +98,9 @@ class Hosting:
             change = await self._store.next_change()
             if isinstance(change, ShardGranted):
                 self._begin(change)
+                continue
+            if isinstance(change, CallbacksArrived):
+                self._wake_inboxes(change.shard)
                 continue
             is_lost = isinstance(change, ShardLost)
             reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
@@ -214,6 +218,11 @@ class Hosting:
         if shard is not None and inbox is not None:
             self._show_callback(shard, workspace)
             inbox.notify()
+
+    def _wake_inboxes(self, shard: str) -> None:
+        hosted = self._shards.get(shard)
+        for workspace in hosted.workspaces.by_name if hosted is not None else ():
+            self.callback_stored(workspace)
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())

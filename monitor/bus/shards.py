@@ -88,7 +88,13 @@ class ShardReassigned(Struct, frozen=True, kw_only=True):
     by: str
 
 
-LeaseChange = ShardGranted | ShardLost | ShardReassigned
+class CallbacksArrived(Struct, frozen=True, kw_only=True):
+    """Other daemons have stored callbacks for a shard that this one holds: its inbox has them."""
+
+    shard: str
+
+
+LeaseChange = ShardGranted | ShardLost | ShardReassigned | CallbacksArrived
 
 
 class DaemonRecord(Struct, frozen=True, kw_only=True):
@@ -134,8 +140,8 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 class ShardsElsewhere(Protocol):
     """Reads, and asks, shards that other daemons hold. May raise `BusUnavailableError`."""
 
-    def stored_shard(self, shard: str) -> StoredShard:
-        """Return what reads one shard, whoever holds it."""
+    async def stored_shards(self, shards: Collection[str]) -> dict[str, StoredShard]:
+        """Return what reads each of these shards, whoever holds it; an unknown one is absent."""
 
     async def state_entries_of(
         self, workspaces: Collection[str], topics: Collection[str]
@@ -167,6 +173,10 @@ class ShardStore(Protocol):
     @property
     def daemon_id(self) -> str:
         """The name of this daemon among those that share the store; "" where none can."""
+
+    @property
+    def schema(self) -> int:
+        """The version of the schema that the store had when it was opened."""
 
     @property
     def stored_runs(self) -> StoredRuns:

@@ -21,6 +21,7 @@ from monitor.bus.shards import (
 )
 from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.model.clock import Clock
 
 
@@ -42,6 +43,10 @@ class SqliteStore:
     @property
     def daemon_id(self) -> str:
         return ""
+
+    @property
+    def schema(self) -> int:
+        return newest_schema()
 
     @property
     def stored_runs(self) -> StoredRuns:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
+from monitor import __version__
+from monitor.bus.postgres import open_postgres
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.bus.sqlite.sole_shard import SqliteStore
@@ -29,4 +31,8 @@ async def open_store(
     settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
 ) -> ShardStore:
     """Return the store that ``settings.url`` names, whatever it is."""
+    if settings.postgres is not None:
+        return await open_postgres(
+            settings, version=__version__, url=None, clock=clock, registry=registry
+        )
     return await SqliteStore.open(settings, clock=clock, registry=registry)

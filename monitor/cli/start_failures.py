@@ -25,7 +25,7 @@ _LOCKED = "stop that process, or name another file in storage.url"
 
 
 async def open_store(
-    settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, url: str | None
 ) -> ShardStore:
     """Open the store.
 
@@ -33,7 +33,7 @@ async def open_store(
         BusError, ConfigurationError: with the key, its value, the reason and a hint.
     """
     try:
-        return await open_any(settings, clock=clock, registry=registry)
+        return await open_any(settings, clock=clock, registry=registry, url=url)
     except ConfigurationError as exc:
         raise ConfigurationError([_named(settings, problem) for problem in exc.problems]) from exc
     except BusError as exc:

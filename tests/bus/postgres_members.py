@@ -157,9 +157,15 @@ class Member:
             connection.terminate()
         return position is not None
 
+    async def leave(self) -> None:
+        """End in order."""
+        await self.leases.close()
+        self.heartbeat.disconnect("closed")
+        self.hosted.clear()
+
     def kill(self) -> None:
         """End without a goodbye: connections break, and nothing is released."""
-        self.heartbeat._drop("killed")
+        self.heartbeat.disconnect("killed")
         self.hosted.clear()
 
     def metric(self, name: str, **labels: str) -> float:

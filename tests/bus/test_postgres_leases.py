@@ -162,7 +162,7 @@ async def test_a_daemon_that_ends_leaves_at_once(cluster: LeaseCluster) -> None:
     """After its end nobody waits for its lease, and nobody counts it among the dead."""
     north, south = await cluster.join("north"), await cluster.join("south")
     await cluster.calm_down()
-    await north.leases.close()
+    await north.leave()
     cluster.members.remove(north)
     await south.cycle()
     await south.obey()
@@ -184,8 +184,8 @@ async def test_another_configuration_of_a_shard_waits_until_its_holder_is_gone(
     await cluster.calm_down()
     assert east.publishing()
 
-    await north.leases.close()
-    await east.leases.close()
+    await north.leave()
+    await east.leave()
     cluster.members = [south]
     await cluster.calm_down()
     assert south.publishing() == set(NAMES)
@@ -284,7 +284,7 @@ async def test_the_successor_of_a_dead_daemon_waits_for_its_lease(cluster: Lease
         if len(waits) == 3:
             await cluster.expire(north)
 
-    second.clock.sleep = sleep  # type: ignore[method-assign, assignment]  # time is the test's
+    second.clock.sleep = sleep  # type: ignore[method-assign]  # time is the test's
     await second.join(shards(*NAMES))
     assert len(waits) == 3
     await second.cycle()

@@ -62,8 +62,7 @@ class Chaos:
         if len(self.cluster.members) > 1:
             member = self.cluster.members.pop(self._any_index())
             await member.leases.drain()
-            await member.leases.close()
-            member.hosted.clear()
+            await member.leave()
 
     async def step(self) -> None:
         actions: list[Callable[[], Awaitable[None]]] = [

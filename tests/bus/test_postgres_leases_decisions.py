@@ -15,8 +15,8 @@ from monitor.bus.postgres.lease_decisions import (
     HANDED_OVER,
     TAKEN_OVER,
     Claim,
-    ClusterView,
     Forfeit,
+    LeaseView,
     LivingDaemon,
     ReleaseUnused,
     ShardLease,
@@ -31,8 +31,8 @@ def daemon(name: str, digest: str | None = "d", *, incarnation: UUID = FIRST) ->
     return LivingDaemon(id=name, incarnation=incarnation, digests=digests)
 
 
-def view(me: str, *daemons: LivingDaemon, incarnation: UUID = FIRST) -> ClusterView:
-    return ClusterView(me=me, incarnation=incarnation, daemons=daemons)
+def view(me: str, *daemons: LivingDaemon, incarnation: UUID = FIRST) -> LeaseView:
+    return LeaseView(me=me, incarnation=incarnation, daemons=daemons)
 
 
 def held_by(name: str, *, incarnation: UUID = FIRST, epoch: int = 3) -> ShardLease:
@@ -65,7 +65,7 @@ def test_of_daemons_with_one_view_at_most_one_claims(
 ) -> None:
     """Whoever holds the shard and whoever is alive: two daemons never claim it both."""
     actions = [
-        ClusterView(me=me.id, incarnation=me.incarnation, daemons=daemons).action(
+        LeaseView(me=me.id, incarnation=me.incarnation, daemons=daemons).action(
             lease, hosted_epoch=None
         )
         for me in daemons

@@ -50,7 +50,6 @@ class Listener:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await self.notifications.close()
 
 
 @pytest.fixture

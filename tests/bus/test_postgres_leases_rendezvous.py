@@ -46,7 +46,7 @@ def test_shards_spread_over_the_daemons() -> None:
     daemons = [f"monitor-{number}" for number in range(4)]
     shares = Counter(best_daemon(f"workspace-{number}", daemons) for number in range(1_000))
 
-    assert sorted(shares) == daemons
+    assert set(shares) == set(daemons)
     assert min(shares.values()) > 200
 
 

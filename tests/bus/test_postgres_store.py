@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Received, StoredCallback
+from monitor.bus.contract import Received
 from monitor.bus.postgres import open_postgres
 from monitor.bus.postgres.migrations import Migration, migrations, newest_schema, prepare
 from monitor.bus.postgres.rendezvous import best_daemon
@@ -22,7 +22,7 @@ from monitor.model.errors import (
     BusUnavailableError,
     ConfigurationError,
 )
-from tests.bus.examples import NOW, SOON, events
+from tests.bus.examples import SOON, callback, events
 from tests.bus.postgres_members import shards
 from tests.bus.postgres_stores import LONG_SECONDS, StoreCluster, StoreHost, store_cluster
 
@@ -35,19 +35,6 @@ OF_NORTH = set(NAMES) - OF_SOUTH
 async def cluster(empty_database: str) -> AsyncIterator[StoreCluster]:
     async with store_cluster(empty_database) as cluster:
         yield cluster
-
-
-def callback(workspace: str) -> StoredCallback:
-    return StoredCallback(
-        id=0,
-        workspace=workspace,
-        fingerprint="f",
-        received_at=NOW,
-        kind=None,
-        run_id="1",
-        status=None,
-        body=b"{}",
-    )
 
 
 async def test_a_lone_daemon_is_granted_all_at_its_start(cluster: StoreCluster) -> None:
@@ -153,16 +140,20 @@ async def test_any_daemon_takes_a_callback_and_the_holder_learns_of_it(
     await north.has("sales")
     south = await cluster.join("south", shards("sales", digest="new"))
     received = [
-        await host.store.receive(callback("sales"), inbox_bound=9, timeout_seconds=SOON)
+        await host.store.receive(
+            callback(1, workspace="sales"), inbox_bound=9, timeout_seconds=SOON
+        )
         for host in (south, south, north)
     ]
     await north.until(lambda: CallbacksArrived(shard="sales") in north.changes)
     arrivals = await north.buses["sales"].inbox("sales", limit=9)
 
     assert received == [Received.STORED, Received.DUPLICATE, Received.DUPLICATE]
-    assert [waiting.fingerprint for waiting in arrivals.callbacks] == ["f"]
+    assert [waiting.fingerprint for waiting in arrivals.callbacks] == ["fingerprint-1"]
     with pytest.raises(BusUnavailableError, match="no shard is known of workspace unknown"):
-        await south.store.receive(callback("unknown"), inbox_bound=9, timeout_seconds=SOON)
+        await south.store.receive(
+            callback(1, workspace="unknown"), inbox_bound=9, timeout_seconds=SOON
+        )
 
 
 async def test_a_running_daemon_goes_on_while_the_schema_grows(cluster: StoreCluster) -> None:

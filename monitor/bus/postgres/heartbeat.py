@@ -91,7 +91,7 @@ class Heartbeat:
                             )
                         answer = await exchange(self._connection)
             except (BusUnavailableError, asyncio.CancelledError) as exc:
-                self._drop(str(exc))
+                self.disconnect(str(exc))
                 raise
         self.away_since = self.away_reason = None
         return answer
@@ -165,16 +165,16 @@ class Heartbeat:
     async def publish(self, digests: Mapping[str, str]) -> None:
         await self.run(lambda connection: lease_table.publish(connection, self.myself, digests))
 
-    async def close(self) -> None:
+    async def depart(self) -> None:
         """Release every shard of this daemon in the store, where it can be reached."""
         self.deadline.revoke()
         try:
             await self.run(lambda connection: lease_table.depart(connection, self.myself))
         except BusUnavailableError as exc:
             log.warning("shards not released", reason=str(exc))
-        self._drop("closed")
 
-    def _drop(self, reason: str) -> None:
+    def disconnect(self, reason: str) -> None:
+        """Drop the connection; the next exchange makes a new one."""
         if self.away_since is None:
             self.away_since, self.away_reason = self._clock.now(), reason
         if self._connection is not None:

@@ -66,7 +66,7 @@ class Forfeit:
 LeaseAction = Claim | ReleaseUnused | Forfeit
 
 
-class ClusterView:
+class LeaseView:
     """Who is alive, as this daemon has read it. ``me`` may be absent: then it claims nothing."""
 
     def __init__(self, *, me: str, incarnation: UUID, daemons: Collection[LivingDaemon]) -> None:

@@ -24,8 +24,8 @@ from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.lease_decisions import (
     Claim,
-    ClusterView,
     Forfeit,
+    LeaseView,
     LivingDaemon,
     ReleaseUnused,
     ShardLease,
@@ -101,6 +101,7 @@ class LeaseManager:
             if defined is not None and defined != before.get(grant.lease.shard):
                 await self._change_digest(grant.lease, defined.digest)
         self.wake()
+        self._on_change()
 
     async def _change_digest(self, lease: Lease, digest: str) -> None:
         await self._heartbeat.run(
@@ -173,12 +174,12 @@ class LeaseManager:
             grant.lease.lose(reason)
 
     async def close(self) -> None:
-        """End every grant, and leave the cluster."""
+        """End every grant, and leave the cluster; the tasks have ended."""
         self._is_draining = True
         for grant in self.grants.take_all():
             await grant.bus.close()
             grant.lease.lose("closed")
-        await self._heartbeat.close()
+        await self._heartbeat.depart()
         self._on_change()
 
     # --- the tasks ---
@@ -222,7 +223,7 @@ class LeaseManager:
         await self._publish()
         self._next_in = self._heartbeat.renew_seconds
         daemons = await self._living()
-        view = ClusterView(
+        view = LeaseView(
             me=self._heartbeat.myself.id,
             incarnation=self._heartbeat.myself.incarnation,
             daemons=daemons,
@@ -294,7 +295,7 @@ class LeaseManager:
 
     # --- one cycle ---
 
-    async def _act(self, view: ClusterView, daemons: Sequence[LivingDaemon]) -> None:
+    async def _act(self, view: LeaseView, daemons: Sequence[LivingDaemon]) -> None:
         leases = await self._heartbeat.run(
             lambda connection: lease_table.open_leases(
                 connection,
@@ -327,7 +328,7 @@ class LeaseManager:
             and not self.grants.is_ending(lease.name)
         )
 
-    async def _reassign(self, view: ClusterView) -> None:
+    async def _reassign(self, view: LeaseView) -> None:
         """Let the host know of shards that another daemon is to have."""
         versions = {
             (neighbour.daemon.id, neighbour.daemon.incarnation, neighbour.version)

@@ -8,6 +8,7 @@ to read; a lost one costs the time until the next poll.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Any
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.connector import PostgresConnector
-from monitor.bus.postgres.failures import SERVER_ERRORS, bus_errors
+from monitor.bus.postgres.failures import bus_errors
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.waits import happens_within
@@ -29,10 +30,11 @@ CHANNEL = "dataprep_monitor"
 POLL_SECONDS = 2.0
 _COALESCE_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
-# Sums move with whatever is stored, since positions, epochs and ids only grow.
+# Sums move with whatever is stored, since positions, epochs and numbers only grow.
 _NEWEST = (
     "SELECT coalesce(sum(newest_position), 0)::bigint, coalesce(sum(epoch), 0)::bigint,"
-    " (SELECT coalesce(max(id), 0) FROM instruction) FROM shard"
+    " (SELECT max(number) FROM instruction) AS asked,"
+    " (SELECT max(done_at) FROM instruction) AS answered FROM shard"
 )
 
 
@@ -115,17 +117,19 @@ class Notifications:
     async def run(self) -> None:
         """Listen for ever; while the server is away nothing is notified, and nothing is lost."""
         while True:
+            with contextlib.suppress(BusUnavailableError):  # the connector has logged it
+                self._connection = await self._connector.connect(purpose="notifications")
             try:
-                with bus_errors():
-                    await self._listen()
+                if self._connection is not None:
+                    with bus_errors():
+                        await self._listen(self._connection)
             except BusUnavailableError as exc:
-                log.debug("notifications interrupted", reason=str(exc))
+                log.warning("notifications interrupted", reason=str(exc))
             finally:
                 self._drop()
             await self._clock.sleep(_RETRY_SECONDS)
 
-    async def _listen(self) -> None:
-        connection = self._connection = await self._connector.connect(purpose="notifications")
+    async def _listen(self, connection: Connection) -> None:
         await connection.add_listener(CHANNEL, self._on_notification)
         # What was notified while nobody listened.
         self._on_notice(Notice.LEASES)
@@ -148,9 +152,10 @@ class Notifications:
             if self._wake.is_set():
                 self._wake.clear()
                 await self._clock.sleep(_COALESCE_SECONDS)
-                await self._send(connection)
+                await self.send(connection)
 
-    async def _send(self, connection: Connection) -> None:
+    async def send(self, connection: Connection) -> None:
+        """Notify now of what waits, which `run` does by itself."""
         waiting, self._waiting = self._waiting, set()
         if not waiting:
             return
@@ -170,16 +175,6 @@ class Notifications:
         self.news.changed()
         self._is_due = True
         self._wake.set()
-
-    async def close(self) -> None:
-        """Send what waits, where the server can be reached; then close the connection."""
-        try:
-            if self._connection is not None:
-                await self._send(self._connection)
-        except SERVER_ERRORS:
-            log.debug("last notification lost")
-        finally:
-            self._drop()
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -149,7 +150,11 @@ class PostgresStore:
             clock=clock,
             registry=registry,
         )
-        await heartbeat.register()
+        try:
+            await heartbeat.register()
+        except BaseException:
+            heartbeat.disconnect("not registered")
+            raise
         store = cls(settings, connector, heartbeat, schema=schema, clock=clock, registry=registry)
         store._start()
         log.info("store opened", store=str(address), schema=schema, daemon=settings.daemon_id)
@@ -256,7 +261,9 @@ class PostgresStore:
         await self._sender.stop()
         await self._leases.close()
         await self._writer.close()
-        await self._notifications.close()
+        with contextlib.suppress(BusUnavailableError):  # others find it at their next cycle
+            await self._heartbeat.run(self._notifications.send)
+        self._heartbeat.disconnect("closed")
         await self._reader.close()
         if not self._ended.done():
             self._ended.set_result(None)

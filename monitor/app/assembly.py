@@ -10,10 +10,9 @@ from prometheus_client import CollectorRegistry
 from monitor.app.hosting import Hosting
 from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
-from monitor.bus.settings import store_path
 from monitor.bus.shards import ShardStore
-from monitor.bus.sqlite.identity import store_id
 from monitor.bus.sqlite.upgrade import newest_schema
+from monitor.bus.store_identity import store_identity
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
@@ -114,9 +113,7 @@ def _daemon_status(
 
 
 def _store_id(configuration: Configuration) -> str | None:
-    if configuration.storage.postgres is not None:
-        return None  # a database is nobody's alone
-    return store_id(store_path(configuration.storage.url))
+    return store_identity(configuration.storage)
 
 
 def callback_settings(

@@ -332,10 +332,10 @@ class PostgresWriter:
 
     async def _was_kept(self, transaction: Transaction) -> bool:
         """Find out whether a transaction without an answer was kept, and then what it answered."""
+        self._line.drop()
         shards = transaction.shards
         if not shards:
             return False
-        self._line.drop()
         while True:
             connection = await self._line.connection(partial(has_holder, shards))
             if connection is None:

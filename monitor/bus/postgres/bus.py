@@ -332,6 +332,7 @@ class PostgresBus(PostgresStoredShard):
             )
 
     async def probe(self, *, timeout_seconds: float) -> None:
+        self._reading.check()
         await self._writer.probe(timeout_seconds=timeout_seconds)
 
     async def status(self) -> StoreStatus:

@@ -350,6 +350,7 @@ class PostgresWriter:
                 self._line.drop()
 
     def _conclude(self, transaction: Transaction, jobs: WriteGroup) -> None:
+        self._line.report_work()
         held = transaction.conclude()
         for shard in transaction.shards:
             if shard.number not in held:
@@ -364,7 +365,7 @@ class PostgresWriter:
                 job.result = transaction.result
         if stored:
             self.failures.stored()
-        self._line.report_answer()
+            self._line.report_answer()
 
     def _lose(self, shard: LeasedShard, jobs: WriteGroup) -> None:
         refused = sum(shard in shards_of(job) for job in jobs)
@@ -378,7 +379,7 @@ class PostgresWriter:
         else:
             self._on_foreign(row.shard)
 
-    def _refuse(self, jobs: WriteGroup, cause: BaseException) -> None:
+    def _refuse(self, jobs: WriteGroup, cause: Exception) -> None:
         """Fail jobs of which nothing was kept."""
         for job in jobs:
             job.error = BusUnavailableError(f"the store did not take it: {reason_of(cause)}")
@@ -386,7 +387,7 @@ class PostgresWriter:
         refused = sum(not job.is_probe for job in jobs)
         if refused:
             self.failures.refused(reason_of(cause), writes=refused)
-        log.warning("store write failed", error=reason_of(cause), writes=len(jobs))
+        self._line.report(cause, what="store write failed")
 
 
 def _lost(shard: LeasedShard) -> str:

@@ -66,4 +66,4 @@ async def _read_consumers(reader: Reading, shards: dict[int, LeasedShard]) -> No
     for row in await reader.fetch(_DEAD_LETTERS, list(shards)):
         progress = shards[row["shard"]].consumers.get(codec.read_text(row["consumer"]))
         if progress is not None:
-            progress.dead_letters = row["letters"]
+            progress.dead_letters = progress.letters_at_most = row["letters"]

@@ -112,6 +112,10 @@ class PostgresWriter:
         """Take writes for a shard, and tell it of callbacks that arrive here."""
         self._held[shard.number] = shard
 
+    def is_writing(self, shard: LeasedShard) -> bool:
+        """True while a write of the shard has no answer."""
+        return self._jobs.has_some(lambda job: shard in shards_of(job))
+
     def abandon(self, shard: LeasedShard, reason: str) -> None:
         """Take no more writes for the shard; who waits for one fails."""
         if self._held.get(shard.number) is shard:

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.lease_decisions import CLAIMED, Claim, LivingDaemon, ShardLease
+from monitor.bus.postgres.rendezvous import best_daemon
 from tests.bus.postgres_members import (
     NAMES,
     LeaseCluster,
@@ -121,8 +122,36 @@ async def test_a_shard_whose_row_is_locked_holds_up_nobody(cluster: LeaseCluster
     await north.cycle()
     await north.obey()
     assert north.publishing() == set(NAMES[1:])
+    await dying.execute("ROLLBACK")
     dying.terminate()
     await north.cycle()
     await north.obey()
 
     assert north.publishing() == set(NAMES)
+
+
+@pytest.mark.parametrize("is_draining", [True, False])
+async def test_a_shard_is_named_free_only_when_its_bus_has_written_all(
+    cluster: LeaseCluster, *, is_draining: bool
+) -> None:
+    """However many cycles pass while the bus closes, neither this daemon nor another claims it."""
+    north = await cluster.join("north")
+    await cluster.calm_down()
+    south = await cluster.join("south")
+    await south.cycle()
+    if is_draining:
+        await north.leases.drain()
+    shard = next(name for name in NAMES if best_daemon(name, ("north", "south")) == "south")
+    bus = north.hosted.pop(shard)
+    bus.may_close.clear()
+    releasing = asyncio.create_task(north.leases.release(shard))
+    for member in (north, south, north, south):
+        await member.cycle()
+    assert await north.write(bus)
+    assert south.leases.grants.of(shard) is None
+    bus.may_close.set()
+    await releasing
+    await south.cycle()
+
+    assert south.leases.grants.of(shard) is not None
+    assert not await north.write(bus)

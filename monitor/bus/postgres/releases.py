@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.heartbeat import Heartbeat
@@ -44,9 +45,6 @@ class ShardReleases:
         )
         # Waiting for one row cannot meet the locks of a transaction of the writer in a circle.
         for number in waiting.keys() - released:
-            epoch = waiting[number]
             await self._heartbeat.run(
-                lambda connection, number=number, epoch=epoch: lease_table.release(
-                    connection, myself, number, epoch
-                )
+                partial(lease_table.release, myself=myself, number=number, epoch=waiting[number])
             )

@@ -36,6 +36,7 @@ Units are in the names: seconds and bytes; `_timestamp_seconds` is Unix time. `w
 (flow_run, job_group, plan_run) and `pipeline` (the name of a flow or plan) say what a series is
 about. A run id is an exemplar, never a label. A value that is not known is absent, not 0. Watched
 counters and histograms are kept in the store and survive restarts; the daemon's own begin anew.
+What a shard with a name has without a `workspace` carries the label `shard`.
 Metrics of MQTT, of callbacks and of `[workspaces.inventory]` appear where these are configured.
 The client library's metrics of the process (`process_*`, `python_*`) are not listed.
 """

@@ -164,6 +164,7 @@ class PostgresStore:
         runs: Mapping[str, Coroutine[Any, Any, None]] = {
             "leases": self._leases.run(),
             "lease deadline": self._leases.watch_deadline(),
+            "store writer": self._writer.watch(),
             "notifications": self._notifications.run(),
         }
         for name, run in runs.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry
@@ -29,6 +29,7 @@ def build_server(
     *,
     store: ShardStore,
     mirrors: Mirrors | None,
+    has_started: Callable[[], bool],
     clock: Clock,
     registry: CollectorRegistry,
     metrics: DaemonMetrics,
@@ -44,8 +45,14 @@ def build_server(
         registry=registry,
         render_metrics=metrics.exposition.render,
         checks=readiness_checks(
-            store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
+            store=store,
+            shards=hosting.shown,
+            cluster=None if mirrors is None else mirrors.check,
+            has_started=has_started,
+            clock=clock,
+            supervisor=supervisor,
         ),
+        cluster_problems=list if mirrors is None else mirrors.problems,
         daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import Received, StoredCallback
@@ -38,6 +38,7 @@ from monitor.bus.postgres.job_kinds import (
     shards_of,
 )
 from monitor.bus.postgres.leased_shard import LeasedShard
+from monitor.bus.postgres.metrics import fenced_writes
 from monitor.bus.postgres.rows import CallbackRow, ShardRows, callback_row
 from monitor.bus.postgres.server_refusals import JOB_ERRORS, REPEATED_ERRORS, is_refusal
 from monitor.bus.postgres.transactions import (
@@ -85,11 +86,7 @@ class PostgresWriter:
         self._daemon_id = daemon_id
         self._clock = clock
         self._durations = commit_durations(registry)
-        self._fenced = Counter(
-            "dataprep_monitor_fenced_writes",
-            "Writes that were refused because another daemon holds the shard.",
-            registry=registry,
-        )
+        self._fenced = fenced_writes(registry)
         self._stall_seconds = settings.stall_seconds
         self._on_foreign = on_foreign
         self._held: dict[int, LeasedShard] = {}

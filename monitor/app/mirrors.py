@@ -24,7 +24,7 @@ from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
 from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
-from monitor.tracking.status_memory import REACHABILITY, STATUS
+from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
 from monitor.web.health import HealthFinding
 from monitor.web.shown_shards import ShownShard, ShownShards, page_url
 
@@ -197,7 +197,7 @@ class Mirrors:
         if not some:
             return
         workspaces = [name for record in some for name in record.workspaces]
-        stored = await self._entries(workspaces, (HEALTH, REACHABILITY))
+        stored = await self._entries(workspaces, (DETAILS, HEALTH, REACHABILITY))
         alerting = await self._elsewhere.consumer_states(ALERTING, [record.name for record in some])
         for record in some:
             mirror = self._mirrors[record.name]

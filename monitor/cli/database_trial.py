@@ -36,7 +36,7 @@ async def check_database(settings: StorageSettings, address: PostgresAddress) ->
         found = await examine_database(address, settings.password, timeout_seconds=_CONNECT_SECONDS)
     except (BusUnavailableError, BusSchemaError, ConfigurationError) as exc:
         return [_unusable(exc)]
-    lines = [_use_line(address, found), *_host_lines(found), *_tls_lines(address, found)]
+    lines = [_use_line(address, found), *_host_lines(address, found), *_tls_lines(address, found)]
     return [*lines, _commit_line(address, found), _clock_line(found), _daemon_line(settings, found)]
 
 
@@ -60,14 +60,16 @@ def _use_line(address: PostgresAddress, found: DatabaseExamination) -> CheckLine
     return ok(STORE, f"{address}: PostgreSQL {found.server}, {schema}, {transport}")
 
 
-def _host_lines(found: DatabaseExamination) -> Iterator[CheckLine]:
+def _host_lines(address: PostgresAddress, found: DatabaseExamination) -> Iterator[CheckLine]:
     if not found.others:
         return
-    listed = ", ".join(f"{host}: {reason}" for host, reason in found.others.items())
+    primary = ", ".join(str(host) for host in address.hosts if str(host) not in found.others)
+    others = ", ".join(f"{host}: {reason}" for host, reason in found.others.items())
+    listed = f"{primary} is the primary; {others}"
     if set(found.others.values()) == {_STANDBY}:
-        yield ok("store hosts", f"one is the primary; {listed}")
+        yield ok("store hosts", listed)
     else:
-        yield warning("store hosts", f"one is the primary; {listed}", UNREACHABLE)
+        yield warning("store hosts", listed, UNREACHABLE)
 
 
 def _tls_lines(address: PostgresAddress, found: DatabaseExamination) -> Iterator[CheckLine]:

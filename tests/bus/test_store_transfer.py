@@ -163,6 +163,20 @@ async def test_an_interrupted_transfer_is_continued(
     await started(empty_database)
 
 
+async def test_an_interrupted_file_is_continued(
+    store: Path, empty_database: str, tmp_path: Path
+) -> None:
+    """The file has its name only when all of it is there; another source is refused meanwhile."""
+    await to_database(store, empty_database, SHARDS)
+    back = tmp_path / "back.db"
+    with pytest.raises(KeyboardInterrupt):
+        await to_file(empty_database, back, stop_after=4)
+    with pytest.raises(ConfigurationError, match="was begun from 127"):
+        await to_file(empty_database.replace("127.0.0.1", "localhost"), back)
+    await to_file(empty_database, back)
+    assert len((await in_file(back))[StoreTable.EVENT]) == NEWEST
+
+
 async def started(url: str) -> None:
     """Do what a daemon does first with a database."""
     connection = await connect(postgres_address(url), None, purpose="test", timeout_seconds=SOON)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -181,19 +182,12 @@ async def to_database(
     path: Path, url: str, shards: dict[str, str] | None = None, *, stop_after: int | None = None
 ) -> Sums:
     """Carry a file into a database; with ``stop_after`` it breaks after so many batches."""
-    source = SqliteSource(path, now=datetime.now(UTC))
+    source = SqliteSource(path, now=NOW)
     target = await PostgresTarget.open(postgres_address(url), None)
-    steps = 0
-
-    def on_progress(_part: str, _rows: int) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == stop_after:
-            raise KeyboardInterrupt
-
     try:
         [end] = (await source.shards()).values()
         routing = ShardsOfWorkspaces(end.workspaces, shards or {})
+        on_progress = breaking(stop_after)
         transfer = StoreTransfer(source, target, routing, on_progress=on_progress, batch_rows=7)
         return await transfer.run()
     finally:
@@ -201,12 +195,26 @@ async def to_database(
         await target.close()
 
 
-async def to_file(url: str, path: Path) -> Sums:
-    """Carry a database into a file."""
+def breaking(after: int | None) -> Callable[[str, int], None]:
+    """Return what breaks a transfer after so many batches."""
+    batches = count(1)
+
+    def on_progress(_part: str, _rows: int) -> None:
+        if next(batches) == after:
+            raise KeyboardInterrupt
+
+    return on_progress
+
+
+async def to_file(url: str, path: Path, *, stop_after: int | None = None) -> Sums:
+    """Carry a database into a file; with ``stop_after`` it breaks after so many batches."""
     target = SqliteTarget(path, now=NOW)
     try:
         async with database_source(url) as source:
-            transfer = StoreTransfer(source, target, OneShard(), on_progress=lambda *_: None)
+            on_progress = breaking(stop_after)
+            transfer = StoreTransfer(
+                source, target, OneShard(), on_progress=on_progress, batch_rows=7
+            )
             return await transfer.run()
     finally:
         target.close()

@@ -154,8 +154,8 @@ async def test_commits_that_could_be_lost_are_warned_of(durable: PostgresServer)
     async with standby:
         both = f"postgresql://postgres@127.0.0.1:{standby.port},127.0.0.1:{durable.port}/postgres"
         found = await lines(StorageSettings(url=both))
-        assert (
-            found["store hosts"].found == f"one is the primary; 127.0.0.1:{standby.port}: a standby"
+        assert found["store hosts"].found == (
+            f"127.0.0.1:{durable.port} is the primary; 127.0.0.1:{standby.port}: a standby"
         )
         assert "all standbys are asynchronous" in found["store commits"].found
         await durable.commit_synchronously("second")

@@ -125,8 +125,11 @@ class Mirrors:
         ]
         is_requested = self._clock.monotonic() - self._requested_at < _OLD_SECONDS
         late = [seconds for seconds in old if seconds > _OLD_SECONDS and is_requested]
-        shown = [f"{counted(len(late), 'shard')} of other daemons as of {duration(max(late))} ago"]
-        return [*self.health.problems(), *(shown if late else [])]
+        problems = self.health.problems()
+        if late:
+            shards, age = counted(len(late), "shard"), duration(max(late))
+            problems.append(f"{shards} of other daemons as stored {age} ago")
+        return problems
 
     async def close(self) -> None:
         if self._reading is not None:

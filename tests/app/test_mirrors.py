@@ -179,6 +179,8 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
     assert (mirrored.holder, mirrored.reason) == ("north", None)
     assert mirrored.read_at is not None
     assert pair.mirrors.shown() is pair.mirrors.shown()
+    assert pair.mirrors.problems() == []
+    assert (await pair.mirrors.check()).ok
 
 
 async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:

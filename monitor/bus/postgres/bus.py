@@ -192,10 +192,14 @@ class PostgresBus(PostgresStoredShard):
         except BusUnavailableError as exc:
             logger.warning("shard closed unfinished", shard=self.shard, reason=str(exc))
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
         rows = rows_of_change(change, shard=self._number, now=self._clock.now())
-        return await self._store(rows, timeout_seconds=timeout_seconds)
+        return await self._store(
+            rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
 
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float

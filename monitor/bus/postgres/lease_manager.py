@@ -198,14 +198,20 @@ class LeaseManager:
         Raises:
             BusLockedError: another daemon has taken over the id of this one.
         """
+        is_failing = False
         while True:
             self._wake.clear()
             began_at = self._clock.monotonic()
             try:
                 await self.cycle()
-            except BusUnavailableError:
-                # The connector has logged it; others take over if it lasts.
+            except BusUnavailableError as exc:
+                # Others take over if it lasts.
                 self._next_in = min(self._heartbeat.renew_seconds / 4, 1.0)
+                if not is_failing:
+                    log.warning("leases not renewed", reason=str(exc))
+                is_failing = True
+            else:
+                is_failing = False
             await happens_within(
                 self._wake.wait(),
                 clock=self._clock,

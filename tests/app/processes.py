@@ -150,6 +150,11 @@ class DaemonProcess:
         return self._log.read_text()
 
     @property
+    def is_started(self) -> bool:
+        """True from its start until a test has ended it."""
+        return self._process is not None
+
+    @property
     def process_id(self) -> int:
         assert self._process is not None
         return self._process.pid

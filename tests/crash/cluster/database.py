@@ -43,6 +43,10 @@ class Database:
     def primary(self) -> PostgresServer:
         return self._servers[self._primary]
 
+    @property
+    def standby(self) -> PostgresServer:
+        return self._servers[1 - self._primary]
+
     async def __aenter__(self) -> Self:
         await self.primary.start()
         for role in self._roles:
@@ -100,8 +104,8 @@ class Database:
 
     async def promote(self) -> None:
         """Kill the primary, let the standby take its place, and give that one a standby anew."""
-        failed = self.primary
-        await failed.kill()
+        if self.primary.is_running:
+            await self.primary.kill()
         self._primary = 1 - self._primary
         await self.primary.promote()
         self.promotions += 1

@@ -9,7 +9,6 @@ from tests.app.eventually import pause
 from tests.crash.cluster.member import Member
 from tests.crash.cluster.scene import Cluster
 
-_COMMIT = b"COMMIT"
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
 
 
@@ -42,20 +41,20 @@ async def freeze_briefly(scene: Cluster) -> None:
     member.thaw()
 
 
-async def freeze_before_commit(scene: Cluster) -> None:
-    """A daemon stands still in mid-transaction; its COMMIT arrives after the takeover."""
-    await _freeze_at_commit(scene, answer=False)
+async def freeze_before_write(scene: Cluster) -> None:
+    """A daemon stands still in mid-write; what it has sent arrives after the takeover."""
+    await _freeze_at_write(scene, answer=False)
 
 
-async def freeze_after_commit(scene: Cluster) -> None:
-    """A daemon stands still before it learns that its COMMIT has succeeded."""
-    await _freeze_at_commit(scene, answer=True)
+async def freeze_after_write(scene: Cluster) -> None:
+    """A daemon stands still before it learns that its write is durable."""
+    await _freeze_at_write(scene, answer=True)
 
 
-async def _freeze_at_commit(scene: Cluster, *, answer: bool) -> None:
+async def _freeze_at_write(scene: Cluster, *, answer: bool) -> None:
     member = await _any_holder(scene)
-    await _hold_at_commit(member, answer=answer)
-    member.note_absence("stopped at its COMMIT")
+    await _hold_at_write(member, answer=answer)
+    member.note_absence("stopped in mid-write")
     member.freeze()
     await scene.until_held_by_others(member)
     member.release_networks()
@@ -63,18 +62,18 @@ async def _freeze_at_commit(scene: Cluster, *, answer: bool) -> None:
     member.thaw()
 
 
-async def lose_commit_answer(scene: Cluster) -> None:
-    """The answer to a COMMIT is lost with the connection."""
+async def lose_answer(scene: Cluster) -> None:
+    """The answer to a write is lost with the connection."""
     member = await _any_holder(scene)
-    await _hold_at_commit(member, answer=True)
+    await _hold_at_write(member, answer=True)
     member.cut_networks()
     member.release_networks()
 
 
-async def lose_commit(scene: Cluster) -> None:
-    """A COMMIT is lost with the connection."""
+async def lose_write(scene: Cluster) -> None:
+    """A write is lost with the connection."""
     member = await _any_holder(scene)
-    await _hold_at_commit(member, answer=False)
+    await _hold_at_write(member, answer=False)
     member.cut_networks()
     member.release_networks()
 
@@ -134,6 +133,27 @@ async def promote_standby(scene: Cluster) -> None:
     scene.lead_networks()
 
 
+async def promote_late_standby(scene: Cluster) -> None:
+    """Connections break while writes wait for a standby that hangs; then that one is promoted.
+
+    The primary shows what it has and the standby has not; none of that may have been acknowledged.
+    """
+    scene.database.standby.freeze()
+    for _ in range(3):
+        await pause(scene.chance.uniform(0.2, scene.lease_seconds / 3))
+        await cut(scene)
+    await scene.database.primary.kill()
+    scene.database.standby.thaw()
+    await promote_standby(scene)
+
+
+async def freeze_standby(scene: Cluster) -> None:
+    """No write is answered while the synchronous standby hangs."""
+    scene.database.standby.freeze()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
+    scene.database.standby.thaw()
+
+
 async def stop_and_start(scene: Cluster) -> None:
     """Every daemon in turn ends in order and starts again, as in an upgrade."""
     for member in scene.chance.sample(scene.members, len(scene.members)):
@@ -159,18 +179,17 @@ async def _any_holder(scene: Cluster) -> Member:
     return scene.chance.choice(await scene.holding_members())
 
 
-async def _hold_at_commit(member: Member, *, answer: bool) -> None:
-    """Return when one of the daemon's transactions is held at its end."""
+async def _hold_at_write(member: Member, *, answer: bool) -> None:
+    """Return when one of the daemon's writes, or its answer, is held with everything after it."""
     waiting = [
-        asyncio.create_task(network.hold_at_request(_COMMIT, answer=answer))
-        for network in member.networks
+        asyncio.create_task(network.hold_at_write(answer=answer)) for network in member.networks
     ]
     done, undone = await asyncio.wait(
         waiting, timeout=_CATCH_SECONDS, return_when=asyncio.FIRST_COMPLETED
     )
     for task in undone:
         task.cancel()
-    assert done, f"{member.name} committed nothing:\n{member.process.log[-3000:]}"
+    assert done, f"{member.name} wrote nothing:\n{member.process.log[-3000:]}"
     member.hold_networks()
 
 
@@ -182,10 +201,10 @@ FAULTS: dict[str, Fault] = {
         kill,
         freeze,
         freeze_briefly,
-        freeze_before_commit,
-        freeze_after_commit,
-        lose_commit_answer,
-        lose_commit,
+        freeze_before_write,
+        freeze_after_write,
+        lose_answer,
+        lose_write,
         partition,
         partition_briefly,
         cut,
@@ -193,6 +212,8 @@ FAULTS: dict[str, Fault] = {
         kill_database,
         freeze_database,
         promote_standby,
+        promote_late_standby,
+        freeze_standby,
         stop_and_start,
         kill_all,
         restart_broker,

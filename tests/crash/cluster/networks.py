@@ -6,6 +6,9 @@ import asyncio
 
 from tests.servers import Relay
 
+_WRITER = b"application_name\0dataprep-monitor writer\0"  # in the first message of a connection
+_EXECUTE = b"B"  # the messages that execute a prepared statement begin with its values
+
 
 class Network(Relay):
     """Passes everything on until it is told to hold; what is held is passed on later."""
@@ -14,7 +17,7 @@ class Network(Relay):
         super().__init__(target_port)
         self._passes = asyncio.Event()
         self._passes.set()
-        self._awaited: bytes | None = None
+        self._is_write_awaited = False
         self._holds_answer = False
         self._caught = asyncio.Event()
 
@@ -28,27 +31,31 @@ class Network(Relay):
 
     def release(self) -> None:
         """Deliver what was kept, in order."""
-        self._awaited = None
+        self._is_write_awaited = False
         self._passes.set()
 
-    async def hold_at_request(self, text: bytes, *, answer: bool = False) -> None:
-        """Return when a request with this text was sent, which from then on is held.
+    async def hold_at_write(self, *, answer: bool) -> None:
+        """Return when the daemon has sent a write to its store, and hold that from then on.
 
-        ``answer`` lets the request pass and holds what the server answers.
+        ``answer`` lets the write pass and holds what the server answers.
         """
         self._caught.clear()
         self._holds_answer = answer
-        self._awaited = text
+        self._is_write_awaited = True
         await self._caught.wait()
 
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
+        is_writing_connection = False
         try:
             while chunk := await reader.read(65_536):
-                is_caught = not is_answer and self._awaited is not None and self._awaited in chunk
+                is_writing_connection |= not is_answer and _WRITER in chunk
+                is_caught = (
+                    is_writing_connection and self._is_write_awaited and chunk[:1] == _EXECUTE
+                )
                 if is_caught:
-                    self._awaited = None
+                    self._is_write_awaited = False
                     self.hold()
                     self._caught.set()
                 if not (is_caught and self._holds_answer):

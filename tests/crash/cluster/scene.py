@@ -244,6 +244,6 @@ def _member(
         name,
         *watched,
         addresses=addresses,
-        storage_url=f"postgresql://{name}@{hosts}/{NAME}",
+        storage_url=f"postgresql://{name}@{hosts}/{NAME}?sslmode=disable",
     )
     return Member(settings, networks)

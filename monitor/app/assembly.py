@@ -103,6 +103,8 @@ def _daemon_status(
 
 
 def _store_id(configuration: Configuration) -> str | None:
+    if configuration.storage.postgres is not None:
+        return None  # a database is nobody's alone
     return store_id(store_path(configuration.storage.url))
 
 

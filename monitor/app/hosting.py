@@ -19,9 +19,27 @@ from monitor.bus.shards import (
 )
 from monitor.config import Configuration
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 from monitor.supervisor import Supervisor
 
 log = structlog.get_logger()
+
+
+class _Tenure:
+    """One stretch in which this daemon holds a shard; the shard's parts are there while it runs."""
+
+    def __init__(self, bus: EventBus, *, before: _Tenure | None) -> None:
+        self.bus = bus
+        self.before = before  # the shard's former one, which must be over first
+        self.shard: HostedShard | None = None
+        self.is_stopped = False
+        self.has_started = asyncio.Event()  # or failed to
+        self.is_over = asyncio.Event()
+
+    def stop(self, *, is_orderly: bool) -> None:
+        self.is_stopped = True
+        if self.shard is not None:
+            self.shard.stop(is_orderly=is_orderly)
 
 
 class Hosting:
@@ -42,8 +60,7 @@ class Hosting:
         self._registry = registry
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._starts: dict[str, asyncio.Event] = {}  # set once a shard has started, or failed to
+        self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
 
     @property
     def shards(self) -> Mapping[str, HostedShard]:
@@ -77,51 +94,62 @@ class Hosting:
             change = await self._store.next_change()
             if isinstance(change, ShardGranted):
                 self._begin(change.bus)
-            elif (shard := self._shards.get(change.shard)) is None:
-                await self._store.release(change.shard)
-            else:
-                is_lost = isinstance(change, ShardLost)
-                reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
-                log.info("shard stops", shard=shard.name, is_lost=is_lost, reason=reason)
-                shard.stop(is_orderly=not is_lost)
+                continue
+            is_lost = isinstance(change, ShardLost)
+            reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
+            log.info("shard stops", shard=change.shard, is_lost=is_lost, reason=reason)
+            self._tenures[change.shard].stop(is_orderly=not is_lost)
 
     async def all_started(self) -> None:
         """Return when no shard is still starting."""
-        for start in list(self._starts.values()):
-            await start.wait()
+        for tenure in list(self._tenures.values()):
+            await tenure.has_started.wait()
 
     async def drain(self) -> None:
         """End all shards in order, and take none any more."""
         await self._store.drain()
-        for shard in self._shards.values():
-            shard.stop(is_orderly=True)
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        tenures = list(self._tenures.values())
+        for tenure in tenures:
+            tenure.stop(is_orderly=True)
+        for tenure in tenures:
+            await tenure.is_over.wait()
 
     def _begin(self, bus: EventBus) -> None:
-        before = self._tasks.get(bus.shard)
-        start = self._starts[bus.shard] = asyncio.Event()
-        self._tasks[bus.shard] = self._group.create_task(
-            self._host(bus, before, start), name=f"shard {bus.shard}".rstrip()
-        )
+        tenure = _Tenure(bus, before=self._tenures.get(bus.shard))
+        self._tenures[bus.shard] = tenure
+        self._group.create_task(self._host(tenure), name=f"shard {bus.shard}".rstrip())
 
-    async def _host(
-        self, bus: EventBus, before: asyncio.Task[None] | None, start: asyncio.Event
-    ) -> None:
-        """Run one shard. It begins once its former life here is over."""
-        if before is not None:
-            await asyncio.wait((before,))
-        shard = self._build(bus)
-        self._shards[bus.shard] = shard
+    async def _host(self, tenure: _Tenure) -> None:
+        """Run one shard, and give it back once."""
+        name = tenure.bus.shard
         try:
-            await shard.run(on_started=start.set)
+            if tenure.before is not None:
+                await tenure.before.is_over.wait()
+                tenure.before = None
+            if not tenure.is_stopped:
+                tenure.shard = self._shards[name] = self._build(tenure.bus)
+                await tenure.shard.run(on_started=tenure.has_started.set)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
-            await self._store.give_up(bus.shard, exc)
-            log.warning("shard given up", shard=bus.shard, reason=str(exc))
+            log.warning("shard failed", shard=name, reason=str(exc))
+            await self._let_others_have(name, exc)
         else:
-            await self._store.release(bus.shard)
+            await self._let_others_have(name)
         finally:
-            start.set()
-            del self._shards[bus.shard]
+            self._shards.pop(name, None)
+            tenure.has_started.set()
+            tenure.is_over.set()
+
+    async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
+        try:
+            if cause is None:
+                await self._store.release(shard)
+            else:
+                await self._store.give_up(shard, cause)
+        except BusUnavailableError as exc:
+            if exc is cause:
+                raise
+            # The lease ends by itself.
+            log.warning("shard not released", shard=shard, reason=str(exc))
 
     # --- its configuration ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -80,6 +81,7 @@ def test_what_a_service_writes_goes_into_a_volume() -> None:
         "mosquitto": "/mosquitto/data",
         "prometheus": "/prometheus",
         "alertmanager": "/alertmanager",
+        "postgres": "/var/lib/postgresql/data",
     }
     for service, place in written.items():
         assert mounts(service)[place][0] in DOCUMENT["volumes"]
@@ -103,7 +105,8 @@ def test_each_service_is_given_the_secrets_that_its_files_name() -> None:
     for service, settings in SERVICES.items():
         files = [DEPLOY / source for source, *_ in mounts(service).values() if source[0] == "."]
         named = {secret for path in files for secret in secrets_named_in(path)}
-        named |= set(re.findall(rf"{SECRETS}/([\w-]+)", str(settings.get("command", ""))))
+        for place in ("command", "environment"):
+            named |= set(re.findall(rf"{SECRETS}/([\w-]+)", str(settings.get(place, ""))))
         assert set(settings["secrets"]) == named
 
 
@@ -130,8 +133,7 @@ def test_the_daemon_accepts_its_configuration(tmp_path: Path, url: str) -> None:
     """The file and the variable that leads to a workspace, or to the sandbox, have no problem."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
-    (variable,) = SERVICES["monitor"]["environment"]
-    result = validate_file(path, {variable: url})
+    result = validate_file(path, environment("monitor", tmp_path, DATAPREP_URL=url))
     assert result.problems == ()
     assert result.configuration is not None
     assert [workspace.workspace.url for workspace in result.configuration.workspaces] == [url]
@@ -139,6 +141,45 @@ def test_the_daemon_accepts_its_configuration(tmp_path: Path, url: str) -> None:
     assert broker is not None
     assert broker.url == "mqtt://mosquitto:1883"
     assert "mosquitto" in SERVICES
+    assert result.configuration.storage.postgres is None
+
+
+def environment(service: str, folder: Path, **variables: str) -> dict[str, str]:
+    """Return a service's environment as compose makes it, with secrets in ``folder``."""
+    for secret in DOCUMENT["secrets"]:
+        (folder / secret).write_text("a-secret-for-the-test\n")
+    filled = re.sub(
+        r"\$\{(\w+):-([^}]*)\}",
+        lambda match: variables.get(match[1], match[2]),
+        str(dict(SERVICES[service]["environment"])),
+    )
+    values: dict[str, str] = ast.literal_eval(filled.replace(str(SECRETS), str(folder)))
+    return values
+
+
+def test_two_daemons_share_one_database(tmp_path: Path) -> None:
+    """With the file of variables both read one URL, whose host and user are the database's."""
+    lines = (DEPLOY / "compose" / "cluster.env").read_text().splitlines()
+    variables = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    assert variables.pop("COMPOSE_PROFILES") == "cluster"
+    path = tmp_path / "monitor.toml"
+    path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
+    names = set()
+    for service in ("monitor", "monitor-2"):
+        result = validate_file(path, environment(service, tmp_path, **variables))
+        assert result.problems == ()
+        assert result.configuration is not None
+        storage = result.configuration.storage
+        assert storage.postgres is not None
+        assert [host.host for host in storage.postgres.hosts] == ["postgres"]
+        database = SERVICES["postgres"]["environment"]
+        assert storage.postgres.user == database["POSTGRES_USER"]
+        assert storage.postgres.database == database["POSTGRES_DB"]
+        names.add(storage.daemon)
+    assert len(names) == 2
+    in_cluster = {name for name, of in SERVICES.items() if of.get("profiles") == ["cluster"]}
+    assert in_cluster == {"monitor-2", "postgres"}
+    assert "compose/cluster.env" in (DEPLOY / "README.md").read_text()
 
 
 def test_prometheus_accepts_its_file_and_scrapes_the_daemon(tmp_path: Path) -> None:
@@ -148,6 +189,8 @@ def test_prometheus_accepts_its_file_and_scrapes_the_daemon(tmp_path: Path) -> N
     assert "SUCCESS" in checked(program("promtool"), "check", "config", path)
     (scrape,) = YAML(typ="safe").load(path)["scrape_configs"]
     assert scrape["static_configs"] == [{"targets": ["monitor:9876"]}]
+    (second,) = scrape["dns_sd_configs"]
+    assert (second["names"], second["port"]) == (["monitor-2"], 9876)
 
 
 def test_no_alert_is_notified_twice(tmp_path: Path) -> None:
@@ -174,6 +217,5 @@ def test_the_sandbox_runs_only_on_request() -> None:
     (typed,) = sandbox["command"]
     port = re.findall(r"--port (\d+)", typed)[0]
     assert f"DATAPREP_URL=http://127.0.0.1:{port}" in (DEPLOY / "README.md").read_text()
-    assert not any(
-        service.get("profiles") for name, service in SERVICES.items() if name != "sandbox"
-    )
+    profiles = [service.get("profiles") for service in SERVICES.values()]
+    assert profiles.count(["sandbox"]) == 1

@@ -141,7 +141,7 @@ class DaemonProcess:
         shell = ("bash", "-c", f'ulimit {ulimit}; exec "$0" "$@"')
         self._limited = () if ulimit is None else shell
         self.face = Face(settings.port)
-        self._environment = {**os.environ, **(environment or {})}
+        self.environment = {**os.environ, **(environment or {})}  # from the next start on
         self._process: Process | None = None
         self._log = settings.folder / "daemon.log"
 
@@ -167,7 +167,7 @@ class DaemonProcess:
                 *("run", "-c", str(self.settings.path)),
                 stdout=log,
                 stderr=log,
-                env=self._environment,
+                env=self.environment,
             )
         await eventually(self._answers, why=lambda: f"the daemon did not start:\n{self.log}")
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from monitor.bus.postgres.migrations import newest_schema
 from tests.postgres_server import PostgresServer
 
 NAME = "monitor"
@@ -34,6 +35,7 @@ class Database:
         self._primary = 0
         self._names = 0
         self.promotions = 0
+        self.schema = newest_schema()
 
     @property
     def ports(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.app.eventually import pause
 from tests.crash.cluster.member import Member
+from tests.crash.cluster.newer_program import newer_program
 from tests.crash.cluster.scene import Cluster
 
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
@@ -162,6 +163,18 @@ async def stop_and_start(scene: Cluster) -> None:
         await member.start()
 
 
+async def upgrade(scene: Cluster) -> None:
+    """Every daemon in turn starts again as a newer program, whose schema the others do not know."""
+    folder = newer_program(scene.folder, scene.database.schema + 1)
+    for member in scene.chance.sample(scene.members, len(scene.members)):
+        await member.stop()
+        member.process.environment["PYTHONPATH"] = str(folder)
+        await member.start()
+        await scene.until_settled()
+        await pause(scene.chance.uniform(0, 1))
+    scene.database.schema += 1
+
+
 async def kill_all(scene: Cluster) -> None:
     """All daemons are killed at once and start again."""
     await asyncio.gather(*(member.kill() for member in scene.members))
@@ -215,6 +228,7 @@ FAULTS: dict[str, Fault] = {
         promote_late_standby,
         freeze_standby,
         stop_and_start,
+        upgrade,
         kill_all,
         restart_broker,
     )

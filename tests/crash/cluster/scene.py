@@ -48,6 +48,7 @@ class Cluster:
         self,
         options: ClusterOptions,
         *,
+        folder: Path,
         workspaces: dict[str, Sandbox],
         database: Database,
         broker: Mosquitto,
@@ -58,6 +59,7 @@ class Cluster:
         members: Sequence[Member],
     ) -> None:
         self.options = options
+        self.folder = folder
         self.workspaces = workspaces
         self.database = database
         self.broker = broker
@@ -183,6 +185,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
             members.append(_member(folder, name, watched, networks, addresses))
         scene = Cluster(
             options,
+            folder=folder,
             workspaces=workspaces,
             database=database,
             broker=broker,

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,8 @@ def _episode(seed: int, options: argparse.Namespace) -> Findings:
     chosen = ClusterOptions(seed=seed, lease_seconds=options.lease, workspaces=options.workspaces)
     try:
         findings = asyncio.run(play(folder, chosen, faults))
-    except (AssertionError, pytest.fail.Exception) as exc:
-        findings = Findings(broken=[str(exc)])
+    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - the next episode may show more
+        findings = Findings(broken=[traceback.format_exc()])
     counts = ", ".join(f"{name} {count}" for name, count in findings.counts().items())
     print(f"  {counts}", *findings.broken, sep="\n  ", flush=True)  # noqa: T201 - a command
     if findings.broken:

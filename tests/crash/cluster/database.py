@@ -6,9 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from monitor.bus.postgres.migrations import newest_schema
 from msgspec import Struct
 
-from monitor.bus.postgres.migrations import newest_schema
+from tests.crash.cluster.networks import Network
 from tests.postgres_server import PostgresServer
 
 NAME = "monitor"
@@ -34,6 +35,7 @@ class Database:
         self._servers = [PostgresServer(), PostgresServer()]
         self._primary = 0
         self._names = 0
+        self._replication: Network | None = None  # between standby and primary
         self.promotions = 0
         self.schema = newest_schema()
 
@@ -65,6 +67,7 @@ class Database:
     ) -> None:
         for server in self._servers:
             server.discard()
+        await self._end_replication()
 
     async def watch(self) -> None:
         """Let the database itself keep who holds what and who writes; the tables must be there."""
@@ -104,26 +107,42 @@ class Database:
         rows = await self.primary.fetch("SELECT name, holder FROM shard", database=NAME)
         return {row["name"]: row["holder"] for row in rows}
 
+    def hold_replication(self) -> None:
+        """Let the standby fall behind: the primary answers no commit any more."""
+        assert self._replication is not None
+        self._replication.hold()
+
+    def release_replication(self) -> None:
+        assert self._replication is not None
+        self._replication.release()
+
     async def promote(self) -> None:
-        """Kill the primary, let the standby take its place, and give that one a standby anew."""
-        if self.primary.is_running:
-            await self.primary.kill()
+        """Kill the primary, and let the standby take its place with what it has."""
+        await self.primary.kill()
+        await self._end_replication()
         self._primary = 1 - self._primary
         await self.primary.promote()
         self.promotions += 1
 
     async def replace_standby(self) -> None:
         """Make a standby in the place of the server that failed."""
-        self._servers[1 - self._primary].discard()
+        self.standby.discard()
         await self._add_standby()
 
     async def _add_standby(self) -> None:
         self._names += 1
         name = f"standby{self._names}"
-        standby = await self.primary.create_standby(name)
-        self._servers[1 - self._primary] = standby
-        await standby.start()
+        self._replication = await Network(self.primary.port).__aenter__()
+        self._servers[1 - self._primary] = await self.primary.create_standby(
+            name, port=self._replication.port
+        )
+        await self.standby.start()
         await self.primary.commit_synchronously(name)
+
+    async def _end_replication(self) -> None:
+        network, self._replication = self._replication, None
+        if network is not None:
+            await network.__aexit__(None, None, None)
 
 
 def _trigger(table: str, operations: str) -> str:

@@ -135,24 +135,21 @@ async def promote_standby(scene: Cluster) -> None:
 
 
 async def promote_late_standby(scene: Cluster) -> None:
-    """Connections break while writes wait for a standby that hangs; then that one is promoted.
+    """A standby that has fallen behind takes the primary's place.
 
-    The primary shows what it has and the standby has not; none of that may have been acknowledged.
+    A write that is given up while it waits for the standby is there on the primary for all to see.
+    It may not have been acknowledged, nor may anything that was found stored already.
     """
-    scene.database.standby.freeze()
-    for _ in range(3):
-        await pause(scene.chance.uniform(0.2, scene.lease_seconds / 3))
-        await cut(scene)
-    await scene.database.primary.kill()
-    scene.database.standby.thaw()
+    scene.database.hold_replication()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 2.0))
     await promote_standby(scene)
 
 
-async def freeze_standby(scene: Cluster) -> None:
-    """No write is answered while the synchronous standby hangs."""
-    scene.database.standby.freeze()
+async def stall_replication(scene: Cluster) -> None:
+    """No write is answered for a while, because the standby is out of reach."""
+    scene.database.hold_replication()
     await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
-    scene.database.standby.thaw()
+    scene.database.release_replication()
 
 
 async def stop_and_start(scene: Cluster) -> None:
@@ -226,7 +223,7 @@ FAULTS: dict[str, Fault] = {
         freeze_database,
         promote_standby,
         promote_late_standby,
-        freeze_standby,
+        stall_replication,
         stop_and_start,
         upgrade,
         kill_all,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec import Struct
 
-from tests.app.alert_messages import alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import End, EventInput, ReceivedEvents, counted, ends_in
 from tests.app.stage import SECRET
@@ -37,7 +36,7 @@ class Holders:
         """Return everybody who held the shard at any time between two instants."""
         changes = self._changes[shard]
         first = max(bisect_right(changes, since, key=lambda change: change.at) - 1, 0)
-        last = bisect_right(changes, until, key=lambda change: change.at)
+        last = max(bisect_right(changes, until, key=lambda change: change.at), 1)
         return {change.holder for change in changes[first:last]}
 
     def taken_over(self, absence: Absence) -> list[LeaseChange]:
@@ -191,19 +190,29 @@ def _transitions(scene: Cluster, findings: Findings) -> list[str]:
     for workspace in scene.workspaces:
         received = ReceivedEvents(_messages(scene, workspace))
         findings.events += len(received.events)
-        if twice := received.ambiguous():
-            broken.append(f"{workspace}: ids with two contents {twice[:5]}")
+        everything = ReceivedEvents(_messages(scene, workspace, "/event"))
+        broken += [
+            f"{identity} came with two contents: {sorted(everything.contents[identity])}"
+            for identity in everything.ambiguous()[:3]
+        ]
         if wrong := received.out_of_order():
             broken.append(f"{workspace}: out of order {dict(list(wrong.items())[:5])}")
     return broken
 
 
-def _alert_words(scene: Cluster) -> dict[tuple[str, str, str], list[str]]:
-    return {
-        key: [word for word in words if word in ("fired", "resolved")]
-        for key, words in alerts_by_key(scene.subscriber).items()
-        if key[1] in scene.workspaces
-    }
+def _alert_words(scene: Cluster) -> dict[str, list[str]]:
+    """Return fired and resolved for each alert by its topic, each id once."""
+    words: defaultdict[str, list[str]] = defaultdict(list)
+    seen: set[str] = set()
+    for workspace in scene.workspaces:
+        for message in _messages(scene, workspace, "/alert/"):
+            if message.topic.endswith("/event"):
+                event = json.loads(message.payload)
+                word = event["type"].split(".")[-2]
+                if word in {"fired", "resolved"} and event["id"] not in seen:
+                    words[message.topic].append(word)
+                seen.add(event["id"])
+    return words
 
 
 def _open_alerts(scene: Cluster) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import TracebackType
 
 from tests.servers import Relay
 
@@ -20,6 +21,16 @@ class Network(Relay):
         self._is_write_awaited = False
         self._holds_answer = False
         self._caught = asyncio.Event()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cut()
+        self.release()  # to nobody any more
+        await super().__aexit__(kind, error, trace)
 
     def lead_to(self, port: int) -> None:
         """Reach another server from the next connection on."""

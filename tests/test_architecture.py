@@ -37,6 +37,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "outputs.cloudevent_schemas",
         "outputs.replaying.Replayed",
         "bus.contract",
+        "bus.shards.SOLE",
+        *(f"bus.shards.{name}" for name in ("ClusterStatus", "DaemonRecord", "ShardRecord")),
     ),
     "config": (*MODEL, "schedules", "*.settings", "outputs.records"),
     "logs": MODEL,

@@ -8,20 +8,19 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosting import Hosting
-from monitor.app.outputs import Outputs
+from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
-from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.bus.settings import store_path
 from monitor.bus.shards import ShardStore
 from monitor.bus.sqlite.identity import store_id
 from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
-from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
-from monitor.web.daemon_status import DaemonStatus, OutputStatus, ReadDaemonStatus
-from monitor.web.requests import Requests
+from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
 from monitor.web.server import Server
 
 
@@ -29,33 +28,42 @@ def build_server(
     configuration: Configuration,
     hosting: Hosting,
     *,
+    store: ShardStore,
+    mirrors: Mirrors | None,
     clock: Clock,
     registry: CollectorRegistry,
+    metrics: DaemonMetrics,
     supervisor: Supervisor,
 ) -> Server:
-    """Return the server, once the first shard is there."""
-    shard = next(iter(hosting.shards.values()))
-    requests = AdminRequests(hosting.followed)
+    """Return the server; it shows the shards as they come and go, and ``mirrors`` of others."""
     return Server(
         settings=configuration.server,
-        bus=shard.bus,
-        view=shard.view,
+        shards=hosting.shown if mirrors is None else mirrors.shown,
+        runs=store.stored_runs,
+        log=store.log,
         clock=clock,
         registry=registry,
-        render_metrics=shard.metrics.exposition.render,
+        render_metrics=metrics.exposition.render,
         checks=readiness_checks(
-            bus=shard.bus,
-            view=shard.view,
-            clock=clock,
-            supervisor=supervisor,
-            outputs=shard.outputs,
+            store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
         ),
-        requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
-        alerting=alerting_requests(
-            shard.engine, bus=shard.bus, view=shard.view, outputs=shard.outputs
-        ),
-        daemon=_daemon_status(configuration, shard.outputs, started_at=clock.now()),
+        daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
+        cluster=store.cluster,
+        refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
+    )
+
+
+def build_mirrors(hosting: Hosting, *, store: ShardStore, clock: Clock) -> Mirrors | None:
+    """Return what shows the shards of other daemons; None where there can be none."""
+    if store.elsewhere is None:
+        return None
+    return Mirrors(
+        hosting.shown,
+        store.elsewhere,
+        cluster=store.cluster,
+        configuration=lambda: hosting.configuration,
+        clock=clock,
     )
 
 
@@ -83,20 +91,16 @@ def build_listener(
 
 
 def _daemon_status(
-    configuration: Configuration, outputs: Outputs, *, started_at: datetime
+    configuration: Configuration, hosting: Hosting, *, started_at: datetime
 ) -> ReadDaemonStatus:
     newest = newest_schema()
 
     def status() -> DaemonStatus:
         return DaemonStatus(
             started_at=started_at,
-            config_hash=outputs.info.config_hash,
+            config_hash=config_hash(hosting.configuration),
             store_schema=newest,
             retention=configuration.storage.retention,
-            outputs=tuple(
-                OutputStatus(name=name, is_well=output.is_well, detail=output.status)
-                for name, output in outputs.by_name.items()
-            ),
         )
 
     return status

@@ -10,7 +10,8 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.app.assembly import build_listener, build_server, callback_settings
+from monitor import __version__
+from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosting import Hosting
 from monitor.app.readiness import probe_store
@@ -21,14 +22,17 @@ from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
-from monitor.config import Configuration
+from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.server import Server
 
 log = structlog.get_logger()
+
+_SHARDS_BEFORE_SERVER_SECONDS = 5.0
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -54,6 +58,10 @@ class Daemon:
         self._registry = registry
         self._open_store = open_store
         self._supervisor = Supervisor(clock=clock, registry=registry)
+        self._metrics = DaemonMetrics(
+            registry=registry, clock=clock, settings=configuration.metrics, version=__version__
+        )
+        self._metrics.configuration_taken(config_hash(configuration))
         self._tasks = DaemonTasks(self._supervisor)
         self._server: Server | None = None
         self._listener: CallbackListener | None = None
@@ -122,8 +130,10 @@ class Daemon:
             store=store,
             clock=self._clock,
             registry=self._registry,
+            metrics=self._metrics,
             supervisor=self._supervisor,
         )
+        self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(
             self._configuration,
             self._hosting,
@@ -140,8 +150,15 @@ class Daemon:
         self._tasks.start("store", store.watch, vital=True)
         await store.define(shard_definitions(self._configuration))
         self._tasks.start("shards", self._hosting.run, vital=True)
-        await store.await_first_shards()
-        await self._hosting.all_started()
+        self._tasks.start("loop lag", self._metrics.loop_lag.run)
+        first_shards = asyncio.create_task(self._first_shards(store), name="first shards")
+        try:
+            # Many may take long, and meanwhile it must be seen that the daemon lives.
+            await asyncio.wait((first_shards,), timeout=_SHARDS_BEFORE_SERVER_SECONDS)
+            server_port = await self._start_server(store)
+            await first_shards
+        finally:
+            first_shards.cancel()
         self._tasks.start(
             "retention",
             lambda: apply_retention(
@@ -151,15 +168,6 @@ class Daemon:
                 settings=self._configuration.storage,
             ),
         )
-        self._server = build_server(
-            self._configuration,
-            self._hosting,
-            clock=self._clock,
-            registry=self._registry,
-            supervisor=self._supervisor,
-        )
-        server_port = await self._server.start()
-        self._tasks.start_all(self._server.tasks())
         # Last: a callback that is accepted finds its reader.
         callbacks_port = None if self._listener is None else await self._listener.start()
         log.info(
@@ -169,6 +177,27 @@ class Daemon:
             callbacks_port=callbacks_port,
         )
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
+
+    async def _first_shards(self, store: ShardStore) -> None:
+        await store.await_first_shards()
+        await self._hosting.all_started()
+
+    async def _start_server(self, store: ShardStore) -> int:
+        self._server = build_server(
+            self._configuration,
+            self._hosting,
+            store=store,
+            mirrors=self._mirrors,
+            clock=self._clock,
+            registry=self._registry,
+            metrics=self._metrics,
+            supervisor=self._supervisor,
+        )
+        port = await self._server.start()
+        self._tasks.start_all(self._server.tasks())
+        if self._mirrors is not None:
+            self._tasks.start("mirrors", self._mirrors.run)
+        return port
 
     async def _drain(self, *, is_orderly: bool) -> None:
         """Stop what brings events in, then, in an orderly stop, deliver them within a bound."""
@@ -182,6 +211,9 @@ class Daemon:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             if self._server is not None:
                 await self._server.stop()
+            await self._metrics.exposition.close()
+            if self._mirrors is not None:
+                await self._mirrors.close()
             await self._tasks.cancel_all()
 
     # --- what callers may request while it runs ---
@@ -190,6 +222,11 @@ class Daemon:
     def view(self) -> LiveStateView:
         """The live state; there once the daemon has started."""
         return next(iter(self._hosting.shards.values())).view
+
+    @property
+    def registries(self) -> list[CollectorRegistry]:
+        """Where the metrics are, those of the hosted shards too."""
+        return self._metrics.registries()
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Put a configuration in force, or change nothing; see `Reloading.reload`."""
@@ -206,10 +243,11 @@ class Daemon:
 
     def refuse_configuration(self) -> None:
         """Count a new configuration that could not be used; the one in force stays."""
-        for shard in self._hosting.shards.values():
-            shard.metrics.configuration_refused()
+        self._metrics.configuration_refused()
 
     def _swap(self, configuration: Configuration) -> None:
         self._hosting.configure(configuration)
+        self._metrics.configuration_taken(config_hash(configuration))
+        self._metrics.reconfigure(configuration.metrics)
         if self._listener is not None:
             self._listener.replace_workspaces(callback_settings(configuration.workspaces))

@@ -47,7 +47,9 @@ class FollowedWorkspace:
         self.configuration = configuration
         self.name = configuration.name
         self._observer = observer
-        self._client = WorkspaceClient(configuration.workspace, clock=clock, registry=registry)
+        self._client = WorkspaceClient(
+            configuration.workspace, clock=clock, registry=registry, may_send=bus.may_publish
+        )
         self.poller = WorkspacePoller(
             client=self._client,
             observer=observer,
@@ -75,24 +77,28 @@ class FollowedWorkspace:
         self._status_memory = StatusMemory(self.name, bus=bus, live_state=live_state, clock=clock)
         self._misses: MissWatch | None = None
         if (settings := configuration.callbacks) is not None:
-            self.inbox = InboxReader(
-                self.name,
-                settings=settings,
-                bus=bus,
-                observer=observer,
-                clock=clock,
-                follower=self.poller,
-                ask_gap_seconds=60.0
-                / (_CONFIRMATION_SHARE * configuration.workspace.requests_per_minute),
-                gather_seconds=configuration.poll.detail_wait_seconds / _GATHERINGS_IN_A_WAIT,
-                batches=2 * _GATHERINGS_IN_A_WAIT if configuration.poll.detail_wait_seconds else 1,
-            )
+            self.inbox = self._inbox(settings, bus=bus, clock=clock)
             self.direct_way = DirectWay(
                 bus=bus, observer=observer, view=live_state.view, follower=self.poller
             )
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
+
+    def _inbox(self, settings: CallbackSettings, *, bus: EventBus, clock: Clock) -> InboxReader:
+        wait_seconds = self.configuration.poll.detail_wait_seconds
+        requests_per_minute = self.configuration.workspace.requests_per_minute
+        return InboxReader(
+            self.name,
+            settings=settings,
+            bus=bus,
+            observer=self._observer,
+            clock=clock,
+            follower=self.poller,
+            ask_gap_seconds=60.0 / (_CONFIRMATION_SHARE * requests_per_minute),
+            gather_seconds=wait_seconds / _GATHERINGS_IN_A_WAIT,
+            batches=2 * _GATHERINGS_IN_A_WAIT if wait_seconds else 1,
+        )
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what must be kept running, by name."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.following import FollowedWorkspace
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of
-from monitor.bus.contract import EventBus, Received, StoredCallback
+from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
+    CallbacksArrived,
     ShardGranted,
     ShardLost,
     ShardStore,
@@ -20,7 +21,10 @@ from monitor.bus.shards import (
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
+from monitor.model.registries import ShardRegistry
+from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
 
@@ -28,8 +32,9 @@ log = structlog.get_logger()
 class _Tenure:
     """One stretch in which this daemon holds a shard; the shard's parts are there while it runs."""
 
-    def __init__(self, bus: EventBus, *, before: _Tenure | None) -> None:
-        self.bus = bus
+    def __init__(self, granted: ShardGranted, *, before: _Tenure | None) -> None:
+        self.granted = granted
+        self.bus = granted.bus
         self.before = before  # the shard's former one, which must be over first
         self.shard: HostedShard | None = None
         self.is_stopped = False
@@ -52,28 +57,27 @@ class Hosting:
         store: ShardStore,
         clock: Clock,
         registry: CollectorRegistry,
+        metrics: DaemonMetrics,
         supervisor: Supervisor,
     ) -> None:
         self._configuration = configuration
         self._store = store
         self._clock = clock
         self._registry = registry
+        self._metrics = metrics
         self._supervisor = supervisor
         self._shards: dict[str, HostedShard] = {}
+        self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
+
+    def shown(self) -> Mapping[str, ShownShard]:
+        """Return what the server needs of the shards that have started."""
+        return self._shown
 
     @property
     def shards(self) -> Mapping[str, HostedShard]:
         """The shards of now by name, also those that are still starting."""
         return self._shards
-
-    def followed(self) -> dict[str, FollowedWorkspace]:
-        """Return the workspaces that are followed here, by name."""
-        return {
-            name: workspace
-            for shard in self._shards.values()
-            for name, workspace in shard.workspaces.by_name.items()
-        }
 
     def shard_of(self, workspace: str) -> HostedShard | None:
         """Return the shard of a workspace that is followed here."""
@@ -93,7 +97,10 @@ class Hosting:
         while True:
             change = await self._store.next_change()
             if isinstance(change, ShardGranted):
-                self._begin(change.bus)
+                self._begin(change)
+                continue
+            if isinstance(change, CallbacksArrived):
+                self._wake_inboxes(change.shard)
                 continue
             is_lost = isinstance(change, ShardLost)
             reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
@@ -114,10 +121,10 @@ class Hosting:
         for tenure in tenures:
             await tenure.is_over.wait()
 
-    def _begin(self, bus: EventBus) -> None:
-        tenure = _Tenure(bus, before=self._tenures.get(bus.shard))
-        self._tenures[bus.shard] = tenure
-        self._group.create_task(self._host(tenure), name=f"shard {bus.shard}".rstrip())
+    def _begin(self, granted: ShardGranted) -> None:
+        name = granted.bus.shard
+        tenure = self._tenures[name] = _Tenure(granted, before=self._tenures.get(name))
+        self._group.create_task(self._host(tenure), name=f"shard {name}".rstrip())
 
     async def _host(self, tenure: _Tenure) -> None:
         """Run one shard, and give it back once."""
@@ -127,8 +134,8 @@ class Hosting:
                 await tenure.before.is_over.wait()
                 tenure.before = None
             if not tenure.is_stopped:
-                tenure.shard = self._shards[name] = self._build(tenure.bus)
-                await tenure.shard.run(on_started=tenure.has_started.set)
+                tenure.shard = self._shards[name] = self._build(tenure.granted)
+                await self._run(tenure, tenure.shard)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
             await self._let_others_have(name, exc)
@@ -136,8 +143,26 @@ class Hosting:
             await self._let_others_have(name)
         finally:
             self._shards.pop(name, None)
+            self._show()
             tenure.has_started.set()
             tenure.is_over.set()
+
+    async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
+        try:
+            await shard.run(on_started=partial(self._started, tenure, shard))
+        finally:
+            # Before another daemon can have it, and show it.
+            self._metrics.remove(shard.metrics)
+
+    def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
+        self._metrics.add(shard.metrics)
+        self._show(shard)
+        tenure.has_started.set()
+
+    def _show(self, *new: HostedShard) -> None:
+        """Show the shards that run, in place of those shown before."""
+        shown = {name: found for name, found in self._shown.items() if name in self._shards}
+        self._shown = shown | {shard.name: shard.shown() for shard in new}
 
     async def _let_others_have(self, shard: str, cause: Exception | None = None) -> None:
         try:
@@ -153,14 +178,20 @@ class Hosting:
 
     # --- its configuration ---
 
-    def _build(self, bus: EventBus) -> HostedShard:
+    def _build(self, granted: ShardGranted) -> HostedShard:
         return HostedShard(
-            configuration_of(bus.shard, self._configuration),
-            bus=bus,
+            configuration_of(granted.bus.shard, self._configuration),
+            bus=granted.bus,
+            instructions=granted.instructions,
             clock=self._clock,
-            registry=self._registry,
+            registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
         )
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self._configuration
 
     def configure(self, configuration: Configuration) -> None:
         """Begin shards by this configuration from now on."""
@@ -187,6 +218,11 @@ class Hosting:
         if shard is not None and inbox is not None:
             self._show_callback(shard, workspace)
             inbox.notify()
+
+    def _wake_inboxes(self, shard: str) -> None:
+        hosted = self._shards.get(shard)
+        for workspace in hosted.workspaces.by_name if hosted is not None else ():
+            self.callback_stored(workspace)
 
     def _show_callback(self, shard: HostedShard, workspace: str) -> None:
         shard.live_state.update_workspace(workspace, last_callback_at=self._clock.now())

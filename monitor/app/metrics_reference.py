@@ -57,15 +57,18 @@ class MetricEntry(Struct, frozen=True, order=True):
 
 async def read_metrics() -> list[MetricEntry]:
     """Return every metric of a daemon with all that has metrics, by name."""
-    registry, stop = CollectorRegistry(), asyncio.Event()
+    stop = asyncio.Event()
     entries: set[MetricEntry] = set()
 
     def read(_: Addresses) -> None:
-        entries.update(_entries(registry))
+        for registry in daemon.registries:
+            entries.update(_entries(registry))
         stop.set()
 
     with TemporaryDirectory() as folder:
-        daemon = Daemon(_configuration(Path(folder)), clock=SystemClock(), registry=registry)
+        daemon = Daemon(
+            _configuration(Path(folder)), clock=SystemClock(), registry=CollectorRegistry()
+        )
         await daemon.run(stop, on_started=read)
     watched = {
         MetricEntry(

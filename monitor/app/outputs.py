@@ -22,6 +22,7 @@ from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import Event
+from monitor.model.registries import PartRegistry
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
 from monitor.outputs.records import RECORDS
@@ -69,7 +70,7 @@ class Outputs:
             view=view,
             clock=clock,
             registry=registry,
-            metrics=DeliveryMetrics(registry),
+            metrics=DeliveryMetrics.of(registry),
             info=info,
             alerting=alerting,
         )
@@ -205,6 +206,6 @@ def find_obstacles(settings: Mapping[str, Struct]) -> list[Problem]:
 
 
 def _built(output: type[EventOutput], settings: Struct, parts: OutputParts) -> _Section:
-    registry = CollectorRegistry()
+    registry = PartRegistry(parts.registry)
     outputs = output.configured(settings, msgspec.structs.replace(parts, registry=registry))
     return _Section(settings=settings, outputs=tuple(outputs), registry=registry)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from monitor.app.outputs import Outputs
 from monitor.bus.contract import EventBus, WriteFailures
 from monitor.bus.shards import ShardStore
 from monitor.model.clock import Clock
@@ -14,7 +13,9 @@ from monitor.model.live_state import Reachability
 from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.live_state import LiveStateView
+from monitor.web.daemon_status import OutputStatus, worst_outputs
 from monitor.web.health import Check, HealthFinding
+from monitor.web.shown_shards import ShownShard, ShownShards
 
 _PROBE_SECONDS = 3.0
 # After the last write that the store refused, and only if it has stored another since.
@@ -31,42 +32,43 @@ async def probe_store(bus: EventBus | ShardStore) -> None:
 
 
 def readiness_checks(
-    *,
-    bus: EventBus,
-    view: LiveStateView,
-    clock: Clock,
-    supervisor: Supervisor,
-    outputs: Outputs,
+    *, store: ShardStore, shards: ShownShards, clock: Clock, supervisor: Supervisor
 ) -> Callable[[], Mapping[str, Check]]:
-    """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs."""
+    """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs.
 
-    async def store() -> HealthFinding:
+    ``shards`` are those that this daemon holds.
+    """
+
+    async def writes() -> HealthFinding:
         try:
-            await probe_store(bus)
-            failures = (await bus.status()).write_failures
+            await probe_store(store)
+            statuses = [await shard.bus.status() for shard in shards().values()]
         except BusError as exc:
             return HealthFinding(ok=False, detail=f"cannot be written: {exc}")
-        return _judged(failures)
+        findings = [_judged(status.write_failures) for status in statuses]
+        return next((finding for finding in findings if not finding.ok), _judged(None))
 
     async def polls() -> HealthFinding:
+        views = [shard.live for shard in shards().values()]
+        workspaces = [workspace for view in views for workspace in view.workspaces()]
         down = [
             f"{workspace.workspace} is unreachable since {workspace.since:%Y-%m-%dT%H:%M:%SZ}"
-            for workspace in view.workspaces()
+            for workspace in workspaces
             if workspace.reachability is Reachability.UNREACHABLE and workspace.since is not None
         ]
         unwatched = [
             f"{workspace.workspace}: {cause.reason}"
-            for workspace in view.workspaces()
+            for workspace in workspaces
             for cause in workspace.unwatched_causes()
         ]
-        problems = [*down, *unwatched, *_late(view, now=clock.monotonic())]
+        problems = [*down, *unwatched, *_late(views, now=clock.monotonic())]
         return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
     async def output(name: str) -> HealthFinding:
-        found = outputs.by_name.get(name)
+        found = _outputs(shards()).get(name)
         if found is None:
             return HealthFinding(ok=True, detail="not configured")
-        return HealthFinding(ok=found.is_well, detail=found.status)
+        return HealthFinding(ok=found.is_well, detail=found.detail)
 
     async def tasks() -> HealthFinding:
         failed = [
@@ -78,10 +80,14 @@ def readiness_checks(
 
     def checks() -> Mapping[str, Check]:
         usual = [record.section for record in RECORDS if record.is_usual]
-        receivers = {name: partial(output, name) for name in [*usual, *outputs.by_name]}
-        return {"store": store, "polls": polls, **receivers, "tasks": tasks}
+        receivers = {name: partial(output, name) for name in [*usual, *_outputs(shards())]}
+        return {"store": writes, "polls": polls, **receivers, "tasks": tasks}
 
     return checks
+
+
+def _outputs(shards: Mapping[str, ShownShard]) -> dict[str, OutputStatus]:
+    return worst_outputs(output for shard in shards.values() for output in shard.outputs())
 
 
 def _judged(failures: WriteFailures | None) -> HealthFinding:
@@ -95,16 +101,18 @@ def _judged(failures: WriteFailures | None) -> HealthFinding:
     return HealthFinding(ok=False, detail=detail)
 
 
-def _late(view: LiveStateView, *, now: float) -> list[str]:
+def _late(views: Sequence[LiveStateView], *, now: float) -> list[str]:
     """Return a sentence about late polls, and one about workspaces that were never polled."""
+    polls = [poll for view in views for poll in view.polls()]
     late = sorted(
         f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
-        for poll in view.polls()
+        for poll in polls
         if poll.overdue_at is not None and poll.overdue_at < now
     )
-    answered = {poll.workspace for poll in view.polls() if poll.last_success_at is not None}
+    answered = {poll.workspace for poll in polls if poll.last_success_at is not None}
     waiting = [
         workspace.workspace
+        for view in views
         for workspace in view.workspaces()
         if workspace.workspace not in answered
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,28 +13,28 @@ from monitor.alerting.engine.past_alerts import ended_alert
 from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
 from monitor.app.following import FollowedWorkspace
-from monitor.app.outputs import Outputs
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
+from monitor.model.events import Event
 from monitor.model.runs import RunKey, RunKind
-from monitor.model.suggestions import did_you_mean
+from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.requests import AlertingRequests
 
 
 class AdminRequests:
-    """Routes a request to the workspace that it names, or to the only one."""
+    """Routes a request to the workspace that it names; ``followed`` are those of one shard."""
 
-    def __init__(self, followed: Callable[[], Mapping[str, FollowedWorkspace]]) -> None:
+    def __init__(self, followed: Mapping[str, FollowedWorkspace]) -> None:
         self._followed = followed
 
-    async def track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
+    async def track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         """Follow one run by its id and return the result as one sentence.
 
         Raises:
             BusUnavailableError: the request could not be stored.
-            ConfigurationError: no workspace, or an unknown one, is named.
+            ConfigurationError: no such workspace is followed, or it tracks too many already.
             NoSuchObjectError: the workspace denies the run.
         """
         followed = self._named(workspace)
@@ -52,29 +52,28 @@ class AdminRequests:
         return f"following {key}"
 
     async def act_on_webhooks(
-        self, workspace: str | None, action: str, flow: str | None
+        self, workspace: str, action: str, flow: str | None
     ) -> list[dict[str, Any]]:
         """List, synchronise, test or delete webhook tasks; raises as the workspace's own does."""
         return await self._named(workspace).act_on_webhooks(action, flow)
 
-    def _named(self, workspace: str | None) -> FollowedWorkspace:
-        followed = self._followed()
-        if workspace is None and len(followed) == 1:
-            return next(iter(followed.values()))
-        names = ", ".join(followed)
-        if workspace is None:
-            raise ConfigurationError(f"workspace is not named; it is one of {names}")
-        if workspace not in followed:
-            hint = did_you_mean(workspace, followed) or f"; known: {names}"
-            raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
-        return followed[workspace]
+    def _named(self, workspace: str) -> FollowedWorkspace:
+        followed = self._followed.get(workspace)
+        if followed is None:
+            raise ConfigurationError(f"workspace {workspace!r} is not followed now")
+        return followed
 
 
 def alerting_requests(
-    engine: Engine, *, bus: EventBus, view: LiveStateView, outputs: Outputs
+    engine: Engine,
+    *,
+    bus: StoredShard,
+    view: LiveStateView,
+    wants: Callable[[], dict[str, Callable[[Event], bool]]],
+    replay: Callable[[str, datetime], Awaitable[Replayed]],
 ) -> AlertingRequests:
-    """Return the requests that alerting and the outputs answer."""
-    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
+    """Return the requests that alerting and the outputs of a shard answer; ``wants`` by output."""
+    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=wants)
 
     def ended(fingerprint: str) -> list[Alert]:
         return [ended_alert(row) for row in engine.past.of(fingerprint)]
@@ -107,6 +106,6 @@ def alerting_requests(
         explain_alert=explainer.alert,
         explain_run=explainer.run,
         explain_pipeline=explainer.pipeline,
-        outputs=lambda: tuple(outputs.by_name),
-        replay=outputs.replays.replay,
+        outputs=lambda: tuple(wants()),
+        replay=replay,
     )

@@ -6,26 +6,32 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
+from monitor.app.instructions import InstructionRunner
 from monitor.app.outputs import Outputs
+from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.app.tasks import DaemonTasks
 from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus, Start
+from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
+from monitor.model.registries import ShardRegistry
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.metrics.assembly import ShardMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
+from monitor.web.daemon_status import OutputStatus
+from monitor.web.requests import ShardRequests
+from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
 
@@ -40,12 +46,15 @@ class HostedShard:
         configuration: Configuration,
         *,
         bus: EventBus,
+        instructions: ShardInstructions | None,
         clock: Clock,
-        registry: CollectorRegistry,
+        registry: ShardRegistry,
         supervisor: Supervisor,
     ) -> None:
         self.name = bus.shard
         self.bus = bus
+        self._instructions = instructions
+        self._clock = clock
         self.configuration = configuration  # in force
         self.has_leftovers = False  # consumers that the store did not drop yet
         self._stopping = asyncio.Event()
@@ -68,7 +77,7 @@ class HostedShard:
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )
-        self.metrics = self._metrics(clock, registry)
+        self.metrics = self._metrics(registry)
         self.outputs = Outputs(
             configuration.outputs,
             bus=bus,
@@ -88,19 +97,40 @@ class HostedShard:
             tasks=self.tasks,
         )
 
-    def _metrics(self, clock: Clock, registry: CollectorRegistry) -> Metrics:
-        metrics = Metrics(
+    def _metrics(self, registry: ShardRegistry) -> ShardMetrics:
+        return ShardMetrics(
             bus=self.bus,
             live_state=self.view,
-            clock=clock,
+            clock=self._clock,
             registry=registry,
             settings=self.configuration.metrics,
-            version=__version__,
             capabilities=list(Capability),
             alerting=self.engine.snapshot,
         )
-        metrics.configuration_taken(config_hash(self.configuration))
-        return metrics
+
+    def shown(self) -> ShownShard:
+        """Return what the server needs of the shard."""
+        requests = AdminRequests(self.workspaces.by_name)
+        return ShownShard(
+            name=self.name,
+            bus=self.bus,
+            live=self.view,
+            alerting=alerting_requests(
+                self.engine,
+                bus=self.bus,
+                view=self.view,
+                wants=self.outputs.wants,
+                replay=self.outputs.replays.replay,
+            ),
+            requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
+            outputs=self._output_statuses,
+        )
+
+    def _output_statuses(self) -> list[OutputStatus]:
+        return [
+            OutputStatus(name=name, is_well=output.is_well, detail=output.status)
+            for name, output in self.outputs.by_name.items()
+        ]
 
     # --- its life ---
 
@@ -135,14 +165,18 @@ class HostedShard:
         self.tasks.start("observer", self.observer.watch, vital=True)
         await self._create_consumers()
         await self._prepare_workspaces()
+        # Whoever scrapes must never see a counter at 0 that has counted before.
+        await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
-        self.tasks.start("loop lag", self.metrics.loop_lag.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
         self.tasks.start("alerting", self.engine.run)
         self.tasks.start_all(self.outputs.tasks())
         for workspace in self.workspaces.by_name.values():
             self.workspaces.start(workspace)
+        if self._instructions is not None:
+            runner = InstructionRunner(self._instructions, shown=self.shown, clock=self._clock)
+            self.tasks.start("instructions", runner.run)
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
 
@@ -180,7 +214,6 @@ class HostedShard:
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
-            await self.metrics.exposition.close()
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import OutputChange
 from monitor.app.shard import HostedShard, daemon_info
-from monitor.config import Configuration, config_hash, files_of
+from monitor.config import Configuration, files_of
 from monitor.model.errors import BusError
 
 log = structlog.get_logger()
@@ -112,7 +112,6 @@ class ShardReload:
     async def announce(self, configuration: Configuration) -> None:
         """Let metrics, broker and alerting know; each deals with its own failures."""
         metrics = self._shard.metrics
-        metrics.configuration_taken(config_hash(configuration))
         if configuration.metrics != self._shard.configuration.metrics:
             metrics.reconfigure(configuration.metrics)
             # A smaller budget applies to what was counted before, too.

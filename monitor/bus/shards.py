@@ -8,13 +8,24 @@ lock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from monitor.bus.contract import EventBus, Pruned, Received, Retention, StoredCallback, StoredRuns
+from monitor.bus.contract import (
+    EventBus,
+    Pruned,
+    Received,
+    Retention,
+    StateEntry,
+    StoredCallback,
+    StoredLog,
+    StoredRuns,
+    StoredShard,
+)
+from monitor.model.runs import RunState
 
 SOLE = ""  # the name of the only shard of an embedded store
 
@@ -37,10 +48,30 @@ class ShardDefinition(Struct, frozen=True, kw_only=True):
     digest: str
 
 
+class Instruction(Struct, frozen=True, kw_only=True):
+    """What a daemon asks of whoever holds a shard then. ``id`` is the store's."""
+
+    id: int
+    kind: str
+    body: bytes
+    created_by: str  # id of the daemon that asks
+
+
+class ShardInstructions(Protocol):
+    """The instructions of one shard, for its holder. May raise `BusUnavailableError`."""
+
+    async def next(self) -> Instruction:
+        """Return the oldest instruction without an outcome, once there is one."""
+
+    async def finish(self, instruction_id: int, outcome: bytes, *, timeout_seconds: float) -> None:
+        """Return once the outcome is durable; whoever has asked may read it for a day."""
+
+
 class ShardGranted(Struct, frozen=True, kw_only=True):
-    """The shard is this daemon's from now on."""
+    """The shard is this daemon's from now on. Without ``instructions`` nobody else could ask."""
 
     bus: EventBus
+    instructions: ShardInstructions | None = None
 
 
 class ShardLost(Struct, frozen=True, kw_only=True):
@@ -57,7 +88,13 @@ class ShardReassigned(Struct, frozen=True, kw_only=True):
     by: str
 
 
-LeaseChange = ShardGranted | ShardLost | ShardReassigned
+class CallbacksArrived(Struct, frozen=True, kw_only=True):
+    """Other daemons have stored callbacks for a shard that this one holds: its inbox has them."""
+
+    shard: str
+
+
+LeaseChange = ShardGranted | ShardLost | ShardReassigned | CallbacksArrived
 
 
 class DaemonRecord(Struct, frozen=True, kw_only=True):
@@ -100,6 +137,36 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     shards: tuple[ShardRecord, ...]
 
 
+class ShardsElsewhere(Protocol):
+    """Reads, and asks, shards that other daemons hold. May raise `BusUnavailableError`."""
+
+    def stored_shard(self, shard: str) -> StoredShard:
+        """Return what reads one shard, whoever holds it."""
+
+    async def state_entries_of(
+        self, workspaces: Collection[str], topics: Collection[str]
+    ) -> list[StateEntry]:
+        """Return the state entries of those topics of all the workspaces."""
+
+    async def active_runs_of(self, workspaces: Collection[str]) -> list[RunState]:
+        """Return all stored runs of the workspaces that have not ended."""
+
+    async def consumer_states(
+        self, consumer: str, shards: Collection[str]
+    ) -> dict[str, dict[str, bytes]]:
+        """Return by shard what the consumer's steps have stored; nothing stored is absent."""
+
+    async def instruct(self, shard: str, kind: str, body: bytes, *, timeout_seconds: float) -> int:
+        """Return the id of a durable instruction; whoever holds the shard then executes it.
+
+        Raises:
+            ConfigurationError: too many wait in that shard already.
+        """
+
+    async def outcome(self, instruction_id: int, *, timeout_seconds: float) -> bytes | None:
+        """Return the outcome of an instruction; None where there is none within the time-out."""
+
+
 class ShardStore(Protocol):
     """The store of a daemon. Every method may raise `BusUnavailableError`."""
 
@@ -108,8 +175,20 @@ class ShardStore(Protocol):
         """The name of this daemon among those that share the store; "" where none can."""
 
     @property
+    def schema(self) -> int:
+        """The version of the schema that the store had when it was opened."""
+
+    @property
     def stored_runs(self) -> StoredRuns:
         """Reads the runs of all shards, whoever holds them."""
+
+    @property
+    def log(self) -> StoredLog:
+        """Reads the events of all shards, whoever holds them."""
+
+    @property
+    def elsewhere(self) -> ShardsElsewhere | None:
+        """Reads and asks the shards of other daemons; None where there can be none."""
 
     async def define(self, definitions: Sequence[ShardDefinition]) -> None:
         """Say which shards this daemon may hold: at its start, and with each configuration.

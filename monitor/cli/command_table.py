@@ -172,6 +172,12 @@ COMMANDS = (
         ),
     ),
     CommandEntry(
+        "cluster",
+        "monitor.cli.cluster:cluster",
+        "List the daemons that share the store, and who holds which shard.",
+        ("cluster", "cluster --holder node-2 --output wide", "cluster --json"),
+    ),
+    CommandEntry(
         "schedules",
         "monitor.cli.schedules:schedules",
         "List schedules: what each starts, and when next.",

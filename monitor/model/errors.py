@@ -10,6 +10,7 @@
     │   │   ├── WorkspaceUnreachableError   no answer, or 5xx until the retries ran out
     │   │   ├── ThrottledError              429; carries how long to wait
     │   │   ├── BudgetExhaustedError        our own request budget has no room in time
+    │   │   ├── LeaseUncertainError         the shard may be another daemon's; nothing was sent
     │   │   └── DoubtedListError            a list lacks what must be in it
     │   ├── UnauthorizedError         401: the token is absent, expired or revoked
     │   ├── NotAvailableError         403, 404 RouteNotFoundException: a missing capability
@@ -107,6 +108,10 @@ class ThrottledError(TryLaterError):
 
 class BudgetExhaustedError(TryLaterError):
     """Our request budget had no room within the time that the caller allowed; nothing was sent."""
+
+
+class LeaseUncertainError(TryLaterError):
+    """This daemon does not surely hold the workspace's shard any more; nothing was sent."""
 
 
 class DoubtedListError(TryLaterError):

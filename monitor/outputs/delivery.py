@@ -27,6 +27,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
+from monitor.model.registries import made_once, process_registry
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.outputs.delivery_window import DeliveryWindow, WindowEntry
 from monitor.outputs.settings import DeliverySettings
@@ -54,7 +55,7 @@ class Output(Protocol):
 
 
 class DeliveryMetrics:
-    """The series of all outputs; made once per registry."""
+    """The series of all outputs; get them by `of`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.notifications = Counter(
@@ -70,6 +71,11 @@ class DeliveryMetrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20),
             registry=registry,
         )
+
+    @staticmethod
+    def of(registry: CollectorRegistry) -> DeliveryMetrics:
+        """Return those of the process, made at the first call."""
+        return made_once(DeliveryMetrics, process_registry(registry))
 
 
 class _DeliveryRun:
@@ -229,6 +235,9 @@ class Delivery:
         self._take_prefix(run)
         for entry in run.window.waiting():
             if run.has_failed.is_set() or run.is_ending:
+                break
+            if not self._bus.may_publish():
+                run.has_failed.set()  # it is asked again after a wait
                 break
             self._send(run, entry)
         self._take_prefix(run)

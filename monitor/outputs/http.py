@@ -17,6 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from monitor import __version__
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.settings import ReceiverSettings
 
 # The same body will be refused again. All other refusals, such as 401, 403 and 404, are of the
@@ -52,16 +53,19 @@ class HttpReceiver:
         settings: ReceiverSettings,
         clock: Clock,
         headers: Callable[[], Mapping[str, str]],
+        may_send: MaySend | None = None,
         shows_answers: bool = False,
     ) -> None:
         """``headers`` are asked for at each post, so that no copy of a secret stays here.
 
-        ``shows_answers`` lets the text of a refusal become part of its reason.
+        ``may_send`` is asked right before each; without it, all are sent. ``shows_answers`` lets
+        the text of a refusal become part of its reason.
         """
         self._url = url
         self._settings = settings
         self._clock = clock
         self._headers = headers
+        self._may_send = may_send
         self._shows_answers = shows_answers
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | None = None
@@ -78,7 +82,8 @@ class HttpReceiver:
 
         Raises:
             OutputRefusedError: it will refuse the same body again.
-            OutputUnavailableError: no answer in time, or one that may be another later.
+            OutputUnavailableError: no answer in time, or one that may be another later; or nothing
+                may be sent now, and nothing was.
         """
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
@@ -93,6 +98,8 @@ class HttpReceiver:
         except aiohttp.ClientConnectorError as exc:
             raise OutputUnavailableError(f"no connection: {exc.os_error}") from exc
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as exc:
+            if isinstance(exc.__cause__, OutputUnavailableError):  # asked in front of the body
+                raise exc.__cause__ from None
             raise OutputUnavailableError(f"the request broke: {type(exc).__name__}") from exc
 
     async def close(self) -> None:
@@ -154,8 +161,26 @@ class HttpReceiver:
             self._session = aiohttp.ClientSession(
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"dataprep-monitor/{__version__}"},
+                trace_configs=[] if self._may_send is None else [_gate(self._may_send)],
             )
         return self._session
+
+
+def _gate(may_send: MaySend) -> aiohttp.TraceConfig:
+    """Return what asks in front of every write of a request, however long it was on its way there.
+
+    A process that was stopped goes on anywhere: connecting, or with a body that was built before
+    another daemon got the shard.
+    """
+
+    async def ask(*_: object) -> None:
+        if not may_send():
+            raise OutputUnavailableError(LEASE_UNCERTAIN)
+
+    gate = aiohttp.TraceConfig()
+    gate.on_request_headers_sent.append(ask)
+    gate.on_request_chunk_sent.append(ask)
+    return gate
 
 
 def tls_context(settings: ReceiverSettings) -> ssl.SSLContext:

@@ -7,22 +7,27 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.events import EventType
 from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.registries import made_once, process_registry
 from monitor.model.runs import Implausible, Source
 from monitor.tracking.transitions import RunTransition
 
 log = structlog.get_logger()
 
 
+def _observations(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "dataprep_monitor_observations",
+        "Observations of runs, by source and outcome.",
+        ["source", "outcome"],
+        registry=registry,
+    )
+
+
 class ObservationCounts:
     """The daemon's own counters of observations; they live with the process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._observations = Counter(
-            "dataprep_monitor_observations",
-            "Observations of runs, by source and outcome.",
-            ["source", "outcome"],
-            registry=registry,
-        )
+        self._observations = made_once(_observations, process_registry(registry))
         self._contradictions = Counter(
             "dataprep_monitor_contradictions",
             "Runs for which another end was reported after the first.",

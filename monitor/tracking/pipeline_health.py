@@ -27,6 +27,14 @@ HEALTH = "pipeline_health"  # topic of its state entries
 _DECODER = msgspec.json.Decoder(PipelineHealth)
 
 
+def show_health(live_state: LiveState, entries: Mapping[str, bytes]) -> None:
+    """Show what is stored under topic `HEALTH`, and name those pipelines."""
+    for health in decode_entries(entries, _DECODER, topic=HEALTH).values():
+        live_state.pipeline_health[_identity(health)] = health
+        pipeline = health.pipeline
+        live_state.name_pipeline(health.workspace, pipeline.kind, pipeline.id, pipeline.name)
+
+
 class PipelineHealthTracker:
     """Keeps `LiveState.pipeline_health` true: durable with the run that changed it."""
 
@@ -35,11 +43,7 @@ class PipelineHealthTracker:
 
     async def load(self, bus: EventBus, workspace: str) -> None:
         """Read back what earlier runs left."""
-        stored = await bus.state_entries(workspace, HEALTH)
-        for health in decode_entries(stored, _DECODER, topic=HEALTH).values():
-            self._live_state.pipeline_health[_identity(health)] = health
-            pipeline = health.pipeline
-            self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
+        show_health(self._live_state, await bus.state_entries(workspace, HEALTH))
 
     def state_entries(
         self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]

@@ -7,6 +7,7 @@ turns unknown at the same limit as without the restart.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -40,7 +41,7 @@ _COMMIT_SECONDS = 10.0
 _AWAKE_SECONDS = 120.0
 
 
-class _LastStatus(Struct, frozen=True, kw_only=True):
+class LastStatus(Struct, frozen=True, kw_only=True):
     """``active`` is when each kind's least recently confirmed active run was confirmed.
 
     ``names`` are those that several pipelines share: which of them carries the plain name is
@@ -58,8 +59,47 @@ class _LastStatus(Struct, frozen=True, kw_only=True):
     names: tuple[tuple[PipelineKind, str, str], ...] = ()
 
 
-_DECODER = msgspec.json.Decoder(_LastStatus)
+_DECODER = msgspec.json.Decoder(LastStatus)
 _HISTORY = msgspec.json.Decoder(tuple[ReachabilityStretch, ...])
+
+
+def last_status(entries: Mapping[str, bytes]) -> LastStatus | None:
+    """Return the last stored status of a workspace from the entries of topic `STATUS`."""
+    return decode_entries(entries, _DECODER, topic=STATUS).get(_KEY)
+
+
+def show_names(live_state: LiveState, name: str, last: LastStatus) -> None:
+    for pipeline_kind, pipeline_id, pipeline_name in last.names:
+        live_state.name_pipeline(name, pipeline_kind, pipeline_id, pipeline_name)
+
+
+def show_status(live_state: LiveState, name: str, last: LastStatus, *, now: datetime) -> None:
+    """Show a stored status as that of a workspace, after its active runs are known."""
+    show_names(live_state, name, last)
+    newest = max([last.known_at, *last.confirmed.values(), *last.active.values()])
+    if newest > now:
+        return  # our clock was set back; nobody can say how old this is
+    live_state.update_workspace(
+        name,
+        reachability=last.reachability,
+        since=last.since,
+        known_at=last.known_at,
+        reason=last.reason,
+        refused=last.refused,
+        doubted=last.doubted,
+        is_remembered=True,
+    )
+    for kind, at in last.confirmed.items():
+        live_state.confirm(name, kind, at)
+    for key, active in live_state.active.items():
+        at = last.active.get(key.kind, active.confirmed_at)
+        if key.workspace == name and at > active.confirmed_at:
+            live_state.active[key] = msgspec.structs.replace(active, confirmed_at=at)
+
+
+def last_history(entries: Mapping[str, bytes]) -> tuple[ReachabilityStretch, ...]:
+    """Return how a workspace answered, from the entries of topic `REACHABILITY`."""
+    return decode_entries(entries, _HISTORY, topic=REACHABILITY).get(_KEY, ())
 
 
 class StatusMemory:
@@ -72,7 +112,7 @@ class StatusMemory:
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
-        self._stored: _LastStatus | None = None
+        self._stored: LastStatus | None = None
         self._stored_history: tuple[ReachabilityStretch, ...] = ()
         self._attempted_at: datetime | None = None  # to store; None: not since the start
 
@@ -83,40 +123,22 @@ class StatusMemory:
             BusError: it cannot be read.
         """
         entries = await self._bus.state_entries(self._workspace, STATUS)
-        last = decode_entries(entries, _DECODER, topic=STATUS).get(_KEY)
+        last = last_status(entries)
         live_state, name = self._live_state, self._workspace
         if name not in live_state.reachability:
             await self._restore_history(None if last is None else last.known_at)
         if last is None:
             return
-        for pipeline_kind, pipeline_id, pipeline_name in last.names:
-            live_state.name_pipeline(name, pipeline_kind, pipeline_id, pipeline_name)
-        if live_state.workspaces[name].known_at is not None:
-            return  # it was asked in this life, before its settings changed
-        newest = max([last.known_at, *last.confirmed.values(), *last.active.values()])
-        if newest > self._clock.now():
-            return  # our clock was set back; nobody can say how old this is
-        live_state.update_workspace(
-            name,
-            reachability=last.reachability,
-            since=last.since,
-            known_at=last.known_at,
-            reason=last.reason,
-            refused=last.refused,
-            doubted=last.doubted,
-            is_remembered=True,
-        )
-        for kind, at in last.confirmed.items():
-            live_state.confirm(name, kind, at)
-        for key, active in live_state.active.items():
-            at = last.active.get(key.kind, active.confirmed_at)
-            if key.workspace == name and at > active.confirmed_at:
-                live_state.active[key] = msgspec.structs.replace(active, confirmed_at=at)
+        is_asked = live_state.workspaces[name].known_at is not None
+        if is_asked:  # in this life, before its settings changed
+            show_names(live_state, name, last)
+        else:
+            show_status(live_state, name, last, now=self._clock.now())
 
     async def _restore_history(self, known_at: datetime | None) -> None:
         """``known_at`` is when the status that was stored with it was last confirmed."""
         entries = await self._bus.state_entries(self._workspace, REACHABILITY)
-        stored = decode_entries(entries, _HISTORY, topic=REACHABILITY).get(_KEY, ())
+        stored = last_history(entries)
         self._stored_history = stored
         self._live_state.reachability[self._workspace] = left_alone(stored, since=known_at)
 
@@ -163,13 +185,13 @@ class StatusMemory:
         encoded = msgspec.json.encode(value)
         return StateEntry(workspace=self._workspace, topic=topic, key=_KEY, value=encoded)
 
-    async def _last(self, status: WorkspaceStatus, known_at: datetime) -> _LastStatus:
+    async def _last(self, status: WorkspaceStatus, known_at: datetime) -> LastStatus:
         active: dict[RunKind, datetime] = {}
         async for key, active_run in in_slices(list(self._live_state.active.items())):
             if key.workspace == self._workspace:
                 at = active_run.confirmed_at
                 active[key.kind] = min(at, active.get(key.kind, at))
-        return _LastStatus(
+        return LastStatus(
             reachability=status.reachability,
             since=status.since,
             known_at=known_at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import Struct
@@ -19,13 +19,21 @@ class OutputStatus(Struct, frozen=True, kw_only=True):
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
-    """This daemon, its configuration in force, and its outputs."""
+    """This daemon, and its configuration in force."""
 
     started_at: datetime
     config_hash: str
     store_schema: int
     retention: Retention
-    outputs: tuple[OutputStatus, ...]
 
 
 ReadDaemonStatus = Callable[[], DaemonStatus]
+
+
+def worst_outputs(outputs: Iterable[OutputStatus]) -> dict[str, OutputStatus]:
+    """Return the outputs by name; of those that several shards have, one that is not well."""
+    worst: dict[str, OutputStatus] = {}
+    for output in outputs:
+        if output.name not in worst or (worst[output.name].is_well and not output.is_well):
+            worst[output.name] = output
+    return worst

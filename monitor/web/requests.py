@@ -16,13 +16,20 @@ from monitor.outputs.replaying import Replayed
 
 
 class Requests(Struct, frozen=True, kw_only=True):
-    """What the server requests of the workspaces.
+    """What the server requests of the workspaces; None is the only one.
 
     Each raises `MonitorError` with one sentence if it cannot be served.
     """
 
     track: Callable[[str | None, RunKind, str], Awaitable[str]]
     webhooks: Callable[[str | None, str, str | None], Awaitable[list[dict[str, Any]]]]
+
+
+class ShardRequests(Struct, frozen=True, kw_only=True):
+    """The same of one shard, for a workspace of it."""
+
+    track: Callable[[str, RunKind, str], Awaitable[str]]
+    webhooks: Callable[[str, str, str | None], Awaitable[list[dict[str, Any]]]]
 
 
 class AlertingRequests(Struct, frozen=True, kw_only=True):

@@ -9,31 +9,35 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredLog, StoredRuns
+from monitor.bus.shards import ClusterStatus
 from monitor.listening.credentials import InvalidCredentials
 from monitor.listening.http_listener import STOP_SECONDS, HttpListener
 from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.model.clock import Clock
-from monitor.tracking.live_state import LiveStateView
 from monitor.web.api.all_routes import json_api
 from monitor.web.api.event_stream import EventStreams
 from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
-from monitor.web.forms.form_page import FormPages
+from monitor.web.forms.form_page import FormPages, PageForm
 from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
 from monitor.web.health import Check, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
+from monitor.web.http.mirror_refresh import refreshed
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
+from monitor.web.merged_live_state import MergedLiveStateView
+from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
-from monitor.web.requests import AlertingRequests, Requests
+from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
+from monitor.web.shown_shards import ShardDirectory, ShownShards
 from monitor.web.views.all_views import AllViews
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.sources import ViewSources
@@ -50,17 +54,19 @@ class Server:
         self,
         *,
         settings: ServerSettings,
-        bus: EventBus,
-        view: LiveStateView,
+        shards: ShownShards,
+        runs: StoredRuns,
+        log: StoredLog,
         clock: Clock,
         registry: CollectorRegistry,
         render_metrics: Render,
         checks: Callable[[], Mapping[str, Check]],
-        requests: Requests,
-        alerting: AlertingRequests,
         daemon: ReadDaemonStatus,
+        cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
+        """``refresh`` is awaited before shards of other daemons are shown; None: there are none."""
         self._settings = settings
         self._clock = clock
         self._refusals = _counted_refusals(registry, clock)
@@ -70,32 +76,38 @@ class Server:
         self._render_metrics = render_metrics
         self._checks = checks
         self._store_id = store_id
-        self._follower = LogFollower(bus)
+        self._refresh = refresh
+        self._follower = LogFollower(log)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
+        directory = ShardDirectory(shards)
+        alerting = merged_alerting(directory)
         sources = ViewSources(
-            bus=bus,
-            live=view,
+            shards=directory,
+            runs=runs,
+            log=log,
+            live=MergedLiveStateView(directory),
             clock=clock,
             settings=settings,
             checks=checks,
             alerting=alerting,
             daemon=daemon,
+            cluster=cluster,
+            is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)
         self._views = AllViews(sources, self._follower)
         self._json = json_api(
-            self._views, sources=sources, streams=self._streams, requests=requests
+            self._views,
+            sources=sources,
+            streams=self._streams,
+            requests=merged_requests(directory),
         )
         self._page = PageShell(
             self._views.pages, status=self._views.status, live=self._live, clock=clock
         )
         self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
-        self._all_forms = (
-            SilenceForm(alerting, clock=clock),
-            ExpireForm(alerting, clock=clock),
-            AcknowledgeForm(alerting),
-        )
+        self._all_forms = _all_forms(alerting, clock)
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -134,6 +146,7 @@ class Server:
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
             errors_as_problems,
+            *([] if self._refresh is None else [refreshed(self._refresh)]),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
@@ -161,6 +174,14 @@ class Server:
             body=msgspec.json.encode(result),
             content_type="application/json",
         )
+
+
+def _all_forms(alerting: AlertingRequests, clock: Clock) -> tuple[PageForm, ...]:
+    return (
+        SilenceForm(alerting, clock=clock),
+        ExpireForm(alerting, clock=clock),
+        AcknowledgeForm(alerting),
+    )
 
 
 def _counted_refusals(registry: CollectorRegistry, clock: Clock) -> Refusals:

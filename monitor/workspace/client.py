@@ -21,6 +21,7 @@ from monitor.workspace.priority import Priority
 from monitor.workspace.requester import Answer, Requester
 from monitor.workspace.run_reads import RunReader
 from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import MaySend
 from monitor.workspace.webhook_tasks import WebhookTasks
 
 __all__ = ["Answer", "Priority", "WorkspaceClient"]
@@ -36,8 +37,12 @@ class WorkspaceClient:
         clock: Clock,
         registry: CollectorRegistry,
         random: Random | None = None,
+        may_send: MaySend | None = None,
     ) -> None:
-        self.requester = Requester(settings, clock=clock, registry=registry, random=random)
+        """``may_send`` is asked right before each request; without it, all are sent."""
+        self.requester = Requester(
+            settings, clock=clock, registry=registry, random=random, may_send=may_send
+        )
         lists = ListReader(self.requester)
         self.runs = RunReader(self.requester, lists)
         self.pipelines = PipelineReader(self.requester, lists)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from monitor.model.registries import made_once, process_registry
+
+_PREFIX = "dataprep_monitor_api"
 _BUCKETS_SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -13,40 +14,33 @@ class ApiMetrics:
     """One set for all workspaces of a registry; get it by `of`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        prefix = "dataprep_monitor_api"
         self.requests = Counter(
-            f"{prefix}_requests",
+            f"{_PREFIX}_requests",
             "Requests sent to a workspace, by the answer's status code or the kind of failure.",
             ["workspace", "operation", "code"],
             registry=registry,
         )
-        self.duration = Histogram(
-            f"{prefix}_request_duration_seconds",
-            "From sending a request to having read its whole answer.",
-            ["operation"],
-            buckets=_BUCKETS_SECONDS,
-            registry=registry,
-        )
+        self.duration = made_once(_duration, process_registry(registry))
         self.retries = Counter(
-            f"{prefix}_retries",
+            f"{_PREFIX}_retries",
             "Requests sent again, by what made that necessary.",
             ["workspace", "reason"],
             registry=registry,
         )
         self.rate_limit = Gauge(
-            f"{prefix}_rate_limit",
+            f"{_PREFIX}_rate_limit",
             "Requests a minute: our own budget, and the quotas of the newest answers.",
             ["workspace", "scope"],
             registry=registry,
         )
         self.rate_limit_remaining = Gauge(
-            f"{prefix}_rate_limit_remaining",
+            f"{_PREFIX}_rate_limit_remaining",
             "Requests that may be sent at once, as of the last request.",
             ["workspace", "scope"],
             registry=registry,
         )
         self.throttle_seconds = Counter(
-            f"{prefix}_throttle_seconds",
+            f"{_PREFIX}_throttle_seconds",
             "Time that requests waited for their turn in the budget.",
             ["workspace"],
             registry=registry,
@@ -55,11 +49,14 @@ class ApiMetrics:
     @staticmethod
     def of(registry: CollectorRegistry) -> ApiMetrics:
         """Return the registry's set, made at the first call."""
-        known = _known.get(registry)
-        if known is None:
-            known = _known[registry] = ApiMetrics(registry)
-        return known
+        return made_once(ApiMetrics, registry)
 
 
-# A registry takes each name once, and every workspace has a client of its own.
-_known: WeakKeyDictionary[CollectorRegistry, ApiMetrics] = WeakKeyDictionary()
+def _duration(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        f"{_PREFIX}_request_duration_seconds",
+        "From sending a request to having read its whole answer.",
+        ["operation"],
+        buckets=_BUCKETS_SECONDS,
+        registry=registry,
+    )

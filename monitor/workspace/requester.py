@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from monitor.catalogue.operations import Edition, Operation, operation
 from monitor.model.clock import Clock
 from monitor.model.errors import (
+    LeaseUncertainError,
     NotAvailableError,
     PayloadError,
     RequestRejectedError,
@@ -45,7 +46,13 @@ from monitor.workspace.retrying import (
     Success,
 )
 from monitor.workspace.settings import WorkspaceSettings
-from monitor.workspace.transport import Exchange, NotSentError, SilenceListener, Transport
+from monitor.workspace.transport import (
+    Exchange,
+    MaySend,
+    NotSentError,
+    SilenceListener,
+    Transport,
+)
 from monitor.workspace.workspace_time import WorkspaceTime
 
 T = TypeVar("T")
@@ -107,13 +114,14 @@ class Requester:
         clock: Clock,
         registry: CollectorRegistry,
         random: Random | None = None,
+        may_send: MaySend | None = None,
     ) -> None:
         self.settings = settings
         self.name = settings.name
         self.edition: Edition | None = settings.edition
         self._clock = clock
         self._metrics = ApiMetrics.of(registry)
-        self._transport = Transport(settings, clock=clock)
+        self._transport = Transport(settings, clock=clock, may_send=may_send)
         self._time = WorkspaceTime(clock)
         self._answered: set[str] = set()
         self._unavailable: dict[str, str] = {}  # id -> the refusal
@@ -243,6 +251,9 @@ class Requester:
             error.operation_id = call.operation.operation_id
             may_repeat = call.is_repeatable or isinstance(error, NotSentError)
             return Failure(error=error, reason=RetryReason.NETWORK if may_repeat else None)
+        except LeaseUncertainError as error:
+            error.operation_id = call.operation.operation_id
+            raise
         except UnreadableAnswerError as error:
             self._count_request(call, "too_large")
             error.operation_id = call.operation.operation_id

@@ -23,6 +23,7 @@ from monitor import __version__
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     ConfigurationError,
+    LeaseUncertainError,
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
@@ -37,6 +38,8 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 # A request that failed sooner may have met a restart; its retries show whether it did.
 _SILENT_SECONDS = 10.0
 
+# True while requests may be sent; asked in front of the first byte of each, and of its body.
+MaySend = Callable[[], bool]
 # Called with the failure when nothing is answered any more, with None when something is again.
 SilenceListener = Callable[[WorkspaceUnreachableError | None], None]
 
@@ -105,9 +108,13 @@ class Transport:
         ConfigurationError: URL, token or ca_file cannot be used.
     """
 
-    def __init__(self, settings: WorkspaceSettings, *, clock: Clock) -> None:
+    def __init__(
+        self, settings: WorkspaceSettings, *, clock: Clock, may_send: MaySend | None = None
+    ) -> None:
+        """Without ``may_send``, requests may always be sent."""
         self._settings = settings
         self._clock = clock
+        self._may_send = may_send
         self._base = _base_url(settings)
         self._tls = tls_of(settings)
         _headers(settings)  # checked now, made again when needed: no copy of the token stays here
@@ -143,6 +150,7 @@ class Transport:
 
         Raises:
             WorkspaceUnreachableError: no answer, or the connection broke within it.
+            LeaseUncertainError: requests may not be sent any more; nothing of this was.
             UnreadableAnswerError: the answer is larger than the settings allow.
             LocalFileError: the receiver or the upload could not go on.
         """
@@ -195,6 +203,8 @@ class Transport:
         except TimeoutError as exc:
             raise WorkspaceUnreachableError("no whole answer in time") from exc
         except (aiohttp.ClientError, OSError) as exc:
+            if isinstance(exc.__cause__, LeaseUncertainError):  # between the headers and the body
+                raise exc.__cause__ from None
             reason = str(exc) or type(exc).__name__
             raise WorkspaceUnreachableError(f"the connection broke: {reason}") from exc
 
@@ -266,8 +276,26 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls),
                 headers=_headers(settings),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[] if self._may_send is None else [_gate(self._may_send)],
             )
         return self._session
+
+
+def _gate(may_send: MaySend) -> aiohttp.TraceConfig:
+    """Return what asks in front of every write of a request, however long it was on its way there.
+
+    A process that was stopped goes on anywhere: connecting, or with a request that was built before
+    another daemon got the shard.
+    """
+
+    async def ask(*_: object) -> None:
+        if not may_send():
+            raise LeaseUncertainError("this daemon does not surely hold the shard")
+
+    gate = aiohttp.TraceConfig()
+    gate.on_request_headers_sent.append(ask)
+    gate.on_request_chunk_sent.append(ask)
+    return gate
 
 
 @asynccontextmanager

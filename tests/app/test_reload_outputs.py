@@ -119,7 +119,11 @@ async def test_another_broker_gets_what_comes_after_the_former_one(tmp_path: Pat
 
         def connected(broker: Mosquitto) -> float | None:
             labels = {"broker": f"127.0.0.1:{broker.port}"}
-            return run.registry.get_sample_value("dataprep_monitor_mqtt_connected", labels)
+            values = (
+                registry.get_sample_value("dataprep_monitor_mqtt_connected", labels)
+                for registry in run.daemon.registries
+            )
+            return next((value for value in values if value is not None), None)
 
         await eventually(lambda: connected(former) == 1, why="not connected")
         before = await run.emit(*range(300))

@@ -106,7 +106,7 @@ async def _follow(sizes: Sizes) -> int:
             running = asyncio.create_task(daemon.run(stop))
             try:
                 async with asyncio.timeout(_LIMIT_SECONDS):
-                    return await _count(sizes, sandbox, clock, registry)
+                    return await _count(sizes, sandbox, clock, daemon)
             finally:
                 stop.set()
                 await running
@@ -123,13 +123,11 @@ def _configuration(sandbox: Sandbox, url: str, folder: str) -> Configuration:
     )
 
 
-async def _count(
-    sizes: Sizes, sandbox: Sandbox, clock: FastClock, registry: CollectorRegistry
-) -> int:
-    while _metric(registry, "dataprep_monitor_api_requests_total") == 0:
+async def _count(sizes: Sizes, sandbox: Sandbox, clock: FastClock, daemon: Daemon) -> int:
+    while _metric(daemon, "dataprep_monitor_api_requests_total") == 0:
         await clock.sleep(1)
     await clock.sleep(60)
-    before = _metric(registry, "dataprep_monitor_api_requests_total")
+    before = _metric(daemon, "dataprep_monitor_api_requests_total")
     recipes = [
         recipe
         for flow in sandbox.world.flows.live()
@@ -143,17 +141,18 @@ async def _count(
         sandbox.engine.start_job_group(recipes[number % len(recipes)], by=1)
     end = clock.monotonic() + _RUN_SECONDS + _PATIENCE_SECONDS
     while (
-        ends := _metric(registry, "dataprep_monitor_events_total", type="run.succeeded")
+        ends := _metric(daemon, "dataprep_monitor_events_total", type="run.succeeded")
     ) < sizes.runs:
         if clock.monotonic() > end:
             raise TimeoutError(f"only {ends:.0f} of {sizes.runs} ends were published")
         await clock.sleep(1)
-    return int(_metric(registry, "dataprep_monitor_api_requests_total") - before)
+    return int(_metric(daemon, "dataprep_monitor_api_requests_total") - before)
 
 
-def _metric(registry: CollectorRegistry, name: str, **labels: str) -> float:
+def _metric(daemon: Daemon, name: str, **labels: str) -> float:
     return sum(
         sample.value
+        for registry in daemon.registries
         for family in registry.collect()
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()

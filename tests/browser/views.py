@@ -13,6 +13,7 @@ VIEWS = {
     "/explain": "/explain?run={workspace}/job_group/{failed}",
     "/schedules": "/schedules",
     "/monitor": "/monitor",
+    "/cluster": "/cluster",
     "/workspaces": "/workspaces",
     "/workspaces/{workspace}": "/workspaces/{workspace}",
 }

@@ -1,17 +1,21 @@
-"""Backends that must keep the bus contract. A second one is a second entry of `BACKENDS`."""
+"""Backends that must keep the bus contract: each test of it runs for all of `BACKENDS`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus
 from monitor.bus.sqlite import SqliteBus
+from tests.bus.postgres_backend import open_postgres
 from tests.clocks import ManualClock
 
+Backend = Callable[[Path, ManualClock], Coroutine[Any, Any, EventBus]]
 OpenBus = Callable[[], Awaitable[EventBus]]
 
 
@@ -19,7 +23,15 @@ async def open_sqlite(folder: Path, clock: ManualClock) -> EventBus:
     return await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
 
 
-BACKENDS = {"sqlite": open_sqlite}
+BACKENDS = ("sqlite", "postgres")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Return what opens the store of a folder, which is made at first."""
+    if request.param == "sqlite":
+        return open_sqlite
+    return partial(open_postgres, request.getfixturevalue("postgres"))
 
 
 @pytest.fixture
@@ -27,15 +39,13 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=BACKENDS)
-async def open_bus(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[OpenBus]:
+@pytest.fixture
+async def open_bus(backend: Backend, tmp_path: Path, clock: ManualClock) -> AsyncIterator[OpenBus]:
     """Open the test's store; after its `close` it can be opened again, as after a restart."""
     opened: list[EventBus] = []
 
     async def open_backend() -> EventBus:
-        opened.append(await BACKENDS[request.param](tmp_path, clock))
+        opened.append(await backend(tmp_path, clock))
         return opened[-1]
 
     yield open_backend

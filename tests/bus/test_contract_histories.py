@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from monitor.bus.contract import EventBus, Retention, Start, Step
-from tests.bus.conftest import BACKENDS
+from tests.bus.conftest import Backend
 from tests.bus.examples import NOW, SOON, events
 from tests.clocks import ManualClock
 
@@ -37,7 +36,7 @@ class Consumer:
 class Histories(RuleBasedStateMachine):
     """Drives a store and a list of the events that the log must have."""
 
-    backend: ClassVar[str]
+    backend: ClassVar[Backend]
     begun: ClassVar[int]  # histories so far
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class Histories(RuleBasedStateMachine):
         self.bus = self.open()
 
     def open(self) -> EventBus:
-        opening = BACKENDS[self.backend](Path(self.folder.name), ManualClock())
+        opening = type(self).backend(Path(self.folder.name), ManualClock())
         return self.runner.run(opening)
 
     def teardown(self) -> None:
@@ -148,14 +147,13 @@ class Histories(RuleBasedStateMachine):
         }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_any_history_agrees_with_the_model(backend: str) -> None:
+def test_any_history_agrees_with_the_model(backend: Backend) -> None:
     """After every step of any history the store has the model's state."""
 
     class OfBackend(Histories):
         pass
 
-    OfBackend.backend, OfBackend.begun = backend, 0
+    OfBackend.backend, OfBackend.begun = staticmethod(backend), 0
     run_state_machine_as_test(
         OfBackend,
         settings=settings(

@@ -6,7 +6,6 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from monitor.bus.contract import Change, EventBus, Retention
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Status
-from tests.bus.conftest import BACKENDS, OpenBus
+from tests.bus.conftest import Backend, OpenBus
 from tests.bus.examples import SOON, at, run
 from tests.clocks import ManualClock
 
@@ -174,11 +173,14 @@ stored_runs = st.lists(
 bounds = st.none() | st.integers(-1, 6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(stored=stored_runs, limit=st.integers(0, 9), since=bounds, before=bounds)
 async def test_any_history_agrees_with_a_plain_list(
-    backend: str,
+    backend: Backend,
     stored: list[tuple[int, PipelineOfKind | None, int]],
     limit: int,
     since: int | None,
@@ -187,7 +189,7 @@ async def test_any_history_agrees_with_a_plain_list(
     """Whatever was written over whatever, the answer is the newest part of the latest states."""
     latest: dict[int, tuple[PipelineOfKind | None, int]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        bus = await BACKENDS[backend](Path(folder), ManualClock())
+        bus = await backend(Path(folder), ManualClock())
         for number, pipeline, second in stored:
             latest[number] = (pipeline, second)
             state = run_of(pipeline or ORDERS, number, created_at=at(second))

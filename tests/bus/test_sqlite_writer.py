@@ -16,8 +16,8 @@ from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.connection import StoreConnection, connect
 from monitor.bus.sqlite.upgrade import prepare
-from monitor.bus.sqlite.write_failures import WriteFailureRecord
 from monitor.bus.sqlite.writer import StoreWriter
+from monitor.bus.write_failures import WriteFailureRecord
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import SOON, callback, events, log_of
 from tests.clocks import ManualClock

@@ -35,7 +35,7 @@ async def test_a_success_is_waited_for(client: DaemonClientScene) -> None:
         begun = site.clock.now() - timedelta(minutes=2, seconds=5)
         await site.observe(site.run("9", Status.SUCCEEDED, started_at=begun))
     done = waiting.result()
-    assert site.requested == [(None, RunKind.JOB_GROUP, "9")]
+    assert site.requested == [("acme", RunKind.JOB_GROUP, "9")]
     assert (done.code, done.err) == (0, "")
     assert done.out == "job_group/9 succeeded after 2 min 5 s\n"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.mqtt.topics import Topics
 from tests.decisions.followed import ALL, Followed, following
+from tests.outputs.metrics_parts import Metrics
 
 TOPICS = Topics(prefix="dataprep/v1", instance="monitor")
 

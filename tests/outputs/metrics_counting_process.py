@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
+from tests.outputs.metrics_parts import Metrics
 
 
 async def count(store: Path) -> None:

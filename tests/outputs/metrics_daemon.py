@@ -11,22 +11,23 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
-from monitor.bus.sqlite import SqliteBus
+from monitor.bus.settings import StorageSettings
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.events import Event
 from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
+from tests.app.refusing_store import RefusingStore
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON
+from tests.outputs.metrics_parts import Metrics
 
 
 class Daemon:
     """The metrics of a daemon with a real store; the test writes its live state."""
 
-    def __init__(self, bus: SqliteBus, clock: ManualClock, settings: MetricsSettings) -> None:
+    def __init__(self, bus: RefusingStore, clock: ManualClock, settings: MetricsSettings) -> None:
         self.bus = bus
         self.clock = clock
         self.live_state = LiveState(["one"])
@@ -84,7 +85,8 @@ class Daemon:
 @asynccontextmanager
 async def a_daemon(store: Path, settings: MetricsSettings | None = None) -> AsyncIterator[Daemon]:
     clock = ManualClock(NOON + timedelta(minutes=1))
-    bus = await SqliteBus.open(store, clock=clock, registry=CollectorRegistry())
+    settings_of_store = StorageSettings(url=f"sqlite://{store}")
+    bus = await RefusingStore.opened(settings_of_store, clock=clock, registry=CollectorRegistry())
     made = Daemon(bus, clock, settings or MetricsSettings())
     yield made
     await made.metrics.exposition.close()

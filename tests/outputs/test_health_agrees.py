@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.bus.contract import Retention
+from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end
 from monitor.model.observations import Observation
 from monitor.model.runs import (
@@ -33,6 +34,7 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.daemon_status import DaemonStatus
 from monitor.web.settings import ServerSettings
+from monitor.web.shown_shards import ShardDirectory
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_rows import PipelineRow
 from monitor.web.views.sources import ViewSources
@@ -125,12 +127,19 @@ def observer_of(daemon: Daemon) -> Observer:
 
 async def row_of_page(daemon: Daemon) -> PipelineRow:
     """Return the only pipeline as the page's read model has it."""
-    status = DaemonStatus(
-        started_at=NOON, config_hash="", store_schema=3, retention=Retention(), outputs=()
-    )
+    status = DaemonStatus(started_at=NOON, config_hash="", store_schema=3, retention=Retention())
+    directory = ShardDirectory(dict)
+
+    async def cluster() -> None:
+        return None
+
     index = PipelineIndex(
         ViewSources(
-            bus=daemon.bus,
+            shards=directory,
+            runs=daemon.bus,
+            log=SoleLog(daemon.bus),
+            cluster=cluster,
+            is_shared=False,
             live=daemon.live_state.view,
             clock=daemon.clock,
             settings=ServerSettings(),

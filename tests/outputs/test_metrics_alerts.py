@@ -19,7 +19,6 @@ from monitor.model.alerts import (
     fingerprint,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
 from monitor.outputs.metrics.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
@@ -33,6 +32,7 @@ from tests.outputs.metrics_examples import (
     samples,
     series,
 )
+from tests.outputs.metrics_parts import Metrics
 
 MONITOR = "dataprep_monitor"
 LIMIT = "dataprep_run_duration_limit_seconds"

@@ -7,57 +7,81 @@ import contextlib
 import gc
 import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.core import GaugeMetricFamily
 
+from monitor.bus.contract import StoreStatus
+from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.metrics.assembly import LoopLag
-from monitor.outputs.metrics.collector import SnapshotCollector
-from monitor.outputs.metrics.counting import CountingLimits
-from monitor.outputs.metrics.exposition import Exposition, negotiate
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
+from monitor.outputs.metrics.exposition import negotiate
+from monitor.outputs.metrics.settings import MetricsSettings
+from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
-from tests.outputs.metrics_examples import NOON
+from tests.outputs.metrics_parts import Metrics
 
 OPENMETRICS = "application/openmetrics-text"
+
+
+class HeldStore(SqliteBus):
+    """A store that gives its figures when the test allows it, and counts who asked."""
+
+    asked: int
+    may_answer: asyncio.Event
+
+    @classmethod
+    def of(cls, bus: SqliteBus) -> HeldStore:
+        store = cls.__new__(cls)
+        store.__dict__.update(bus.__dict__)
+        store.asked, store.may_answer = 0, asyncio.Event()
+        store.may_answer.set()
+        return store
+
+    async def status(self) -> StoreStatus:
+        self.asked += 1
+        await self.may_answer.wait()
+        return await super().status()
 
 
 class ExpositionScene:
     """An exposition whose snapshot is gathered when the test allows it."""
 
-    def __init__(self, *, timeout_seconds: float = 5.0) -> None:
+    def __init__(self, store: HeldStore, *, timeout_seconds: float) -> None:
+        self.store = store
         self.registry = CollectorRegistry()
-        self.snapshots = 0
-        self.may_gather = asyncio.Event()
-        self.may_gather.set()
-        collector = SnapshotCollector(
-            limits=CountingLimits(places=1, forget_seconds=1.0),
-            stale_after_seconds=1.0,
-            capabilities=(),
-            version="0",
-        )
-        self.registry.register(collector)
-        self.exposition = Exposition(
+        self.metrics = Metrics(
+            bus=store,
+            live_state=LiveState(["one"]).view,
+            clock=ManualClock(),
             registry=self.registry,
-            collector=collector,
-            gather=self.gather,
-            timeout_seconds=timeout_seconds,
+            settings=MetricsSettings(
+                render_timeout_seconds=timeout_seconds, standing_timeout_seconds=60.0
+            ),
         )
+        self.exposition = self.metrics.exposition
 
-    async def gather(self) -> MetricsSnapshot:
-        self.snapshots += 1
-        await self.may_gather.wait()
-        return MetricsSnapshot(now=NOON)
+
+@asynccontextmanager
+async def opened(folder: Path, *, timeout_seconds: float = 5.0) -> AsyncIterator[ExpositionScene]:
+    bus = await SqliteBus.open(
+        folder / "state.db", clock=ManualClock(), registry=CollectorRegistry()
+    )
+    scene = ExpositionScene(HeldStore.of(bus), timeout_seconds=timeout_seconds)
+    await scene.metrics.consumer.restore()
+    yield scene
+    scene.store.may_answer.set()
+    await scene.exposition.close()
+    await bus.close()
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[ExpositionScene]:
-    made = ExpositionScene()
-    yield made
-    made.may_gather.set()
-    await made.exposition.close()
+async def scene(tmp_path: Path) -> AsyncIterator[ExpositionScene]:
+    async with opened(tmp_path) as made:
+        yield made
 
 
 class ThreadSpy:
@@ -141,45 +165,45 @@ async def test_a_page_is_made_in_the_worker_thread(scene: ExpositionScene) -> No
 
 async def test_scrapes_at_the_same_time_share_one_page(scene: ExpositionScene) -> None:
     """Concurrent scrapes share one rendering for each format; a later scrape gets a new one."""
-    scene.may_gather.clear()
+    scene.store.may_answer.clear()
     crowd = [asyncio.create_task(scene.exposition.render("")) for _ in range(50)]
     crowd.append(asyncio.create_task(scene.exposition.render(OPENMETRICS)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    scene.may_gather.set()
+    scene.store.may_answer.set()
     pages = await asyncio.gather(*crowd)
-    assert scene.snapshots == 2
+    assert scene.store.asked == 2
     assert len({id(page) for page, _ in pages}) == 2
     await scene.exposition.render("")
-    assert scene.snapshots == 3
+    assert scene.store.asked == 3
 
 
 async def test_a_scraper_that_hangs_up_leaves_the_page_to_the_others(
     scene: ExpositionScene,
 ) -> None:
     """The shared page is finished for the scrapers that still wait."""
-    scene.may_gather.clear()
+    scene.store.may_answer.clear()
     leaving = asyncio.create_task(scene.exposition.render(""))
     staying = asyncio.create_task(scene.exposition.render(""))
     await asyncio.sleep(0)
     leaving.cancel()
-    scene.may_gather.set()
+    scene.store.may_answer.set()
     page, _ = await staying
     assert b"dataprep_monitor_build_info" in page
     with pytest.raises(asyncio.CancelledError):
         await leaving
 
 
-async def test_a_page_that_renders_too_long_is_refused_and_nothing_piles_up() -> None:
+async def test_a_page_that_renders_too_long_is_refused_and_nothing_piles_up(
+    tmp_path: Path,
+) -> None:
     """Scrapes fail within their limit; when the cause is gone, the next one is served."""
-    scene = ExpositionScene(timeout_seconds=0.02)
-    scene.may_gather.clear()
-    for _ in range(5):
-        with pytest.raises(OutputUnavailableError):
-            await scene.exposition.render("")
-    assert scene.snapshots == 1
-    scene.may_gather.set()
-    await scene.exposition.close()
+    async with opened(tmp_path, timeout_seconds=0.1) as scene:
+        scene.store.may_answer.clear()
+        for _ in range(5):
+            with pytest.raises(OutputUnavailableError):
+                await scene.exposition.render("")
+        assert scene.store.asked == 1
 
 
 async def test_a_broken_collector_fails_its_page_only(scene: ExpositionScene) -> None:
@@ -198,7 +222,7 @@ async def test_names_of_the_collector_cannot_be_registered_twice(scene: Expositi
     """A second metric of the same name is an error at the start, not a broken page later."""
     with pytest.raises(ValueError, match="Duplicated"):
         Counter("dataprep_monitor_events_lost", "Twice.", registry=scene.registry)
-    assert scene.snapshots == 0
+    assert scene.store.asked == 0
 
 
 async def test_the_lag_of_the_loop_is_what_a_sleeper_waits_too_long() -> None:

@@ -144,7 +144,7 @@ async def _everything_happens(daemon: Daemon) -> None:
         last_callback_at=NOON,
         inventory=full_inventory(flow(3, odd)),
     )
-    daemon.metrics.configuration_taken("abc123")
+    daemon.metrics.daemon.configuration_taken("abc123")
 
 
 async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> None:

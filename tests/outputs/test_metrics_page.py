@@ -274,8 +274,8 @@ async def test_the_store_and_the_configuration_are_shown(daemon: Daemon) -> None
     assert page[oldest] == (NOON + timedelta(seconds=2)).timestamp()
     assert page[series("dataprep_monitor_store_bytes")] > 0
     assert series("dataprep_monitor_config_last_reload_successful") not in page
-    daemon.metrics.configuration_taken("abc123")
-    daemon.metrics.configuration_refused()
+    daemon.metrics.daemon.configuration_taken("abc123")
+    daemon.metrics.daemon.configuration_refused()
     page = samples(await daemon.page())
     assert page[series("dataprep_monitor_consumer_backlog", consumer="metrics")] == 0
     assert oldest not in page
@@ -287,7 +287,7 @@ async def test_a_page_without_the_store_is_better_than_none(daemon: Daemon) -> N
     """When the store does not answer, its own metrics are absent and the rest is there."""
     daemon.reachable()
     await daemon.page()
-    await daemon.bus.close()
+    daemon.bus.refuse_to_all("status")
     body, _ = await daemon.metrics.exposition.render("")
     page = samples(body)
     assert page[series("dataprep_workspace_up", workspace="one")] == 1

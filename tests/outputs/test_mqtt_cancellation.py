@@ -31,6 +31,7 @@ class StoppedClient:
             version=ProtocolVersion.V5,
             will=None,
             tls=None,
+            may_send=None,
             on_accepted=lambda _properties: self._cancel("connect"),
             on_answer=lambda _message_id, _reason: None,
             on_end=lambda _end: self._cancel("disconnect"),

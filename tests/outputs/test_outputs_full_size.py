@@ -16,7 +16,6 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState, active_of
 from tests.full_size import (
@@ -29,6 +28,7 @@ from tests.full_size import (
     firing,
     flow_of,
 )
+from tests.outputs.metrics_parts import Metrics
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, received_message, settings_for
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import PostReceiver

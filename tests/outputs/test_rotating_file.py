@@ -19,7 +19,7 @@ TEN_SECONDS = timedelta(seconds=10)
 
 def opened(folder: Path, clock: ManualClock, **more: float) -> RotatingFile:
     settings = FileSettings(path=str(folder / "e"), **{"rotate_bytes": 0, **more})  # type: ignore[arg-type]  # numbers
-    return RotatingFile(settings, now=clock.now)
+    return RotatingFile(settings, now=clock.now, may_write=lambda: True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -30,6 +30,7 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import MaySend
 from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
@@ -52,6 +53,7 @@ class Scene:
     token: object = None
     page_size: int = 250
     requests_per_minute: float = 60_000
+    may_send: MaySend | None = None
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     bus: EventBus = field(init=False)
     live_state: LiveState = field(init=False)
@@ -86,6 +88,7 @@ class Scene:
             ),
             clock=self.clock,
             registry=self.registry,
+            may_send=self.may_send,
         )
         self.context = PollContext(
             client=self.client,

@@ -305,3 +305,23 @@ async def ends_published(scene: Scene) -> collections.Counter[tuple[str, str]]:
             (str(kind), transition) for transition in transitions if transition in results
         )
     return counted
+
+
+async def test_no_poll_sends_anything_without_the_lease(
+    live: Scene, workspace: TinyWorkspace
+) -> None:
+    """Every poll ends unsent, which shows nothing about the workspace, and goes on with a lease."""
+    lease = [True]
+    await live.close()
+    live.may_send = lambda: lease[0]
+    await live.open()
+    async with running(live.poller()):
+        await until(lambda: outcome(live, "reconciliation") == "ok")
+        lease[0] = False
+        await until(lambda: outcome(live, "changes") == "lease")
+        sent = len(workspace.requests)
+        await until(lambda: outcome(live, "reconciliation") == "lease")
+        assert len(workspace.requests) == sent
+        assert status(live) is not Reachability.UNREACHABLE
+        lease[0] = True
+        await until(lambda: outcome(live, "changes") == "ok")

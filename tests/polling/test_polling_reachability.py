@@ -7,6 +7,7 @@ import pytest
 from monitor.model.errors import (
     BudgetExhaustedError,
     BusUnavailableError,
+    LeaseUncertainError,
     MonitorError,
     NotAvailableError,
     ThrottledError,
@@ -94,11 +95,14 @@ def test_other_failures_degrade(
     assert str(error) in str(unbegun.live_state.workspaces[NAME].reason)
 
 
+@pytest.mark.parametrize(
+    "error", [BusUnavailableError("disk full"), LeaseUncertainError("lease not sure")]
+)
 def test_our_own_store_shows_nothing_about_the_workspace(
-    unbegun: Scene, judge: ReachabilityJudge
+    unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
 ) -> None:
-    """A full disk leaves the workspace as reachable as it was."""
-    judge.failed("changes", BusUnavailableError("disk full"))
+    """A full disk or a lost lease leaves the workspace as reachable as it was."""
+    judge.failed("changes", error)
 
     assert reachability(unbegun) is Reachability.REACHABLE
 

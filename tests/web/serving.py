@@ -13,18 +13,26 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Retention
+from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import SqliteBus
+from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState
 from monitor.web.daemon_status import DaemonStatus, OutputStatus
 from monitor.web.health import HealthFinding
-from monitor.web.requests import Requests
+from monitor.web.requests import ShardRequests
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
+from monitor.web.shown_shards import ShownShard
 from tests.clocks import ManualClock
 from tests.web.fake_alerting import FakeAlerting
 from tests.web.site import Site
+
+_OUTPUTS = (
+    OutputStatus(name="mqtt", is_well=True, detail="connected"),
+    OutputStatus(name="webhook", is_well=False, detail="does not answer: refused"),
+)
 
 
 @contextlib.asynccontextmanager
@@ -42,31 +50,28 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     async def render(accept: str) -> tuple[bytes, str]:
         return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
 
-    async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
-        requested.append((workspace, kind, run_id))
-        if run_id == "404":
-            raise NoSuchObjectError("there is no such run")
-        return f"following {run_id}"
-
-    async def webhooks(
-        workspace: str | None, action: str, flow: str | None
-    ) -> list[dict[str, Any]]:
-        requested.append((workspace, action, flow))
-        return [{"flow": flow}]
-
     alerting = FakeAlerting(now=clock.now)
     daemon_status = _daemon_status(clock.now())
+    shard = ShownShard(
+        name=SOLE,
+        bus=bus,
+        live=live_state.view,
+        alerting=alerting.requests(),
+        requests=_requests(requested),
+        outputs=lambda: _OUTPUTS,
+    )
+    shards = {SOLE: shard}
     server = Server(
         settings=settings,
-        bus=bus,
-        view=live_state.view,
+        shards=lambda: shards,
+        runs=bus,
+        log=SoleLog(bus),
         clock=clock,
         registry=registry,
         render_metrics=render,
         checks=lambda: {"store": find},
-        requests=Requests(track=track, webhooks=webhooks),
-        alerting=alerting.requests(),
         daemon=lambda: daemon_status,
+        cluster=no_cluster,
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
         made = Site(
@@ -96,8 +101,22 @@ def _daemon_status(started_at: datetime) -> DaemonStatus:
         config_hash="2c26b46b68ffc68f",
         store_schema=3,
         retention=Retention(),
-        outputs=(
-            OutputStatus(name="mqtt", is_well=True, detail="connected"),
-            OutputStatus(name="webhook", is_well=False, detail="does not answer: refused"),
-        ),
     )
+
+
+def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
+    async def track(workspace: str, kind: RunKind, run_id: str) -> str:
+        requested.append((workspace, kind, run_id))
+        if run_id == "404":
+            raise NoSuchObjectError("there is no such run")
+        return f"following {run_id}"
+
+    async def webhooks(workspace: str, action: str, flow: str | None) -> list[dict[str, Any]]:
+        requested.append((workspace, action, flow))
+        return [{"flow": flow}]
+
+    return ShardRequests(track=track, webhooks=webhooks)
+
+
+async def no_cluster() -> None:
+    """A file is shared with nobody."""

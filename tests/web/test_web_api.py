@@ -137,7 +137,7 @@ async def test_a_track_request_reaches_the_daemon(site: Site) -> None:
     """The request reaches the left side, and its sentence comes back with 202."""
     answer = await site.post("/api/v1/track", json={"kind": "flow_run", "id": "12"})
     assert (answer.status, answer.document) == (202, {"detail": "following 12"})
-    assert site.requested == [(None, RunKind.FLOW_RUN, "12")]
+    assert site.requested == [("acme", RunKind.FLOW_RUN, "12")]
     denied = await site.post("/api/v1/track", json={"kind": "flow_run", "id": "404"})
     assert problem(denied) == (404, "there is no such run")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import (
     ALERT,
@@ -46,8 +48,13 @@ class CommittedState:
             BusUnavailableError: all is as it was.
         """
         position = await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
-        tables = await tables_of(await self._bus.consumer_state(CONSUMER))
-        self.tables, self.position, self._stored_position = tables, position, position
+        await self.show(await self._bus.consumer_state(CONSUMER))
+        self.position = self._stored_position = position
+
+    async def show(self, stored: Mapping[str, bytes]) -> None:
+        """Replace the tables by what is stored."""
+        tables = await tables_of(stored)
+        self.tables = tables
         self.firing.clear()
         async for key, instance in in_slices(tables[ALERT].items()):
             self.firing.take(key, instance)

@@ -5,8 +5,7 @@ each event counts once, also over a crash. The outputs deliver alert events at l
 
 A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit, each of them
 a module of this folder. An `EvaluationContext` holds what they decide by, a `PendingStep` what they
-change. One durable step of the store contains the changes, the events that they cause and the
-position behind the events that caused them.
+change, which is one durable step of the store.
 
 Who owns what. The task of `Engine.run` takes batches and runs cycles. Tasks of requests add and
 expire silences, and a reload changes the rules. Each of them decides only while it holds
@@ -22,7 +21,7 @@ memory only and are rebuilt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -115,8 +114,7 @@ class Engine:
 
     @property
     def position(self) -> int:
-        """Return the position behind the newest event that was evaluated."""
-        return self._state.position
+        return self._state.position  # behind the newest event that was evaluated
 
     @property
     def compiled(self) -> Compiled:
@@ -160,6 +158,13 @@ class Engine:
         async with self._deciding:
             self._is_current = False
             await self._load()
+
+    async def show(self, stored: Mapping[str, bytes]) -> None:
+        """Show what another daemon has stored; this engine evaluates and stores nothing then."""
+        async with self._deciding:
+            await self._state.show(stored)
+            await self.past.load(self._state.tables[ENDED])
+            await self._snapshots.learn_all(self._state.tables, self._rules)
 
     async def take_some(self) -> int:
         """Evaluate one batch; return how far its position is ahead, 0 if nothing is new."""
@@ -264,10 +269,7 @@ class Engine:
             bound=self._healthy_bound,
         )
         self._cycle.reset(
-            self._rules,
-            inhibitors=inhibitors,
-            evaluator=self._evaluator,
-            advancer=self._advancer,
+            self._rules, inhibitors=inhibitors, evaluator=self._evaluator, advancer=self._advancer
         )
 
     @asynccontextmanager

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.engine.engine import Engine
-from monitor.bus.contract import EventBus, Recorded
+from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.ends import run_end
 from monitor.model.events import AlertEvent
@@ -71,7 +71,7 @@ class ExplainedRun(Struct, frozen=True, kw_only=True):
 class EvidenceSearch:
     """Searches the open alerts, the ended ones and the log."""
 
-    def __init__(self, engine: Engine, bus: EventBus) -> None:
+    def __init__(self, engine: Engine, bus: StoredShard) -> None:
         self._engine = engine
         self._bus = bus
 

@@ -38,7 +38,7 @@ from monitor.alerting.explain.steps import (
     part_steps,
     rule_steps,
 )
-from monitor.bus.contract import EventBus, Recorded
+from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
@@ -64,7 +64,7 @@ class Explainer:
     """Answers questions about one run, one alert or one pipeline."""
 
     def __init__(
-        self, *, bus: EventBus, view: LiveStateView, engine: Engine, outputs: Outputs
+        self, *, bus: StoredShard, view: LiveStateView, engine: Engine, outputs: Outputs
     ) -> None:
         self._bus = bus
         self._view = view

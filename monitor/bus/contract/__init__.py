@@ -4,7 +4,8 @@ After a crash there is never state without its events. Events without state are 
 observation taken again makes the same ids, and an id that the log holds already is not added again.
 """
 
-from monitor.bus.contract.event_bus import EventBus, StoredRuns
+from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
+from monitor.bus.contract.stored_log import RecordedIn, StoredLog
 from monitor.bus.contract.words import (
     Arrivals,
     Batch,
@@ -37,13 +38,16 @@ __all__ = [
     "Pruned",
     "Received",
     "Recorded",
+    "RecordedIn",
     "Retention",
     "Start",
     "StateEntry",
     "Step",
     "StoreStatus",
     "StoredCallback",
+    "StoredLog",
     "StoredRuns",
+    "StoredShard",
     "WriteFailures",
     "decode_entries",
     "decode_entry",

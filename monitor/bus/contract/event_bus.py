@@ -74,15 +74,47 @@ class StoredRuns(Protocol):
         """Return those of the events that are still in a log, by id."""
 
 
-class EventBus(StoredRuns, Protocol):
+class StoredShard(StoredRuns, Protocol):
+    """Reads one shard, whoever holds it. Every method may raise `BusUnavailableError`."""
+
+    @property
+    def shard(self) -> str:
+        """The name of the shard; "" for the only one of an embedded store."""
+
+    async def events(self, *, after: int, limit: int) -> list[Recorded]:
+        """Return events behind ``after`` without a consumer; no gap is counted."""
+
+    async def events_since(self, recorded_at: datetime) -> int:
+        """Return the position in front of the first event recorded at or after that instant."""
+
+    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        """Return True once the log has events behind ``after``, False after the time-out.
+
+        A cancelled call leaves nothing behind.
+        """
+
+    async def consumer_state(self, consumer: str) -> dict[str, bytes]:
+        """Return the state that the consumer's steps have stored."""
+
+    async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
+        """Return the newest dead letters of a consumer."""
+
+    async def status(self) -> StoreStatus:
+        """Return the present figures of the store and its consumers."""
+
+
+class EventBus(StoredShard, Protocol):
     """One shard: its run state, events, state entries and callbacks; events go to named consumers.
 
     Every method may raise `BusUnavailableError`. A write that raises has stored nothing.
     """
 
     @property
-    def shard(self) -> str:
-        """The name of the shard; "" for the only one of an embedded store."""
+    def lease_seconds(self) -> float:
+        """How long a lease lasts without renewal; 0 where a lock holds the shard.
+
+        After that time no former holder can publish any more what it was about to.
+        """
 
     def may_publish(self) -> bool:
         """True while this process surely holds the shard: it may publish states, and poll.
@@ -144,18 +176,6 @@ class EventBus(StoredRuns, Protocol):
         ``consumer`` is only the name under which a gap is counted.
         """
 
-    async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        """Return events behind ``after`` without a consumer; no gap is counted."""
-
-    async def events_since(self, recorded_at: datetime) -> int:
-        """Return the position in front of the first event recorded at or after that instant."""
-
-    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        """Return True once the log has events behind ``after``, False after the time-out.
-
-        A cancelled call leaves nothing behind.
-        """
-
     async def advance(
         self, step: Step, *, timeout_seconds: float, patience_seconds: float = 0.0
     ) -> None:
@@ -165,21 +185,12 @@ class EventBus(StoredRuns, Protocol):
         with the next one that somebody else causes. The time-out begins only then.
         """
 
-    async def consumer_state(self, consumer: str) -> dict[str, bytes]:
-        """Return the state that the consumer's steps have stored."""
-
-    async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
-        """Return the newest dead letters of a consumer."""
-
     async def probe(self, *, timeout_seconds: float) -> None:
         """Return once something that nobody reads is durable.
 
         It is so small that it may fit where nothing else does, so it never counts in
         `StoreStatus.write_failures`.
         """
-
-    async def status(self) -> StoreStatus:
-        """Return the present figures of the store and its consumers."""
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
         """Apply retention once, in small steps that let other writes through.

@@ -1,15 +1,14 @@
-"""Writes that wait for the store's thread, and how the thread runs them."""
+"""How the store's thread runs writes: those of one kind together, or each alone."""
 
 from __future__ import annotations
 
-import asyncio
-import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from monitor.bus.sqlite.connection import StoreConnection, unavailable
+from monitor.bus.write_queue import WriteGroup, WriteJob
 from monitor.model.errors import BusError
 
 Input = TypeVar("Input")
@@ -26,48 +25,6 @@ JOB_ERRORS = (
     UnicodeEncodeError,
     BusError,
 )
-
-
-class WriteJob(Generic[T]):
-    """One write whose caller waits."""
-
-    __slots__ = (
-        *("answer", "error", "expires_at", "given", "is_claimed", "is_patient", "is_probe"),
-        *("is_withdrawn", "result", "timeout_seconds", "work"),
-    )
-
-    def __init__(
-        self,
-        work: Work[Any, T],
-        given: Any,
-        answer: asyncio.Future[T],
-        *,
-        is_probe: bool,
-        is_patient: bool,
-    ) -> None:
-        self.work = work
-        self.is_probe = is_probe
-        self.is_patient = is_patient  # it causes no transaction, and goes with the next one
-        self.given = given
-        self.answer = answer
-        self.expires_at = math.inf  # by the loop's clock
-        self.timeout_seconds = math.inf
-        self.is_claimed = False
-        self.is_withdrawn = False
-        self.result: Any = None  # a T, once the work has run
-        self.error: Exception | None = None
-
-    def end(self) -> None:
-        """Give its caller the result or the error, unless that has happened or nobody waits."""
-        if self.answer.done():
-            return
-        if self.error is not None:
-            self.answer.set_exception(self.error)
-        else:
-            self.answer.set_result(self.result)
-
-
-WriteGroup = list[WriteJob[Any]]
 
 
 def run_together(db: StoreConnection, jobs: WriteGroup) -> None:

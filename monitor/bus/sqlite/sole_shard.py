@@ -17,8 +17,11 @@ from monitor.bus.shards import (
     LeaseChange,
     ShardDefinition,
     ShardGranted,
+    ShardsElsewhere,
 )
+from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.model.clock import Clock
 
 
@@ -27,6 +30,7 @@ class SqliteStore:
 
     def __init__(self, bus: EventBus) -> None:
         self.bus = bus
+        self.log = SoleLog(bus)
         self._is_granted = asyncio.Event()
 
     @classmethod
@@ -41,8 +45,16 @@ class SqliteStore:
         return ""
 
     @property
+    def schema(self) -> int:
+        return newest_schema()
+
+    @property
     def stored_runs(self) -> StoredRuns:
         return self.bus
+
+    @property
+    def elsewhere(self) -> ShardsElsewhere | None:
+        return None
 
     async def define(self, definitions: Sequence[ShardDefinition]) -> None:
         """Nothing to do: every workspace is in the shard."""

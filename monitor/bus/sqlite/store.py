@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import (
     Arrivals,
     Batch,
@@ -29,6 +30,7 @@ from monitor.bus.contract import (
     StoredCallback,
     StoreStatus,
 )
+from monitor.bus.log_tail import LogTail
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
@@ -41,10 +43,9 @@ from monitor.bus.sqlite.connection import (
 )
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import StoreReader
-from monitor.bus.sqlite.store_file import commit_durations, store_bytes, take
-from monitor.bus.sqlite.tail import LogTail
-from monitor.bus.sqlite.write_failures import WriteFailureRecord
+from monitor.bus.sqlite.store_file import store_bytes, take
 from monitor.bus.sqlite.writer import StoreWriter
+from monitor.bus.write_failures import WriteFailureRecord
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
@@ -145,6 +146,10 @@ class SqliteBus:
     @property
     def shard(self) -> str:
         return SOLE
+
+    @property
+    def lease_seconds(self) -> float:
+        return 0.0
 
     def may_publish(self) -> bool:
         return not self._is_closed and self._writer.is_alive

@@ -6,16 +6,12 @@ import contextlib
 from datetime import datetime
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Histogram
-
 from monitor.bus.sqlite.connection import connect_idle
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.soundness import refuse_surprises
 from monitor.bus.sqlite.traces import begin_anew, traces_beside
 from monitor.bus.sqlite.upgrade import prepare
-
-_DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 def take(path: Path, now: datetime) -> StoreLock:
@@ -32,15 +28,6 @@ def take(path: Path, now: datetime) -> StoreLock:
         lock.release()
         raise
     return lock
-
-
-def commit_durations(registry: CollectorRegistry) -> Histogram:
-    return Histogram(
-        "dataprep_monitor_commit_duration_seconds",
-        "Time from the start of a transaction to its being durable; one holds many changes.",
-        buckets=_DURATION_BUCKETS,
-        registry=registry,
-    )
 
 
 def store_bytes(path: Path) -> int:

@@ -1,19 +1,16 @@
 """One thread writes. Whatever is queued when it is free goes into one transaction.
 
-A write goes queued -> claimed -> answered. Until the writer has opened the transaction and claimed
-it, its caller may withdraw it and nothing of it is kept; once claimed it is awaited to its end. The
-queue belongs to the event loop; the connection belongs to the thread; a group of jobs belongs to
-the thread while it runs, and only ``is_claimed`` and ``is_withdrawn`` are touched by both.
+The queue belongs to the event loop; the connection belongs to the thread; a group of jobs belongs
+to the thread while it runs. A job is claimed when the transaction has been opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -27,17 +24,9 @@ from monitor.bus.sqlite.connection import (
     is_damaged,
     unavailable,
 )
-from monitor.bus.sqlite.jobs import (
-    JOB_ERRORS,
-    Input,
-    T,
-    Work,
-    WriteGroup,
-    WriteJob,
-    run_alone,
-    run_together,
-)
-from monitor.bus.sqlite.write_failures import WriteFailureRecord
+from monitor.bus.sqlite.jobs import JOB_ERRORS, Input, T, Work, run_alone, run_together
+from monitor.bus.write_failures import WriteFailureRecord
+from monitor.bus.write_queue import WriteGroup, WriteJob, WriteQueue
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusLostError, BusUnavailableError
 
@@ -77,21 +66,19 @@ class StoreWriter:
         self._durations = durations
         self._on_commit = on_commit
         self._verify = verify
-        self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
         self._handed: SimpleQueue[WriteGroup | None] = SimpleQueue()  # None: the thread ends
+        self._jobs = WriteQueue(
+            bound=queue_bound,
+            failures=failures,
+            on_group=self._handed.put,
+            on_late=self._await_end,
+        )
         self._has_dropped = asyncio.Event()
         # A daemon thread: one that hangs on its disk must not keep the process from ending.
         threading.Thread(target=self._serve, name="store-writer", daemon=True).start()
         self._db: StoreConnection | None = None
-        self._claiming = threading.Lock()
-        self._queue: WriteGroup = []
-        self._group: WriteGroup = []  # what the thread has now
-        self._is_scheduled = False
-        self._expiry: asyncio.TimerHandle | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._is_closed = False
         self._ended = asyncio.Event()
         self._death: BaseException | None = None
@@ -118,26 +105,15 @@ class StoreWriter:
         Raises:
             BusUnavailableError: nothing of it was kept.
         """
-        self._refuse_if_unable()
-        is_patient = patience_seconds > 0
-        answer: asyncio.Future[T] = self._loop.create_future()
-        job: WriteJob[T] = WriteJob(work, given, answer, is_probe=is_probe, is_patient=is_patient)
-        job.timeout_seconds = timeout_seconds
-        job.expires_at = self._loop.time() + patience_seconds + timeout_seconds
-        self._queue.append(job)
-        self._schedule()
-        self._expire_from(job.expires_at)
-        patience = None
-        if is_patient:
-            patience = self._loop.call_later(patience_seconds, self._end_patience, (job,))
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            self._withdraw(job)
-            raise
-        finally:
-            if patience is not None:
-                patience.cancel()
+        if self._is_closed:
+            raise BusUnavailableError("the store is closed")
+        if self._death is not None:
+            raise self._died() from self._death
+        return await self._jobs.write(
+            WriteJob(work, given, is_probe=is_probe),
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+        )
 
     async def watch(self) -> None:
         """Return when the writer was closed.
@@ -152,15 +128,13 @@ class StoreWriter:
     async def close(self) -> None:
         """Finish what is queued, then close the connection. A hung writer is left behind."""
         self._is_closed = True
-        self._end_patience(self._queue)
         try:
             async with asyncio.timeout(self._stall_seconds):
-                await self._idle.wait()
+                await self._jobs.drain()
         except TimeoutError:
             self.die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
-        if self._expiry is not None:
-            self._expiry.cancel()
+        self._jobs.stop_timer()
         self._handed.put(None)
         if isinstance(self._death, TimeoutError):
             return
@@ -173,83 +147,20 @@ class StoreWriter:
         """False once nothing will be stored any more."""
         return self._death is None
 
-    def _refuse_if_unable(self) -> None:
-        if self._is_closed:
-            raise BusUnavailableError("the store is closed")
-        if self._death is not None:
-            raise self._died() from self._death
-        if len(self._queue) >= self._queue_bound:
-            full = f"{self._queue_bound} writes are waiting already"
-            self._failures.refused(full)
-            raise BusUnavailableError(full)
-
-    def _expire_from(self, at: float) -> None:
-        # One timer for all: nearly every write has its answer long before.
-        if self._expiry is None or at < self._expiry.when():
-            if self._expiry is not None:
-                self._expiry.cancel()
-            self._expiry = self._loop.call_at(at, self._expire_due)
-
-    def _expire_due(self) -> None:
-        self._expiry = None
-        waiting = [job for job in (*self._group, *self._queue) if not job.answer.done()]
-        for job in waiting:
-            if job.expires_at <= self._loop.time():
-                job.expires_at = math.inf
-                self._expire(job)
-        next_at = min((job.expires_at for job in waiting), default=math.inf)
-        if next_at < math.inf:
-            self._expire_from(next_at)
-
-    def _expire(self, job: WriteJob[Any]) -> None:
-        if self._withdraw(job):
-            late = f"the store was not free within {job.timeout_seconds:g} s"
-            if not job.is_probe:
-                self._failures.refused(late)
-            job.answer.set_exception(BusUnavailableError(late))
-        else:
-            # Inside a transaction: whether it is kept is decided there, and soon.
-            self._loop.call_later(self._stall_seconds, self._check_stall, job)
-
-    def _withdraw(self, job: WriteJob[Any]) -> bool:
-        with self._claiming:
-            job.is_withdrawn = not job.is_claimed
-            return job.is_withdrawn
+    def _await_end(self, job: WriteJob[Any]) -> None:
+        self._loop.call_later(self._stall_seconds, self._check_stall, job)
 
     def _check_stall(self, job: WriteJob[Any]) -> None:
         if not job.answer.done():
             # It is unknown whether it is kept: only the next start of the daemon can find out.
             self.die(TimeoutError("a transaction does not come to its end"))
 
-    def _end_patience(self, jobs: Iterable[WriteJob[Any]]) -> None:
-        for job in jobs:
-            job.is_patient = False
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if self._is_scheduled or all(job.is_patient for job in self._queue):
-            return
-        self._is_scheduled = True
-        self._idle.clear()
-        # Not at once: other tasks of this turn of the loop may have something to add.
-        self._loop.call_soon(self._start_group)
-
-    def _start_group(self) -> None:
-        self._group, self._queue = self._queue, []
-        self._handed.put(self._group)
-
     def _finish(self, outcome: _Outcome | BaseException) -> None:
         if isinstance(outcome, BaseException):
             self.die(outcome)
         else:
             self._learn(outcome)
-        for job in self._group:
-            job.end()
-        self._group = []
-        self._is_scheduled = False
-        self._schedule()
-        if not self._is_scheduled:
-            self._idle.set()
+        self._jobs.finish()
 
     def _learn(self, outcome: _Outcome) -> None:
         try:
@@ -260,7 +171,7 @@ class StoreWriter:
             self.die(exc)
 
     def _count(self, outcome: _Outcome) -> None:
-        refused = sum(not job.is_probe for job in self._group)
+        refused = sum(not job.is_probe for job in self._jobs.group)
         if outcome.failure is not None and refused:
             self._failures.refused(outcome.failure, writes=refused)
         elif outcome.has_stored:
@@ -270,13 +181,9 @@ class StoreWriter:
         """Store nothing any more, for good; every waiting call raises."""
         is_first = self._death is None
         self._death = self._death or cause
-        for job in [*self._group, *self._queue]:
-            self._withdraw(job)  # or the thread would go on trying, and store what was refused
-            job.error = self._died()
-            job.end()
-        self._queue.clear()
+        # Withdrawn too, or the thread would go on trying, and store what was refused.
+        self._jobs.fail_all(self._died)
         self._ended.set()
-        self._idle.set()
         # Last: where the disk is full the line itself may fail, and no caller may wait for it.
         if is_first:
             # An error of ours explains itself; a trace would hide it.
@@ -312,7 +219,7 @@ class StoreWriter:
             if not self._begin(self._db, group):
                 return _Outcome()
             began, changes = self._clock.monotonic(), self._db.total_changes
-            claimed = self._claim(group)
+            claimed = self._jobs.claim(group)
             self._run(self._db, claimed)
             self._db.execute("COMMIT")
             self._verify()
@@ -340,13 +247,6 @@ class StoreWriter:
             else:
                 return True
         return False
-
-    def _claim(self, group: WriteGroup) -> WriteGroup:
-        with self._claiming:
-            claimed = [job for job in group if not job.is_withdrawn]
-            for job in claimed:
-                job.is_claimed = True
-        return claimed
 
     def _run(self, db: StoreConnection, jobs: WriteGroup) -> None:
         db.news = CommitNews()

@@ -30,7 +30,9 @@ class AlertmanagerOutput(EventOutput):
     def __init__(self, settings: AlertmanagerSettings, parts: OutputParts) -> None:
         super().__init__(settings, parts)
         (url,) = settings.urls
-        self._receiver = receiver_at(url, settings=settings, clock=parts.clock)
+        self._receiver = receiver_at(
+            url, settings=settings, clock=parts.clock, may_send=parts.bus.may_publish
+        )
         self._sender = Sender(
             self._receiver,
             name=self.name,

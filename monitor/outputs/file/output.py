@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import structlog
 
 from monitor.bus.contract import Recorded
@@ -44,9 +45,10 @@ class FileOutput(EventOutput):
 
     def __init__(self, settings: FileSettings, parts: OutputParts) -> None:
         super().__init__(settings, parts)
+        settings = msgspec.structs.replace(settings, path=_path_of(settings, parts.bus.shard))
         self._path = settings.path
         self._types = selected_types(settings.events)
-        self._file = RotatingFile(settings, now=parts.clock.now)
+        self._file = RotatingFile(settings, now=parts.clock.now, may_write=parts.bus.may_publish)
         self._turn = asyncio.Lock()
         self._queue: deque[tuple[bytes, asyncio.Future[None]]] = deque()  # the window bounds it
         self._has_work = asyncio.Event()
@@ -165,3 +167,9 @@ class FileOutput(EventOutput):
                 for ended in done:
                     ended.exception()  # whoever waited for it is gone
                 raise
+
+
+def _path_of(settings: FileSettings, shard: str) -> str:
+    """Return where a shard writes; those that have a name would rotate a common file."""
+    path = Path(settings.path)
+    return str(path.with_stem(f"{path.stem}-{shard}") if shard else path)

@@ -23,6 +23,7 @@ from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT
 from monitor.outputs.file.obstacles import demand_lines, sentence_of
 from monitor.outputs.file.settings import FileSettings
+from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 
 log = structlog.get_logger()
 
@@ -35,8 +36,12 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | 
 class RotatingFile:
     """The present file and those that were rotated, ``NAME.20261122T235959Z-0000`` and later."""
 
-    def __init__(self, settings: FileSettings, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, settings: FileSettings, *, now: Callable[[], datetime], may_write: MaySend
+    ) -> None:
+        """``may_write`` is asked, in the thread, right before lines are written."""
         self._settings = settings
+        self._may_write = may_write
         self._path = Path(settings.path)
         self._rotated_name = re.compile(re.escape(self._path.name) + r"\.(\d{8}T\d{6}Z)-(\d{4,})")
         self._now = now
@@ -86,6 +91,8 @@ class RotatingFile:
         while count < len(lines) and not self._is_too_much(end + len(lines[count]) + 1):
             end += len(lines[count]) + 1
             count += 1
+        if not self._may_write():
+            raise OutputUnavailableError(LEASE_UNCERTAIN)
         _write(file, b"".join(line + b"\n" for line in lines[:count]), size=size)
         if os.fstat(file).st_nlink == 0:
             raise OSError(errno.ESTALE, "")

@@ -17,7 +17,6 @@ from monitor.model.alerts import (
 from monitor.model.events import EventType
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
-from monitor.outputs.metrics.families import Family
 from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, kind_of_pipeline, pipeline_of
 from monitor.outputs.metrics.rows import Identity
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
@@ -32,18 +31,25 @@ _BEGINS_LATER, _AT_WORK = "pending", "active"
 Series = tuple[str, str]  # the labels workspace and pipeline
 
 
-def alert_families(alerting: AlertingSnapshot, *, now: datetime) -> Iterator[Family]:
-    """Yield the numbers of alerts and silences, and the transitions and failures of rules."""
-    yield _alerts(alerting)
-    names = [name for name, _ in alerting.rules]
-    transitions = families.ALERT_TRANSITIONS.counter()
-    counts = {(name, to): 0 for name in names for to in TRANSITIONS} | alerting.transitions
-    for (name, to), count in sorted(counts.items()):
-        transitions.add_metric([name, to], count)
-    failures = families.RULE_FAILURES.counter()
-    for name, count in sorted((dict.fromkeys(names, 0) | alerting.failures).items()):
-        failures.add_metric([name], count)
-    yield from (transitions, failures, _silences(alerting.silences, now))
+def alert_families(
+    alerting: AlertingSnapshot | None, page: ExpositionPage, *, now: datetime
+) -> Iterator[FamilyText]:
+    """Yield the numbers of alerts and silences, and the transitions and failures of rules.
+
+    Without rules, none of them has series.
+    """
+    alerts = page.family_text(families.ALERTS)
+    transitions = page.family_text(families.ALERT_TRANSITIONS)
+    failures = page.family_text(families.RULE_FAILURES)
+    silences = page.family_text(families.SILENCES)
+    if alerting is not None:
+        _add_alerts(alerting, alerts)
+        _add_transitions(alerting, transitions)
+        for name, count in sorted((_zeros(alerting) | alerting.failures).items()):
+            failures.add((name,), count)
+        for state, count in _silences(alerting.silences, now):
+            silences.add((state,), count)
+    yield from (alerts, transitions, failures, silences)
 
 
 def learned_families(
@@ -68,27 +74,33 @@ def learned_families(
     yield from _starts(alerting, _Labels(snapshot, own), page)
 
 
-def _alerts(alerting: AlertingSnapshot) -> Family:
+def _add_alerts(alerting: AlertingSnapshot, family_text: FamilyText) -> None:
     counts = Counter((alert.name, alert.severity, alert.state) for alert in alerting.alerts)
     for name, severity in alerting.rules:
         for state in AlertState:
             counts[name, severity, state] += 0
-    family = families.ALERTS.gauge()
     for labels, count in sorted(counts.items()):
-        family.add_metric([*labels], count)
-    return family
+        family_text.add(labels, count)
 
 
-def _silences(silences: Iterable[Silence], now: datetime) -> Family:
+def _add_transitions(alerting: AlertingSnapshot, family_text: FamilyText) -> None:
+    zeros = {(name, to): 0 for name, _ in alerting.rules for to in TRANSITIONS}
+    for transition, count in sorted((zeros | alerting.transitions).items()):
+        family_text.add(transition, count)
+
+
+def _zeros(alerting: AlertingSnapshot) -> dict[str, int]:
+    return dict.fromkeys((name for name, _ in alerting.rules), 0)
+
+
+def _silences(silences: Iterable[Silence], now: datetime) -> Iterator[tuple[str, int]]:
     counts = Counter(
         _BEGINS_LATER if silence.starts_at > now else _AT_WORK
         for silence in silences
         if silence.ends_at > now
     )
-    family = families.SILENCES.gauge()
     for state in (_AT_WORK, _BEGINS_LATER):
-        family.add_metric([state], counts[state])
-    return family
+        yield state, counts[state]
 
 
 def _seconds(limits: Iterable[LearnedLimit]) -> list[tuple[Identity, float]]:

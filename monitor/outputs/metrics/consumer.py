@@ -16,6 +16,7 @@ from monitor.bus.contract import Batch, EventBus, Start, Step
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event, EventType, RunEvent
+from monitor.model.registries import made_once, process_registry
 from monitor.model.runs import Source
 from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
@@ -30,6 +31,27 @@ CONSUMER = "metrics"
 
 _COUNTED_IN_A_SLICE = 50  # events
 _LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
+
+
+class _EventCounts:
+    """What the process has taken from the logs of all its shards."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        events = Counter(
+            "dataprep_monitor_events",
+            "Events that this process has taken from the log, by type.",
+            ["type"],
+            registry=registry,
+        )
+        lag = Histogram(
+            "dataprep_monitor_event_lag_seconds",
+            "Seconds from what happened in the workspace until its event was made.",
+            ["source"],
+            buckets=_LAG_BOUNDS,
+            registry=registry,
+        )
+        self.events = {event_type: events.labels(event_type) for event_type in EventType}
+        self.lag = {source: lag.labels(source) for source in Source}
 
 
 class MetricsConsumer:
@@ -48,26 +70,13 @@ class MetricsConsumer:
         self.rows: dict[str, CounterRow] = {}
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
+        self.is_restored = False  # before that, its counters would seem to begin anew
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
         self._settings = settings
         self.limits = limits  # other ones apply to what is counted from now on, and to `restore`
-        events = Counter(
-            "dataprep_monitor_events",
-            "Events that this process has taken from the log, by type.",
-            ["type"],
-            registry=registry,
-        )
-        lag = Histogram(
-            "dataprep_monitor_event_lag_seconds",
-            "Seconds from what happened in the workspace until its event was made.",
-            ["source"],
-            buckets=_LAG_BOUNDS,
-            registry=registry,
-        )
-        self._events = {event_type: events.labels(event_type) for event_type in EventType}
-        self._lag = {source: lag.labels(source) for source in Source}
+        self._counts = made_once(_EventCounts, process_registry(registry))
 
     async def run(self) -> None:
         """Count events until cancelled. May be started again: it goes on from the store."""
@@ -113,7 +122,7 @@ class MetricsConsumer:
             await self._step(None, pending)
             log.info("counters merged to fit the budget", rows=len(pending.changed))
         _apply(pending.changed, rows)
-        self.rows, self.position = rows, position
+        self.rows, self.position, self.is_restored = rows, position, True
 
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.
@@ -155,13 +164,13 @@ class MetricsConsumer:
             self.seen[key] = {**self.seen.get(key, {}), **seen}
 
     def _count(self, event: Event) -> None:
-        self._events[event.type].inc()
+        self._counts.events[event.type].inc()
         if isinstance(event, RunEvent) and event.occurred_at is not None:
             status = self._live_state.workspace(event.workspace)
             skew = status.clock_skew_seconds if status is not None else None
             # The two instants are of two clocks; the skew is what the workspace is ahead.
             lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
-            self._lag[event.observed_by].observe(max(0.0, lag))
+            self._counts.lag[event.observed_by].observe(max(0.0, lag))
 
 
 def _end_of(batch: Batch, after: int) -> int:

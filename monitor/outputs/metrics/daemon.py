@@ -1,78 +1,64 @@
-"""The daemon's own metrics: families from one snapshot, and the lag of the event loop."""
+"""What the daemon says of itself, whatever it hosts, and the lag of its event loop."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
 
+import msgspec
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Histogram
 
-from monitor.bus.contract import StoreStatus
 from monitor.model.clock import Clock
 from monitor.outputs.metrics import families
-from monitor.outputs.metrics.alerts import alert_families
-from monitor.outputs.metrics.consumer import CONSUMER
 from monitor.outputs.metrics.families import Family
-from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-def daemon_families(snapshot: MetricsSnapshot, *, version: str) -> Iterator[Family]:
-    """Yield what is known of polls, callbacks, alerts, the store and the configuration."""
-    build = families.BUILD_INFO.info()
-    build.add_metric([], {"version": version, "python_version": platform.python_version()})
-    yield build
-    yield from _configuration(snapshot)
-    yield _polls(snapshot)
-    yield from _callbacks(snapshot)
-    if snapshot.alerting is not None:
-        yield from alert_families(snapshot.alerting, now=snapshot.now)
-    if snapshot.bus is not None:
-        yield from _store(snapshot.bus)
+class ConfigurationStatus(Struct, frozen=True, kw_only=True):
+    """Which configuration is in force, and whether the one read last is that one."""
+
+    hash: str
+    is_newest: bool = True
 
 
-def _configuration(snapshot: MetricsSnapshot) -> Iterator[Family]:
-    if (status := snapshot.configuration) is not None:
-        info, success = families.CONFIG_INFO.info(), families.CONFIG_SUCCESS.gauge()
-        info.add_metric([], {"hash": status.hash})
-        success.add_metric([], status.is_newest)
-        yield from (info, success)
+class DaemonCollector:
+    """Build, configuration and store. Written on the loop, collected in the rendering thread."""
 
+    def __init__(self, *, version: str) -> None:
+        self._version = version
+        self._configuration: ConfigurationStatus | None = None
+        self.store_bytes: int | None = None  # None where the store did not answer in time
 
-def _polls(snapshot: MetricsSnapshot) -> Family:
-    family = families.POLL_SUCCESS.gauge()
-    for poll in snapshot.polls:
-        if poll.last_success_at is not None:
-            family.add_metric([poll.workspace, poll.poll], poll.last_success_at.timestamp())
-    return family
+    def configuration_taken(self, configuration_hash: str) -> None:
+        """Show this configuration as the one in force."""
+        self._configuration = ConfigurationStatus(hash=configuration_hash)
 
+    def configuration_refused(self) -> None:
+        """Show that what was read last is not in force; the one before still is."""
+        if self._configuration is not None:
+            self._configuration = msgspec.structs.replace(self._configuration, is_newest=False)
 
-def _callbacks(snapshot: MetricsSnapshot) -> Iterator[Family]:
-    received, tasks = families.CALLBACK_RECEIVED.gauge(), families.WEBHOOK_TASKS.gauge()
-    missed = families.CALLBACKS_MISSED.counter()
-    for workspace in snapshot.workspaces:
-        missed.add_metric([workspace.workspace], workspace.callbacks_missed)
-        if workspace.last_callback_at is not None:
-            received.add_metric([workspace.workspace], workspace.last_callback_at.timestamp())
-        for state, count in sorted(workspace.webhook_tasks.items()):
-            tasks.add_metric([workspace.workspace, state], count)
-    yield from (received, tasks, missed)
+    def describe(self) -> Iterator[Family]:
+        """Name all families, drawn or collected, so that nobody else can register the same."""
+        return (shape.family() for shape in families.SHAPES)
 
-
-def _store(status: StoreStatus) -> Iterator[Family]:
-    backlog, oldest = families.CONSUMER_BACKLOG.gauge(), families.CONSUMER_OLDEST.gauge()
-    lost, letters = families.EVENTS_LOST.counter(), families.DEAD_LETTERS.gauge()
-    for consumer in status.consumers:
-        backlog.add_metric([consumer.consumer], consumer.backlog)
-        lost.add_metric([consumer.consumer], consumer.lost)
-        if consumer.oldest_at is not None:
-            oldest.add_metric([consumer.consumer], consumer.oldest_at.timestamp())
-        if consumer.consumer != CONSUMER:
-            letters.add_metric([consumer.consumer], consumer.dead_letters)
-    store_bytes = families.STORE_BYTES.gauge()
-    store_bytes.add_metric([], status.store_bytes)
-    yield from (backlog, oldest, lost, letters, store_bytes)
+    def collect(self) -> Iterator[Family]:
+        build = families.BUILD_INFO.info()
+        build.add_metric(
+            [], {"version": self._version, "python_version": platform.python_version()}
+        )
+        yield build
+        if (status := self._configuration) is not None:
+            info, success = families.CONFIG_INFO.info(), families.CONFIG_SUCCESS.gauge()
+            info.add_metric([], {"hash": status.hash})
+            success.add_metric([], status.is_newest)
+            yield from (info, success)
+        if self.store_bytes is not None:
+            store_bytes = families.STORE_BYTES.gauge()
+            store_bytes.add_metric([], self.store_bytes)
+            yield store_bytes
 
 
 class LoopLag:

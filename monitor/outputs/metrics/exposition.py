@@ -1,25 +1,31 @@
-"""Turns the registry into a page: negotiated, rendered in one worker thread, in bounded time."""
+"""One page of all shards: negotiated, rendered in one worker thread, in bounded time."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 
 import structlog
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 
+from monitor.bus.contract import StoreStatus
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.metrics.collector import SnapshotCollector
-from monitor.outputs.metrics.exposition_cache import Encoder
+from monitor.model.slices import in_slices
+from monitor.outputs.metrics.daemon import DaemonCollector
+from monitor.outputs.metrics.exposition_cache import Encoder, texts_of
+from monitor.outputs.metrics.shard import ShardMetrics
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 log = structlog.get_logger()
 
+_SHARDS_IN_A_SLICE = 10
 _ACCEPT_BOUND = 1_000  # characters of an Accept header that are read
 _VERSIONS = ("0.0.4", "1.0.0")
 # Those that leave our names, which need no escaping, as they are; "" where none is named.
@@ -44,6 +50,16 @@ def negotiate(accept: str) -> tuple[Encoder, str]:
     return choose_encoder(plain)
 
 
+class _Page(Struct, frozen=True):
+    """A page, and the shards that it shows."""
+
+    text: bytes
+    shards: Sequence[ShardMetrics]
+
+    def may_be_shown(self) -> bool:
+        return all(shard.may_show() for shard in self.shards)
+
+
 class Exposition:
     """Renders pages. Scrapes that come while one of their format is in the making share it."""
 
@@ -51,16 +67,16 @@ class Exposition:
         self,
         *,
         registry: CollectorRegistry,
-        collector: SnapshotCollector,
-        gather: Callable[[], Awaitable[MetricsSnapshot]],
+        shards: Callable[[], Sequence[ShardMetrics]],
+        daemon: DaemonCollector,
         timeout_seconds: float,
     ) -> None:
-        self._rest = _WithoutCreated(registry)
-        self._collector = collector
-        self._gather = gather
+        self._registry = registry
+        self._shards = shards
+        self._daemon = daemon
         self.timeout_seconds = timeout_seconds
         # At most one for each content type, so neither tasks nor the thread's queue can grow.
-        self._making: dict[str, asyncio.Task[bytes]] = {}
+        self._making: dict[str, asyncio.Task[_Page]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
 
     async def render(self, accept: str) -> tuple[bytes, str]:
@@ -70,17 +86,14 @@ class Exposition:
             OutputUnavailableError: there is no page within the time limit.
         """
         encoder, content_type = negotiate(accept)
-        making = self._making.get(content_type)
-        if making is None:
-            making = asyncio.create_task(
-                self._make(encoder, content_type), name=f"render {content_type}"
-            )
-            self._making[content_type] = making
-            making.add_done_callback(partial(self._made, content_type))
         try:
             async with asyncio.timeout(self.timeout_seconds):
-                # Shielded: one scraper that hangs up does not take the page from the others.
-                return await asyncio.shield(making), content_type
+                while True:
+                    # Shielded: one scraper that hangs up does not take the page from the others.
+                    page = await asyncio.shield(self._begun(encoder, content_type))
+                    # A shard that was lost meanwhile may be on another daemon's page by now.
+                    if page.may_be_shown():
+                        return page.text, content_type
         except TimeoutError as exc:
             raise OutputUnavailableError(
                 f"the metrics page was not ready within {self.timeout_seconds:g} s"
@@ -95,40 +108,96 @@ class Exposition:
             task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _made(self, content_type: str, made: asyncio.Task[bytes]) -> None:
+    def _begun(self, encoder: Encoder, content_type: str) -> asyncio.Task[_Page]:
+        making = self._making.get(content_type)
+        if making is None:
+            making = asyncio.create_task(
+                self._make(encoder, content_type), name=f"render {content_type}"
+            )
+            self._making[content_type] = making
+            making.add_done_callback(partial(self._made, content_type))
+        return making
+
+    def _made(self, content_type: str, made: asyncio.Task[_Page]) -> None:
         self._making.pop(content_type, None)
         # Everybody who waited may be gone; a failure that nobody took is not lost in silence.
         if not made.cancelled() and (error := made.exception()) is not None:
             log.warning("metrics page failed", reason=repr(error))
 
-    async def _make(self, encoder: Encoder, content_type: str) -> bytes:
-        snapshot = await self._gather()
+    async def _make(self, encoder: Encoder, content_type: str) -> _Page:
+        snapshots = await _gather([shard for shard in self._shards() if shard.may_show()])
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._draw, snapshot, encoder, content_type)
+        text = await loop.run_in_executor(
+            self._thread, self._draw, snapshots, encoder, content_type
+        )
+        return _Page(text, tuple(snapshots))
 
-    def _draw(self, snapshot: MetricsSnapshot, encoder: Encoder, content_type: str) -> bytes:
+    def _draw(
+        self,
+        snapshots: dict[ShardMetrics, MetricsSnapshot],
+        encoder: Encoder,
+        content_type: str,
+    ) -> bytes:
         is_openmetrics = content_type.startswith("application/openmetrics-text")
         # A page makes some 50,000 objects without cycles, and all of them end with it. Each search
         # for garbage among them would halt every thread for milliseconds.
         is_collecting = gc.isenabled()
         gc.disable()
         try:
-            watched = self._collector.draw(snapshot, encoder, is_openmetrics=is_openmetrics)
+            drawn = [
+                shard.draw(snapshot, encoder, is_openmetrics=is_openmetrics)
+                for shard, snapshot in snapshots.items()
+            ]
+            # Family by family, because each may stand on a page only once.
+            texts = chain.from_iterable(texts_of(same) for same in zip(*drawn, strict=True))
+            self._daemon.store_bytes = _most_bytes(snapshots.values())
             # What is watched comes first: what the library writes ends an OpenMetrics page.
-            return b"".join([*watched, encoder(self._rest)])
+            rest = _Merged([self._registry, *(shard.registry for shard in snapshots)])
+            return b"".join([*texts, encoder(rest)])
         finally:
             if is_collecting:
                 gc.enable()
 
 
-class _WithoutCreated:
-    """The registry less the ``_created`` series, which double the page and help nobody."""
+async def _gather(shards: Sequence[ShardMetrics]) -> dict[ShardMetrics, MetricsSnapshot]:
+    """Return what each shard shows. The stores' figures come first, because they are waited for."""
+    async with asyncio.TaskGroup() as group:
+        reading = {
+            shard: group.create_task(shard.read_store(), name="metrics: read the store")
+            async for shard in in_slices(shards, size=_SHARDS_IN_A_SLICE)
+        }
+    return {
+        shard: shard.snapshot(read.result())
+        async for shard, read in in_slices(reading.items(), size=_SHARDS_IN_A_SLICE)
+    }
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+
+def _most_bytes(snapshots: Iterable[MetricsSnapshot]) -> int | None:
+    """Return the size of the store; shards that share one know no more than all of it."""
+    return max((status.store_bytes for status in _statuses(snapshots)), default=None)
+
+
+def _statuses(snapshots: Iterable[MetricsSnapshot]) -> Iterator[StoreStatus]:
+    return (snapshot.bus for snapshot in snapshots if snapshot.bus is not None)
+
+
+class _Merged:
+    """Registries with each family once, whoever has series of it, and without ``_created``.
+
+    Those double the page and help nobody.
+    """
+
+    def __init__(self, registries: Iterable[CollectorRegistry]) -> None:
+        self._registries = registries
 
     def collect(self) -> Iterator[Metric]:
-        for metric in self._registry.collect():
-            name = f"{metric.name}_created"
-            metric.samples = [sample for sample in metric.samples if sample.name != name]
-            yield metric
+        merged: dict[str, Metric] = {}
+        for metric in chain.from_iterable(each.collect() for each in self._registries):
+            created = f"{metric.name}_created"
+            samples = [sample for sample in metric.samples if sample.name != created]
+            if (family := merged.get(metric.name)) is None:
+                merged[metric.name] = metric
+                metric.samples = samples
+            else:
+                family.samples += samples
+        yield from merged.values()

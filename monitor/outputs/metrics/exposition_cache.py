@@ -16,6 +16,7 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from monitor.model.registries import SHARD, WORKSPACE
 from monitor.model.slices import pieces_of
 from monitor.outputs.metrics.families import FamilyShape
 from monitor.outputs.metrics.rows import RunExemplar
@@ -44,9 +45,12 @@ class ExpositionCache:
     def __init__(self) -> None:
         self._starts: dict[str, dict[LabelValues, tuple[str, ...]]] = {}
 
-    def begin(self, encoder: Encoder, *, is_openmetrics: bool) -> ExpositionPage:
-        """Begin a page in the format of the library's ``encoder``."""
-        return ExpositionPage(self._starts, encoder, is_openmetrics=is_openmetrics)
+    def begin(self, encoder: Encoder, *, is_openmetrics: bool, shard: str = "") -> ExpositionPage:
+        """Begin a page in the format of the library's ``encoder``.
+
+        A ``shard`` with a name becomes a label of what has no workspace.
+        """
+        return ExpositionPage(self._starts, encoder, is_openmetrics=is_openmetrics, shard=shard)
 
 
 class ExpositionPage:
@@ -58,9 +62,11 @@ class ExpositionPage:
         encoder: Encoder,
         *,
         is_openmetrics: bool,
+        shard: str,
     ) -> None:
         self._starts = starts
         self._encoder = encoder
+        self._shard = {SHARD: shard} if shard else {}
         self._is_openmetrics = is_openmetrics
 
     def family_text(self, shape: FamilyShape) -> FamilyText:
@@ -100,10 +106,12 @@ class ExpositionPage:
         endings: Sequence[Ending],
         exemplar_keys: Sequence[str] = (),
     ) -> FamilyText:
+        if self._shard and WORKSPACE not in shape.labels:
+            endings = [(behind, {**self._shard, **more}) for behind, more in endings]
         known = self._starts.get(shape.name, {})
         kept = self._starts[shape.name] = {}
         return FamilyText(
-            head=self._encoder(_Empty(shape)).removesuffix(_END),
+            head=lambda: self._encoder(_Empty(shape)).removesuffix(_END),
             start=lambda labels: _starts(shape.name, names, labels, endings),
             known=known,
             kept=kept,
@@ -117,7 +125,7 @@ class FamilyText:
     def __init__(
         self,
         *,
-        head: bytes,
+        head: Callable[[], bytes],
         start: Callable[[LabelValues], tuple[str, ...]],
         known: Mapping[LabelValues, tuple[str, ...]],
         kept: dict[LabelValues, tuple[str, ...]],
@@ -152,15 +160,32 @@ class FamilyText:
                     lines[place] += _exemplar(seen[key])
         self._lines += lines
 
-    def texts(self) -> Iterator[bytes]:
-        """Yield the family as it stands on the page; nothing at all if it has no series.
+    @property
+    def lines(self) -> Sequence[str]:
+        """The series, a line each."""
+        return self._lines
 
-        In pieces: whoever joins megabytes at once lets no other thread run meanwhile.
-        """
-        if self._lines:
-            yield self._head
-        for lines in pieces_of(self._lines, size=_LINES_JOINED):
-            yield "\n".join([*lines, ""]).encode()
+    def texts(self) -> Iterator[bytes]:
+        """Yield the family as it stands on the page; nothing at all if it has no series."""
+        return texts_of([self])
+
+    def head(self) -> bytes:
+        """Return what stands in front of the series."""
+        return self._head()
+
+
+def texts_of(family_texts: Iterable[FamilyText]) -> Iterator[bytes]:
+    """Yield one family of several shards as it stands on the page; nothing if it has no series.
+
+    In pieces: whoever joins megabytes at once lets no other thread run meanwhile.
+    """
+    lines: list[str] = []
+    for family_text in family_texts:
+        if not lines and family_text.lines:
+            yield family_text.head()
+        lines += family_text.lines
+    for some in pieces_of(lines, size=_LINES_JOINED):
+        yield "\n".join([*some, ""]).encode()
 
 
 class _Empty:

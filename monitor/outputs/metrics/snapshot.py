@@ -26,13 +26,6 @@ from monitor.tracking.live_state import LiveStateView
 log = structlog.get_logger()
 
 
-class ConfigurationStatus(Struct, frozen=True, kw_only=True):
-    """Which configuration is in force, and whether the one read last is that one."""
-
-    hash: str
-    is_newest: bool = True
-
-
 class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     """What is known, counted and stored at ``now`` (our clock). Nothing in it changes any more."""
 
@@ -46,7 +39,6 @@ class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     polls: tuple[PollStatus, ...] = ()
     confirmed: Mapping[tuple[str, RunKind], datetime] = {}
     bus: StoreStatus | None = None  # None where the store did not answer in time
-    configuration: ConfigurationStatus | None = None
     alerting: AlertingSnapshot | None = None  # None where no rules are evaluated
 
 
@@ -57,7 +49,6 @@ def snapshot_of(
     rows: Mapping[str, CounterRow],
     seen: Mapping[str, Mapping[str, RunExemplar]],
     bus: StoreStatus | None,
-    configuration: ConfigurationStatus | None,
     alerting: AlertingSnapshot | None,
 ) -> MetricsSnapshot:
     """Freeze the present. Waits for nothing, so all of it is of one moment."""
@@ -72,7 +63,6 @@ def snapshot_of(
         polls=live_state.polls(),
         confirmed=live_state.confirmed(),
         bus=bus,
-        configuration=configuration,
         alerting=alerting,
     )
 

@@ -15,8 +15,14 @@ import structlog
 from aiomqtt.client import ProtocolVersion
 from prometheus_client import CollectorRegistry, Gauge
 
+from monitor.bus.contract import EventBus
 from monitor.model.clock import Clock
-from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.model.errors import (
+    BusUnavailableError,
+    OutputError,
+    OutputRefusedError,
+    OutputUnavailableError,
+)
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.mqtt.library_overrides import LinkEnd
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
@@ -39,12 +45,14 @@ class Connection:
         self,
         settings: MqttSettings,
         *,
+        bus: EventBus,
         topics: Topics,
         info: DaemonInfo,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
         self._settings = settings
+        self._bus = bus
         self._topics = topics
         self._info = info
         self._clock = clock
@@ -119,7 +127,7 @@ class Connection:
             began = self._clock.monotonic()
             try:
                 end = await self._use(await self._open())
-            except OutputUnavailableError as exc:
+            except (OutputUnavailableError, BusUnavailableError) as exc:
                 self._backoff.record_failure()
                 self.reason = str(exc)
             else:
@@ -138,12 +146,19 @@ class Connection:
             await self._clock.sleep(wait_seconds)
 
     async def _open(self) -> MqttLink:
-        """Return a link in the first version of MQTT that the broker speaks."""
+        """Return a link in the first version of MQTT that the broker speaks.
+
+        Raises:
+            OutputUnavailableError: no connection in time, or it was refused.
+            BusUnavailableError: the shard may be another daemon's, whose session this would end.
+        """
+        await self._bus.confirm()
         return await open_link(
             self._settings,
             versions=self._versions,
             clock=self._clock,
             will=self._bridge_state("offline"),
+            may_send=self._bus.may_publish,
             on_refused=self._remember_version,
         )
 
@@ -183,6 +198,8 @@ class Connection:
                 raise failure
 
     async def _say_goodbye(self, link: MqttLink) -> None:
+        if not self._bus.may_publish():
+            return
         try:
             async with asyncio.timeout(self._settings.stop_timeout_seconds):
                 await link.send(self._bridge_state("stopped"))

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.alerts import OverwrittenTopics
 from monitor.model.clock import Clock
+from monitor.model.registries import made_once, process_registry
 
 log = structlog.get_logger()
 
@@ -28,11 +29,7 @@ class ForeignWrites:
         self._repaired: dict[str, float] = {}  # topic -> monotonic time
         self._lasting: OverwrittenTopics | None = None
         self._lasted_at = 0.0
-        self._total = Counter(
-            "dataprep_monitor_mqtt_overwritten",
-            "Messages of others on the retained topics of this instance.",
-            registry=registry,
-        )
+        self._total = made_once(_total, process_registry(registry))
 
     def notice(self, topic: str) -> None:
         """Somebody else has published on this topic of ours."""
@@ -70,3 +67,11 @@ class ForeignWrites:
         if self._clock.monotonic() - self._lasted_at >= _AGAIN_SECONDS:
             self._lasting = None
         return self._lasting
+
+
+def _total(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "dataprep_monitor_mqtt_overwritten",
+        "Messages of others on the retained topics of this instance.",
+        registry=registry,
+    )

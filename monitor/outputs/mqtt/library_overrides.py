@@ -33,6 +33,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.mqtt.packets import KIND_MASK, PUBACK, read_puback
 from monitor.outputs.mqtt.settings import MqttSettings
 
@@ -87,6 +88,7 @@ class BrokerClient(aiomqtt.Client):
         version: ProtocolVersion,
         will: aiomqtt.Will | None,
         tls: ssl.SSLContext | None,
+        may_send: MaySend | None,
         on_accepted: Callable[[Properties | None], None],
         on_answer: Callable[[int, int], None],
         on_end: Callable[[LinkEnd], None],
@@ -94,8 +96,9 @@ class BrokerClient(aiomqtt.Client):
     ) -> None:
         """Call ``on_answer`` with message id and reason code of each PUBACK.
 
-        ``on_message`` gets the topic of what was subscribed to, ``on_accepted`` the properties
-        with which the broker accepts the connection.
+        ``may_send`` is asked right before packets are written, also in the thread that connects;
+        where it says no, the connection ends. ``on_message`` gets the topic of what was subscribed
+        to, ``on_accepted`` the properties with which the broker accepts the connection.
         """
         is_version_5 = version is ProtocolVersion.V5
         super().__init__(
@@ -119,6 +122,7 @@ class BrokerClient(aiomqtt.Client):
         )
         self._client._sock_recv = self._receive  # type: ignore[method-assign]  # noqa: SLF001 - so that paho reads what we have received
         self._client.connect_timeout = settings.connect_timeout_seconds
+        self._may_send = may_send
         self._on_accepted = on_accepted
         self._on_answer = on_answer
         self._on_end = on_end
@@ -216,8 +220,11 @@ class BrokerClient(aiomqtt.Client):
         # Called in the thread that connects, which nobody can stop once the wait was given up.
         if self._is_abandoned:
             sock.close()
-        else:
-            self._loop.call_soon_threadsafe(self._start_reading, sock)
+            return
+        if not self._is_allowed:
+            # CONNECT, which follows, would end the session of whoever has our client id.
+            sock.shutdown(socket.SHUT_RDWR)
+        self._loop.call_soon_threadsafe(self._start_reading, sock)
 
     def _start_reading(self, sock: PahoSocket) -> None:
         present = self._client.socket()
@@ -302,7 +309,14 @@ class BrokerClient(aiomqtt.Client):
         )
         self._write()
 
+    @property
+    def _is_allowed(self) -> bool:
+        return self._may_send is None or self._may_send()
+
     def _write(self) -> None:
+        if not self._is_allowed:
+            self._end(LEASE_UNCERTAIN)
+            return
         try:
             self._client.loop_write()
         except LIBRARY_ERRORS as exc:
@@ -310,7 +324,9 @@ class BrokerClient(aiomqtt.Client):
 
     def _break_off(self, exc: Exception) -> None:
         is_socket = isinstance(exc, OSError)
-        reason = str(exc) if is_socket else f"the broker sent no valid MQTT: {exc!r}"
+        self._end(str(exc) if is_socket else f"the broker sent no valid MQTT: {exc!r}")
+
+    def _end(self, reason: str) -> None:
         self.hang_up()
         if self._connected.done():
             self._on_end(LinkEnd(reason))

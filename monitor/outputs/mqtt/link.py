@@ -26,6 +26,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
+from monitor.outputs.leases import LEASE_UNCERTAIN, MaySend
 from monitor.outputs.mqtt.library_overrides import LIBRARY_ERRORS, BrokerClient, LinkEnd
 from monitor.outputs.mqtt.packets import publish_packet
 from monitor.outputs.mqtt.properties import pack
@@ -85,7 +86,14 @@ class MqttLink:
         version: ProtocolVersion,
         will: OutgoingMessage | None,
         tls: ssl.SSLContext | None,
+        may_send: MaySend | None = None,
     ) -> None:
+        """``may_send`` is asked before each write; where it may not, the link ends at once.
+
+        It ends without a DISCONNECT. So the broker publishes the last will, unless the new holder
+        of the shard has connected by then: it has the same client id, and the session is its own.
+        """
+        self._may_send = may_send
         self._client = BrokerClient(
             settings,
             version=version,
@@ -93,6 +101,7 @@ class MqttLink:
             if will is None
             else aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
             tls=tls,
+            may_send=may_send,
             on_accepted=self._read_limits,
             on_answer=self._answer,
             on_end=self._lose,
@@ -182,6 +191,9 @@ class MqttLink:
 
     def keep_alive(self) -> None:
         """Ping where due, and give the link up when an answer is overdue; call it every second."""
+        if self._may_send is not None and not self._may_send():
+            self.abort(LEASE_UNCERTAIN)
+            return
         self._client.ping_if_due()
         oldest = next(iter(self._answers.values()), None)
         if oldest and self._clock.monotonic() - oldest[1] > self._acknowledge_timeout_seconds:

@@ -9,6 +9,7 @@ from aiomqtt.client import ProtocolVersion
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.leases import MaySend
 from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.outputs.mqtt.tls import tls_context
@@ -26,6 +27,7 @@ async def open_link(
     versions: Sequence[ProtocolVersion],
     clock: Clock,
     will: OutgoingMessage | None,
+    may_send: MaySend | None = None,
     on_refused: Callable[[ProtocolVersion, VersionRefusedError], None],
 ) -> MqttLink:
     """Return a link that the broker has accepted; ``on_refused`` gets each version's refusal.
@@ -39,7 +41,9 @@ async def open_link(
         tls = await asyncio.to_thread(tls_context, settings)
     refusal = OutputUnavailableError("no version of MQTT to try")
     for version in versions:
-        link = MqttLink(settings, clock=clock, version=version, will=will, tls=tls)
+        link = MqttLink(
+            settings, clock=clock, version=version, will=will, tls=tls, may_send=may_send
+        )
         try:
             await link.open()
         except VersionRefusedError as exc:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+import msgspec
+
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import OverwrittenTopics
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
@@ -20,7 +22,7 @@ from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.retained import RetainedStates
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.mqtt.tls import tls_obstacles
-from monitor.outputs.mqtt.topics import Topics
+from monitor.outputs.mqtt.topics import Topics, instance_of
 
 
 class MqttOutput(EventOutput):
@@ -32,10 +34,13 @@ class MqttOutput(EventOutput):
 
     def __init__(self, settings: MqttSettings, parts: OutputParts) -> None:
         super().__init__(settings, parts)
+        instance = instance_of(settings.instance, parts.bus.shard)
+        settings = msgspec.structs.replace(settings, instance=instance)
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
             settings,
+            bus=parts.bus,
             topics=self._topics,
             info=parts.info,
             clock=parts.clock,

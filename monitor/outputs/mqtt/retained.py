@@ -45,6 +45,7 @@ _AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
 _LISTED_AT_ONCE = 100  # in one commit
 _STORE_SECONDS = 10.0
 _WATCH_ATTEMPTS = 3
+_ALL = frozenset({"+"})  # workspaces
 # By what the dearest item costs, these many take less than the 2 ms that a step may take.
 _STATES_IN_A_SLICE = 25
 _GROUPED_IN_A_SLICE = 500
@@ -122,9 +123,7 @@ class RetainedStates:
         """Keep the retained topics up to date until cancelled."""
         while True:
             link = await self._connection.ready()
-            self._published.clear()
-            self._bases.clear()
-            self._snapshot, self._alerts, self._unjudged = None, {}, {}
+            self._forget_published()
             try:
                 await self._follow(link)
             except OutputUnavailableError as exc:
@@ -136,11 +135,19 @@ class RetainedStates:
     async def _follow(self, link: MqttLink) -> None:
         """Tick until the link is lost. A tick is the least time between two messages of a topic."""
         compared_all_at: float | None = None
-        await self._watch(link)
+        watched = await self._watch(link, before=None)
+        lease_seconds = self._bus.lease_seconds
+        republished_at = self._clock.monotonic() + lease_seconds if lease_seconds else None
         while link is self._connection.link:
             now = self._clock.monotonic()
+            watched = await self._watch(link, before=watched)
             if await self._forget_overwritten():
                 compared_all_at = None
+            if republished_at is not None and now >= republished_at:
+                # A broker may publish the former holder's last words, or its will, only now.
+                republished_at = compared_all_at = None
+                self._forget_published()
+                await self._connection.greet_again()
             await self._publish_alerts(link)
             if (
                 compared_all_at is None
@@ -152,18 +159,30 @@ class RetainedStates:
                 await self._compare(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
 
-    async def _watch(self, link: MqttLink) -> None:
-        """Listen for others on our topics, unless this broker ends connections for it."""
-        if self._watch_failures >= _WATCH_ATTEMPTS:
-            return
+    def _forget_published(self) -> None:
+        self._published.clear()
+        self._bases.clear()
+        self._snapshot, self._alerts, self._unjudged = None, {}, {}
+
+    async def _watch(self, link: MqttLink, *, before: frozenset[str] | None) -> frozenset[str]:
+        """Listen for others on our topics, unless this broker ends connections for it.
+
+        Return the workspaces that are listened to; nothing is done where they are those before.
+        """
+        # The topics of all shards would come to each of them.
+        names = [status.workspace for status in self._view.workspaces()]
+        workspaces = frozenset(names) if self._bus.shard else _ALL
+        if workspaces == before or self._watch_failures >= _WATCH_ATTEMPTS:
+            return workspaces
         try:
-            await link.watch(self._topics.retained_filters, self._notice)
+            await link.watch(self._topics.retained_filters(sorted(workspaces)), self._notice)
         except OutputUnavailableError:
             self._watch_failures += 1
             if self._watch_failures == _WATCH_ATTEMPTS:
                 log.warning("own retained topics are not watched: the broker does not answer")
             raise
         self._watch_failures = 0
+        return workspaces
 
     def _notice(self, topic: str) -> None:
         # Other instances have topics below the same prefix.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from monitor.model.alerts import BRIDGE, Alert
 from monitor.model.events import INTERNAL_EVENTS, AlertEvent, Event, RunEvent
@@ -14,8 +15,13 @@ _ILLEGAL_IN_LEVEL = re.compile(r"[+#/%\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufd
 _LEVEL_CHARACTERS = 200  # an id longer than this is not one that a workspace hands out
 
 
+def instance_of(instance: str, shard: str) -> str:
+    """Return the client id and topic level of a shard; a broker ends its session elsewhere."""
+    return f"{instance}-{shard}" if shard else instance
+
+
 class Topics:
-    """The topics of one instance of the monitor on one broker."""
+    """The topics of one instance of the monitor, or of a shard of it, on one broker."""
 
     def __init__(self, *, prefix: str, instance: str) -> None:
         self._prefix = prefix
@@ -24,13 +30,14 @@ class Topics:
         self.bridge_info = f"{self._bridge}/info"
         self.bridge_doctor = f"{self._bridge}/doctor"
 
-    @property
-    def retained_filters(self) -> tuple[str, ...]:
+    def retained_filters(self, workspaces: Iterable[str]) -> tuple[str, ...]:
         """Subscriptions to every retained topic, and perhaps to those of other instances."""
         return (
-            f"{self._prefix}/+/state",
-            f"{self._prefix}/+/+/+/state",
-            f"{self._prefix}/+/alert/+/+/state",
+            *(
+                f"{self._prefix}/{workspace}/{rest}"
+                for workspace in workspaces
+                for rest in ("state", "+/+/state", "alert/+/+/state")
+            ),
             f"{self._bridge}/state",
             f"{self._bridge}/info",
             f"{self._bridge}/alert/+/+/state",

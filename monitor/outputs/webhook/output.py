@@ -41,7 +41,11 @@ class WebhookOutput(EventOutput):
         self._settings = settings
         self._types = selected_types(settings.events)
         self._receiver = HttpReceiver(
-            settings.url, settings=settings, clock=parts.clock, headers=dict
+            settings.url,
+            settings=settings,
+            clock=parts.clock,
+            headers=dict,
+            may_send=parts.bus.may_publish,
         )
         self._queues: list[asyncio.Queue[_Request]] = [
             asyncio.Queue()

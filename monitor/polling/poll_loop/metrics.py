@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from monitor.model.registries import made_once, process_registry
 
 _BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -19,22 +19,19 @@ class PollMetrics:
             ["workspace", "poll", "outcome"],
             registry=registry,
         )
-        self.duration = Histogram(
-            "dataprep_monitor_poll_duration_seconds",
-            "From the beginning of a poll to its end or failure.",
-            ["poll"],
-            buckets=_BUCKETS_SECONDS,
-            registry=registry,
-        )
+        self.duration = made_once(_duration, process_registry(registry))
 
     @staticmethod
     def of(registry: CollectorRegistry) -> PollMetrics:
         """Return the registry's set, made at the first call."""
-        known = _known.get(registry)
-        if known is None:
-            known = _known[registry] = PollMetrics(registry)
-        return known
+        return made_once(PollMetrics, registry)
 
 
-# A metric may be made once in a registry, and several workspaces share one.
-_known: WeakKeyDictionary[CollectorRegistry, PollMetrics] = WeakKeyDictionary()
+def _duration(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        "dataprep_monitor_poll_duration_seconds",
+        "From the beginning of a poll to its end or failure.",
+        ["poll"],
+        buckets=_BUCKETS_SECONDS,
+        registry=registry,
+    )

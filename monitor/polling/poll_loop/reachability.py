@@ -6,7 +6,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
+from monitor.model.errors import (
+    BusError,
+    LeaseUncertainError,
+    MonitorError,
+    WorkspaceUnreachableError,
+)
 from monitor.model.live_state import ClockSetBack, Reachability
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
@@ -71,7 +76,7 @@ class ReachabilityJudge:
     def failed(self, poll: str, error: MonitorError) -> None:
         """One poll failed. A failure of our own store shows nothing about the workspace."""
         self._polls.add(poll)
-        if isinstance(error, BusError):
+        if isinstance(error, BusError | LeaseUncertainError):
             return
         self._failing[poll] = error
         self._failing.pop(_SILENCE, None)  # the poll says it better

@@ -15,9 +15,10 @@ from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
 from monitor.web.api.routes import RawRoute
-from monitor.web.http.problems import ProblemDetails, number
+from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.views.events import FARTHEST, EventReader, EventSelection, Position
+from monitor.web.views.events import EventCursor, EventReader, EventSelection
+from monitor.web.views.log_positions import LogPosition, farthest
 from monitor.web.views.sources import ViewSources
 
 log = structlog.get_logger()
@@ -34,7 +35,7 @@ class StreamQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: now, or behind what is named here."""
 
     after: Annotated[
-        Position | None,
+        EventCursor | None,
         Meta(description="A position: first the events behind it. `Last-Event-ID` goes before it."),
     ] = None
     since: (
@@ -50,7 +51,7 @@ class EventStreams:
     """Serves streams; a reader too slow for an event is disconnected and may reconnect."""
 
     def __init__(self, sources: ViewSources) -> None:
-        self._bus = sources.bus
+        self._log = sources.log
         self._clock = sources.clock
         self._reader = EventReader(sources)
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
@@ -96,30 +97,31 @@ class EventStreams:
         for task in self._open:
             task.cancel()
 
-    async def _begin(self, request: web.Request, query: StreamQuery) -> int:
-        newest = (await self._bus.status()).newest_position
-        after = query.after
+    async def _begin(self, request: web.Request, query: StreamQuery) -> LogPosition:
+        positions = self._reader.positions
         if last_id := request.headers.get("Last-Event-ID"):
-            after = number("Last-Event-ID", last_id, most=FARTHEST)
-        elif query.since is not None:
-            after = max(after or 0, await self._bus.events_since(query.since))
-        if after is None:
-            return newest
-        # A position behind the newest belongs to a store that was replaced.
-        return min(after, newest)
+            return await positions.behind("Last-Event-ID", last_id, is_resumed=True)
+        begins: list[LogPosition] = []
+        if query.after is not None:
+            begins.append(await positions.behind("after", query.after, is_resumed=True))
+        if query.since is not None:
+            begins.append(await positions.since(query.since))
+        return farthest(begins) if begins else await positions.newest()
 
-    async def _pump(self, response: web.StreamResponse, query: StreamQuery, position: int) -> None:
+    async def _pump(
+        self, response: web.StreamResponse, query: StreamQuery, position: LogPosition
+    ) -> None:
         sent_at = self._clock.monotonic()
         while True:
-            recorded = await self._bus.events(after=position, limit=_BATCH)
-            async for event in in_slices(recorded, size=_IN_A_SLICE):
-                position = event.position
-                if not query.includes(event.event):
+            recorded = await self._log.events(position.by_shard, limit=_BATCH)
+            async for entry in in_slices(recorded, size=_IN_A_SLICE):
+                position.includes(entry)
+                event = entry.event
+                if not query.includes(event):
                     continue
-                data = msgspec.json.encode(event.event).decode()
-                await self._send(
-                    response, f"id: {position}\nevent: {event.event.type}\ndata: {data}\n\n"
-                )
+                data = msgspec.json.encode(event).decode()
+                cursor = self._reader.positions.cursor(entry)
+                await self._send(response, f"id: {cursor}\nevent: {event.type}\ndata: {data}\n\n")
                 sent_at = self._clock.monotonic()
             # Events that the filter leaves out send nothing, and only a write notices a reader
             # that is gone; so its time counts from the last write, not from the last event.
@@ -128,7 +130,7 @@ class EventStreams:
                 await self._send(response, ": still here\n\n")
                 sent_at = self._clock.monotonic()
             elif not recorded:
-                await self._bus.wait(position, timeout_seconds=left_seconds)
+                await self._log.wait(position.by_shard, timeout_seconds=left_seconds)
 
     async def _send(self, response: web.StreamResponse, text: str) -> None:
         async with asyncio.timeout(_SEND_SECONDS):

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from monitor import __version__
 from monitor.model.clock import Clock
+from monitor.model.errors import BusError
 from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
@@ -172,11 +173,17 @@ class PageShell:
             return Markup(await _joined(texts))  # noqa: S704 - the template has escaped it
         except ProblemDetails:
             raise
+        except BusError as exc:
+            log.warning("box cannot be read now", box=box.name, reason=str(exc))
+            return self._failed_box(box, why=f"the store does not answer: {exc}")
         except Exception as exc:
             # Whatever is wrong in one box, people must still see the others.
             log.exception("box failed", box=box.name)
-            failed = self.templates.get_template("failed_box.html")
-            return Markup(failed.render(box=box, error=type(exc).__name__))  # noqa: S704
+            return self._failed_box(box, error=type(exc).__name__)
+
+    def _failed_box(self, box: View, *, error: str | None = None, why: str | None = None) -> Markup:
+        failed = self.templates.get_template("failed_box.html")
+        return Markup(failed.render(box=box, error=error, why=why))  # noqa: S704 - it is escaped
 
 
 def answer_page(request: web.Request, page: RenderedPage) -> web.Response:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from monitor.web.views.alert_pages import alert_pages
 from monitor.web.views.alerts.silences import silence_preview_view
+from monitor.web.views.daemon.cluster import cluster_view
 from monitor.web.views.daemon.daemon import monitor_view
 from monitor.web.views.daemon.outputs import outputs_view
 from monitor.web.views.daemon.reachability import reachability_view
@@ -32,7 +33,7 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        index, strips = PipelineIndex(sources), RunStrips(sources.bus, clock=sources.clock)
+        index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
         follower.add(strips.on_events)
         self.index = index
         self.status: View = status_view(sources, index)
@@ -92,6 +93,13 @@ def _pages_of_the_daemon(sources: ViewSources) -> tuple[WebPage, ...]:
                 store_view(sources),
             ),
             in_menu="Monitor",
+            styles=styles,
+        ),
+        WebPage(
+            path="/cluster",
+            title="Cluster",
+            boxes=(cluster_view(sources),),
+            in_menu="Cluster" if sources.is_shared else None,
             styles=styles,
         ),
         WebPage(

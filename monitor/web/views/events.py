@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from monitor.bus.contract import Recorded
+from monitor.bus.contract import RecordedIn
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
 from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.log_positions import LogPosition, LogPositions, farthest
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 SCANNED = 5_000  # events that one request reads at most
 _BATCH = 500
-FARTHEST = 2**63 - 1  # the largest position
 
-Position = Annotated[int, Meta(ge=0, le=FARTHEST)]
+EventCursor = Annotated[str, Meta(max_length=300)]
 
 
 class EventSelection(Struct, frozen=True, kw_only=True):
@@ -46,9 +47,11 @@ class EventSelection(Struct, frozen=True, kw_only=True):
 class EventsQuery(EventSelection, frozen=True, kw_only=True):
     """Which events, and where to begin: with the oldest, or behind the last of these."""
 
-    after: Annotated[Position | None, Meta(description="A position: the events behind it.")] = None
+    after: Annotated[EventCursor | None, Meta(description="A position: the events behind it.")] = (
+        None
+    )
     cursor: Annotated[
-        Position | None, Meta(description="`next` of the page before; the same as `after`.")
+        EventCursor | None, Meta(description="`next` of the page before; the same as `after`.")
     ] = None
     since: (
         Annotated[
@@ -73,14 +76,15 @@ class EventsQuery(EventSelection, frozen=True, kw_only=True):
 
 
 class EventPage(Struct, frozen=True, kw_only=True):
-    """Recorded events, oldest first.
+    """Recorded events, oldest first; ``shard`` names their log where the store has several.
 
-    ``next`` is the position up to which the log was read: as ``cursor`` it leads on, also later.
-    ``has_more``: the log has events behind it now.
+    ``next`` is how far the log was read: as ``cursor`` it leads on, also later. It is a position
+    where the store has one log; else it is opaque, and the events of the last seconds come again
+    behind it, under their ids. ``has_more``: there are events behind it now.
     """
 
-    data: list[Recorded]
-    next: int
+    data: list[RecordedIn]
+    next: int | str
     has_more: bool
 
 
@@ -88,43 +92,65 @@ class EventReader:
     """Reads the log, a bounded stretch for each request."""
 
     def __init__(self, sources: ViewSources) -> None:
-        self._bus = sources.bus
+        self._log = sources.log
         self._live = sources.live
+        self.positions = LogPositions(sources.log, clock=sources.clock)
 
     async def read(self, query: EventsQuery) -> EventPage:
-        status = await self._bus.status()
-        newest = status.newest_position
-        begin = max(await self._begin(query, newest), status.oldest_position - 1)
-        position = begin
-        page: list[Recorded] = []
-        while len(page) < query.limit and position - begin < SCANNED:
-            batch = await self._bus.events(after=position, limit=_BATCH)
+        newest, position = await self._log.positions(), await self._begin(query)
+        page: list[RecordedIn] = []
+        scanned, is_end, complete = 0, False, None
+        while len(page) < query.limit and scanned < SCANNED and not is_end:
+            batch = await self._log.events(position.by_shard, limit=_BATCH)
+            is_end = not batch
             async for recorded in in_slices(batch):
-                position = recorded.position
-                if query.includes(recorded.event):
+                scanned += 1
+                is_behind = position.includes(recorded)
+                if self.positions.is_complete(recorded):
+                    complete = recorded
+                if is_behind and query.includes(recorded.event):
                     page.append(recorded)
                     if len(page) == query.limit:
                         break
-            if not batch:
-                break
-        if not page and position >= newest:
+        if is_end:  # also past what retention has removed
+            position.by_shard |= {
+                shard: max(end, position.by_shard.get(shard, 0)) for shard, end in newest.items()
+            }
+        return self._page(query, page, position, newest, complete)
+
+    def _page(
+        self,
+        query: EventsQuery,
+        page: list[RecordedIn],
+        position: LogPosition,
+        newest: Mapping[str, int],
+        complete: RecordedIn | None,
+    ) -> EventPage:
+        is_left = any(end > position.by_shard.get(shard, 0) for shard, end in newest.items())
+        if not page and not is_left:
             self.refuse_unknown(query)
-        return EventPage(data=page, next=position, has_more=position < newest)
+        if is_left and complete is not None:
+            return EventPage(data=page, next=self.positions.cursor(complete), has_more=True)
+        return EventPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
 
     def refuse_unknown(self, query: EventSelection) -> None:
         """Raise a problem if the filter names a workspace that is not known."""
         names = [status.workspace for status in self._live.workspaces()]
         refuse_unknown(query.workspace, names)
 
-    async def _begin(self, query: EventsQuery, newest: int) -> int:
+    async def _begin(self, query: EventsQuery) -> LogPosition:
         """Return the position behind which the page begins."""
-        after = max(query.after or 0, query.cursor or 0)
+        named = {"after": query.after, "cursor": query.cursor}
+        begins = [
+            await self.positions.behind(name, text)
+            for name, text in named.items()
+            if text is not None
+        ]
         if query.last is not None:
-            after = max(after, newest - query.last)
+            begins.append(await self.positions.last(query.last))
         if query.since is not None:
-            after = max(after, await self._bus.events_since(query.since))
-        # A position behind the newest belongs to a store that was replaced.
-        return min(after, newest)
+            begins.append(await self.positions.since(query.since))
+        return farthest(begins)
 
 
 def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredLog
 from monitor.model.events import Event
 
 _BATCH = 200
@@ -19,8 +19,8 @@ class LogFollower:
     A listener returns within a fraction of a millisecond, and only marks what has changed.
     """
 
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
+    def __init__(self, log: StoredLog) -> None:
+        self._log = log
         self._listeners: list[OnEvents] = []
 
     def add(self, listener: OnEvents) -> None:
@@ -28,15 +28,15 @@ class LogFollower:
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Follow the log for ever, from its present end."""
-        position = (await self._bus.status()).newest_position
+        """Follow the logs of all shards for ever, from their present ends."""
+        positions = await self._log.positions()
         while True:
-            if not await self._bus.wait(position, timeout_seconds=_WAIT_SECONDS):
+            if not await self._log.wait(positions, timeout_seconds=_WAIT_SECONDS):
                 continue
-            recorded = await self._bus.events(after=position, limit=_BATCH)
+            recorded = await self._log.events(positions, limit=_BATCH)
             if not recorded:
                 continue
-            position = recorded[-1].position
+            positions |= {entry.shard: entry.position for entry in recorded}
             events = [entry.event for entry in recorded]
             for listener in self._listeners:
                 listener(events)

@@ -61,8 +61,9 @@ CREATE INDEX workspace_shard ON workspace (shard);
 
 -- What a daemon has accepted for a shard that another one holds; its holder executes it.
 CREATE TABLE instruction (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     shard      integer NOT NULL REFERENCES shard (number),
+    id         text COLLATE "C" NOT NULL UNIQUE,
     kind       text COLLATE "C" NOT NULL,
     body       bytea NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -70,7 +71,7 @@ CREATE TABLE instruction (
     done_at    timestamptz,
     outcome    bytea
 );
-CREATE INDEX instruction_waiting ON instruction (shard, id) WHERE done_at IS NULL;
+CREATE INDEX instruction_waiting ON instruction (shard, number) WHERE done_at IS NULL;
 CREATE INDEX instruction_done    ON instruction (done_at) WHERE done_at IS NOT NULL;
 
 -- Proves that something can be stored; nobody reads it.

@@ -38,7 +38,7 @@ class ExplainReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._alerting = sources.alerting
-        self._names = ExplainedNames(sources.alerting, view=sources.live, bus=sources.bus)
+        self._names = ExplainedNames(sources.alerting, view=sources.live, stored=sources.runs)
 
     async def read(self, query: ExplainQuery) -> Explanation:
         """Return the answer to a query.

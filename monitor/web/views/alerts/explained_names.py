@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredRuns
 from monitor.model.live_state import NamedPipeline
 from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
@@ -33,10 +33,12 @@ class ExplainedThing(Struct, frozen=True):
 class ExplainedNames:
     """Looks names up among alerts, known pipelines and stored runs."""
 
-    def __init__(self, requests: AlertingRequests, *, view: LiveStateView, bus: EventBus) -> None:
+    def __init__(
+        self, requests: AlertingRequests, *, view: LiveStateView, stored: StoredRuns
+    ) -> None:
         self._requests = requests
         self._view = view
-        self._bus = bus
+        self._stored = stored
 
     async def find(self, text: str, workspace: str | None) -> ExplainedThing:
         """Return what a text names in any of its forms.
@@ -136,7 +138,7 @@ class ExplainedNames:
         self, text: str, kinds: Iterable[RunKind], workspaces: Iterable[str]
     ) -> list[ExplainedThing]:
         keys = [RunKey(name, kind, text) for name in workspaces for kind in kinds]
-        stored = await self._bus.runs(keys)
+        stored = await self._stored.runs(keys)
         return [ExplainedThing(key.id, key.kind, key.workspace) for key in keys if key in stored]
 
 

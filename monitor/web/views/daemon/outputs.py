@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter
 from monitor.model.events import RunEvent
+from monitor.web.daemon_status import worst_outputs
+from monitor.web.shown_shards import ShownShard
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -59,7 +61,10 @@ class OutputView(Struct, frozen=True, kw_only=True):
 
 
 class OutputList(Struct, frozen=True, kw_only=True):
-    """The outputs by name, then the parts of the daemon that follow the log."""
+    """The outputs by name, then the parts of the daemon that follow the log.
+
+    All figures are of the shards that this daemon holds.
+    """
 
     data: tuple[OutputView, ...]
     next: str | None = None
@@ -72,9 +77,9 @@ class OutputsReader:
         self._sources = sources
 
     async def read(self, _: OutputsQuery) -> OutputList:
-        outputs = {output.name: output for output in self._sources.daemon().outputs}
-        store = await self._sources.bus.status()
-        consumers = {consumer.consumer: consumer for consumer in store.consumers}
+        hosted = self._sources.shards.hosted()
+        outputs = worst_outputs(output for shard in hosted for output in shard.outputs())
+        consumers = added_up([found for shard in hosted for found in await _consumers(shard)])
         views = [
             await self._view(name, consumers, is_well=output.is_well, detail=output.detail)
             for name, output in sorted(outputs.items())
@@ -97,7 +102,9 @@ class OutputsReader:
         consumer = consumers.get(name)  # None before its first start
         letters: list[DeadLetter] = []
         if consumer is not None and consumer.dead_letters:
-            letters = await self._sources.bus.dead_letters(name, limit=_LETTERS)
+            for shard in self._sources.shards.hosted():
+                letters += await shard.bus.dead_letters(name, limit=_LETTERS)
+            letters = sorted(letters, key=_refused_at, reverse=True)[:_LETTERS]
         return OutputView(
             name=name,
             in_words=_in_words(name) if is_internal else name,
@@ -110,6 +117,34 @@ class OutputsReader:
             dead_letters=consumer.dead_letters if consumer is not None else 0,
             newest_dead_letters=tuple(map(_letter, letters)),
         )
+
+
+async def _consumers(shard: ShownShard) -> Sequence[ConsumerStatus]:
+    return (await shard.bus.status()).consumers
+
+
+def _refused_at(letter: DeadLetter) -> tuple[datetime, int]:
+    return letter.refused_at, letter.position
+
+
+def added_up(consumers: Iterable[ConsumerStatus]) -> dict[str, ConsumerStatus]:
+    """Return the consumers by name, those of several shards as one."""
+    total: dict[str, ConsumerStatus] = {}
+    for consumer in consumers:
+        before = total.get(consumer.consumer)
+        if before is None:
+            total[consumer.consumer] = consumer
+            continue
+        waiting = [at for at in (before.oldest_at, consumer.oldest_at) if at is not None]
+        total[consumer.consumer] = ConsumerStatus(
+            consumer=consumer.consumer,
+            position=max(before.position, consumer.position),
+            backlog=before.backlog + consumer.backlog,
+            oldest_at=min(waiting, default=None),
+            dead_letters=before.dead_letters + consumer.dead_letters,
+            lost=before.lost + consumer.lost,
+        )
+    return total
 
 
 def _in_words(consumer: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.bus.contract import WriteFailures
+from monitor.web.views.log_positions import LogPosition, LogPositions
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -16,7 +17,11 @@ class StoreQuery(Struct, frozen=True, kw_only=True):
 
 
 class StoreView(Struct, frozen=True, kw_only=True):
-    """The store. Instants are ours; ``events`` is the length of the log."""
+    """The store. Instants are ours.
+
+    ``events`` is the length of the log, ``callbacks_waiting`` is of the inbox, both of the shards
+    that this daemon holds; the oldest and the newest event are of the whole store.
+    """
 
     store_bytes: int
     events: int
@@ -35,25 +40,32 @@ class StoreFigures:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
+        self._positions = LogPositions(sources.log, clock=sources.clock)
 
     async def read(self, _: StoreQuery) -> StoreView:
-        status, retention = await self._sources.bus.status(), self._sources.daemon().retention
+        statuses = [await shard.bus.status() for shard in self._sources.shards.hosted()]
+        retention = self._sources.daemon().retention
+        failures = [found for status in statuses if (found := status.write_failures) is not None]
         return StoreView(
-            store_bytes=status.store_bytes,
-            events=status.newest_position - status.oldest_position + 1,
-            oldest_event_at=await self._recorded_at(status.oldest_position),
-            newest_event_at=await self._recorded_at(status.newest_position),
-            callbacks_waiting=sum(status.inbox.values()),
-            write_failures=status.write_failures,
+            store_bytes=max((status.store_bytes for status in statuses), default=0),
+            events=sum(status.newest_position - status.oldest_position + 1 for status in statuses),
+            oldest_event_at=await self._recorded_behind(LogPosition({})),
+            newest_event_at=await self._recorded_behind(await self._positions.last(1)),
+            callbacks_waiting=sum(sum(status.inbox.values()) for status in statuses),
+            write_failures=max(failures, key=_is_worse, default=None),
             events_kept_seconds=retention.events_seconds,
             events_kept=retention.events_count,
             events_hard_cap=retention.events_hard_cap,
             runs_kept_seconds=retention.runs_seconds,
         )
 
-    async def _recorded_at(self, position: int) -> datetime | None:
-        recorded = await self._sources.bus.events(after=max(position - 1, 0), limit=1)
+    async def _recorded_behind(self, position: LogPosition) -> datetime | None:
+        recorded = await self._sources.log.events(position.by_shard, limit=1)
         return recorded[0].event.recorded_at if recorded else None
+
+
+def _is_worse(failures: WriteFailures) -> tuple[bool, datetime]:
+    return not failures.is_over, failures.since
 
 
 def store_view(sources: ViewSources) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -127,7 +128,7 @@ class CallbacksView(Struct, frozen=True, kw_only=True):
     workspace: str
     last_callback_at: datetime | None
     callbacks_missed: int  # since the start
-    waiting: int  # stored, and not processed yet
+    waiting: int  # stored, and not processed yet; in the shards that this daemon holds
     tasks: dict[str, int]
 
 
@@ -182,7 +183,9 @@ class TrafficReader:
 
     async def callbacks(self, query: TrafficQuery) -> CallbackList:
         statuses = self._workspaces(query)
-        inbox = (await self._sources.bus.status()).inbox
+        inbox: Counter[str] = Counter()
+        for shard in self._sources.shards.hosted():
+            inbox.update((await shard.bus.status()).inbox)
         views = [
             CallbacksView(
                 workspace=status.workspace,

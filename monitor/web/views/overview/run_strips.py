@@ -10,7 +10,7 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredRuns
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.events import Event, RunEvent
@@ -56,8 +56,8 @@ class RunCell(Struct, frozen=True, kw_only=True, gc=False):
 class RunStrips:
     """Reads strips, the newest run last, and keeps those that were asked for last."""
 
-    def __init__(self, bus: EventBus, *, clock: Clock) -> None:
-        self._bus = bus
+    def __init__(self, stored: StoredRuns, *, clock: Clock) -> None:
+        self._stored = stored
         self._clock = clock
         self._strips: OrderedDict[PipelineOfKind, _Kept] = OrderedDict()
         self._readers: list[set[PipelineOfKind]] = []  # what changes while each of them reads
@@ -96,7 +96,7 @@ class RunStrips:
         self._readers.append(changed)
         try:
             wanted = {part for key in pipelines for part in _read_for(key)}
-            runs = await self._bus.pipeline_runs(wanted, limit=LONGEST_STRIP)
+            runs = await self._stored.pipeline_runs(wanted, limit=LONGEST_STRIP)
         finally:
             self._readers.remove(changed)
         strips = {

@@ -66,20 +66,20 @@ class PipelineDetailsReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._bus = sources.bus
+        self._stored = sources.runs
         self._rows = RunRows(sources)
 
     async def read(self, query: PipelineQuery) -> PipelineDetails:
         until = self._time_there(query.workspace)
         since = until - query.range.length
         identities = [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]]
-        found = await self._bus.pipeline_runs(identities, limit=_MOST_RUNS, since=since)
+        found = await self._stored.pipeline_runs(identities, limit=_MOST_RUNS, since=since)
         runs = [run for some in found.values() for run in some]
         last = {status: await self._last(query, status) for status in _LAST}
         pipeline = Pipeline(kind=query.kind, id=query.id)
         if not runs and not any(last.values()):
             refuse_unknown_pipeline(self._sources, query.workspace, pipeline)
-        alone = await without_parts(self._bus, runs)
+        alone = await without_parts(self._stored, runs)
         shown = await self._rows.rows(sorted(alone, key=begin_of, reverse=True))
         parts = [run for run in runs if run.key.kind is RunKind.JOB_GROUP]
         folder, owner = self._sources.live.place(query.workspace, pipeline)
@@ -122,10 +122,10 @@ class PipelineDetailsReader:
         """Return the newest run that ended so; of runs inside others only where there are none."""
         newest: list[RunState] = []
         for kind in KINDS_OF[query.kind]:
-            newest += await self._bus.recent_runs(
+            newest += await self._stored.recent_runs(
                 pipelines=[(query.workspace, kind, query.id)], statuses=[status], limit=1
             )
-        alone = await without_parts(self._bus, newest)
+        alone = await without_parts(self._stored, newest)
         return max(alone or newest, key=begin_of, default=None)
 
     async def _last_success_at(

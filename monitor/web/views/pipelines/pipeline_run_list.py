@@ -51,13 +51,13 @@ class PipelineRunsReader:
         since = self._sources.clock.now() - query.range.length
         size = 2 * query.limit
         for _ in range(_READS):
-            runs = await self._sources.bus.recent_runs(
+            runs = await self._sources.runs.recent_runs(
                 pipelines=[(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]],
                 since=since,
                 before=before,
                 limit=size,
             )
-            for run in await without_parts(self._sources.bus, runs):
+            for run in await without_parts(self._sources.runs, runs):
                 if len(shown) == query.limit:
                     return shown, shown[-1]
                 shown.append(run)
@@ -68,7 +68,7 @@ class PipelineRunsReader:
 
     async def _has_runs(self, query: PipelineRunsQuery) -> bool:
         identities = [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]]
-        return bool(await self._sources.bus.recent_runs(pipelines=identities, limit=1))
+        return bool(await self._sources.runs.recent_runs(pipelines=identities, limit=1))
 
 
 def pipeline_runs_view(sources: ViewSources) -> View:

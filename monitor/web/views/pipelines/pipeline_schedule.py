@@ -80,7 +80,7 @@ class PipelineScheduleReader:
         # To the hour, so that times which were computed serve the next reads too.
         hour = now.replace(minute=0, second=0, microsecond=0)
         span = Span(begin=hour - query.range.length - _MARGIN, end=hour + _MARGIN + _AN_HOUR)
-        runs = await self._sources.bus.pipeline_runs(
+        runs = await self._sources.runs.pipeline_runs(
             [(query.workspace, kind, query.id) for kind in KINDS_OF[query.kind]],
             limit=MOST_RUNS,
             since=span.begin,

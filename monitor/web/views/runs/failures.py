@@ -74,7 +74,7 @@ class FailuresReader:
         now = self._sources.clock.now()
         since = since_of(query.since, now=now) or now - _USUAL
         fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
-        runs = await self._sources.bus.recent_runs(
+        runs = await self._sources.runs.recent_runs(
             workspace=query.workspace,
             statuses=[Status.FAILED],
             pipelines=None if fitting is None else runs_of(fitting[:_READ]),
@@ -83,7 +83,7 @@ class FailuresReader:
         )
         failures: defaultdict[PipelineIdentity, list[RunState]] = defaultdict(list)
         of_unknown = 0
-        async for run in in_slices(await without_parts(self._sources.bus, runs)):
+        async for run in in_slices(await without_parts(self._sources.runs, runs)):
             if run.pipeline is None:
                 of_unknown += 1
             else:

@@ -91,18 +91,18 @@ class RunDetailsReader:
 
     def __init__(self, sources: ViewSources) -> None:
         self._sources = sources
-        self._bus = sources.bus
+        self._stored = sources.runs
         self._rows = RunRows(sources)
 
     async def read(self, query: RunQuery) -> RunDetails:
         key = RunKey(query.workspace, query.kind, query.id)
-        stored = (await self._bus.runs([key])).get(key)
+        stored = (await self._stored.runs([key])).get(key)
         if stored is None:
             refuse_unknown(key.workspace, self._rows.workspaces(), status=404)
             raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
         active = self._sources.live.active_run(key)
         run = stored if active is None else active.run
-        children = await self._bus.children(key)
+        children = await self._stored.children(key)
         tree = await self._tree(run, children)
         found = [
             part async for depth, inner in in_slices(tree) for part in self._with_jobs(depth, inner)
@@ -131,12 +131,12 @@ class RunDetailsReader:
             (RunKind.FLOW_RUN, run.parents.flow_run),
         )
         keys = [RunKey(run.key.workspace, kind, key) for kind, key in around if key is not None]
-        stored = await self._bus.runs(keys)
+        stored = await self._stored.runs(keys)
         return await self._rows.rows(stored[key] for key in keys if key in stored)
 
     async def _transitions(self, run: RunState) -> tuple[ReportedState, ...]:
         ids = {run_event_id(run.key, event_type): event_type for event_type in _EVENTS}
-        recorded = await self._bus.events_by_id(ids)
+        recorded = await self._stored.events_by_id(ids)
         events = {
             ids[event_id]: found.event
             for event_id, found in recorded.items()
@@ -151,7 +151,7 @@ class RunDetailsReader:
         inside: dict[RunKey, list[RunState]] = {run.key: list(children)}
         flow_runs = [child for child in children if child.key.kind is RunKind.FLOW_RUN]
         for flow_run in flow_runs[:_MOST_FLOW_RUNS]:
-            inside[flow_run.key] = await self._bus.children(flow_run.key)
+            inside[flow_run.key] = await self._stored.children(flow_run.key)
         # The parts of a flow run name the plan run around it too: each is shown at its nearest.
         nested = {part.key for flow_run in flow_runs for part in inside.get(flow_run.key, ())}
         rows, seen = [(0, run)], {run.key}

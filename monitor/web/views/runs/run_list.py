@@ -84,7 +84,7 @@ class RunListReader:
         since = since_of(query.since, now=self._sources.clock.now())
         fitting = await fitting_pipelines(self._sources, query.workspace, query.pipeline)
         searched = None if fitting is None else fitting[:_PIPELINES]
-        runs = await self._sources.bus.recent_runs(
+        runs = await self._sources.runs.recent_runs(
             workspace=query.workspace,
             kind=query.kind,
             statuses=() if query.status is None else query.status.statuses,
@@ -126,7 +126,7 @@ async def fitting_pipelines(
         for name in (workspaces if workspace is None else [workspace])
         for kind in PipelineKind
     ]
-    stored = await sources.bus.pipeline_runs(runs_of(with_id), limit=1)
+    stored = await sources.runs.pipeline_runs(runs_of(with_id), limit=1)
     unlisted = [key for key in with_id if any(stored.get(kind) for kind in runs_of([key]))]
     return list(dict.fromkeys([*unlisted, *fitting]))
 
@@ -181,7 +181,7 @@ async def place_of(sources: ViewSources, list_name: str, cursor: str | None) -> 
     if place is None:
         return None
     key = RunKey(*place)
-    if key not in await sources.bus.runs([key]):
+    if key not in await sources.runs.runs([key]):
         raise ProblemDetails(
             400, "cursor: the run behind which it goes on is no longer stored; leave it out"
         )

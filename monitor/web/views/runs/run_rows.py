@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from monitor.bus.contract import EventBus
+from monitor.bus.contract import StoredRuns
 from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
 from monitor.model.slices import in_slices
 from monitor.web.views.sources import ViewSources
@@ -47,14 +47,14 @@ class RunRows:
         return [status.workspace for status in self._sources.live.workspaces()]
 
 
-async def without_parts(bus: EventBus, runs: Sequence[RunState]) -> list[RunState]:
+async def without_parts(stored_runs: StoredRuns, runs: Sequence[RunState]) -> list[RunState]:
     """Return the runs but for job groups inside a flow run that is stored itself.
 
     A flow run that ended before it was followed is not stored; its job groups stand for it.
     """
     around = {run.key: parent for run in runs if (parent := _flow_run(run)) is not None}
     stored = {run.key for run in runs}
-    stored |= (await bus.runs(set(around.values()) - stored)).keys()
+    stored |= (await stored_runs.runs(set(around.values()) - stored)).keys()
     return [run for run in runs if around.get(run.key) not in stored]
 
 

@@ -224,7 +224,7 @@ class CalendarReader:
         span = Span(begin=week.span.begin - _MARGIN, end=week.span.end + _MARGIN)
         keys = {key for row in rows for key in _keys(row)}
         limit = min(MOST_RUNS, max(_LEAST_RUNS, _RUNS_ON_A_PAGE // max(1, len(keys))))
-        runs = await self._sources.bus.pipeline_runs(
+        runs = await self._sources.runs.pipeline_runs(
             keys,
             limit=limit,
             since=span.begin,

@@ -1,4 +1,4 @@
-"""Shows one snapshot. Runs in the rendering thread, never on the loop."""
+"""Draws one shard's part of a page. Runs in the rendering thread, never on the loop."""
 
 from __future__ import annotations
 
@@ -7,70 +7,58 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import lay_out
 from monitor.outputs.metrics.counting import CountingLimits
-from monitor.outputs.metrics.daemon import daemon_families
-from monitor.outputs.metrics.exposition_cache import Encoder, ExpositionCache
-from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.exposition_cache import (
+    Encoder,
+    ExpositionCache,
+    ExpositionPage,
+    FamilyText,
+)
 from monitor.outputs.metrics.inventory import SeriesByMetric
+from monitor.outputs.metrics.operation import operation_families
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 from monitor.outputs.metrics.watched import watched_families
 
 
-class SnapshotCollector:
-    """Draws what is watched, and lets the client library collect what the daemon says of itself.
-
-    Both are of the snapshot that `draw` was last given; before that there is nothing.
-    """
+class ShardDrawing:
+    """Keeps the starts of lines for the next page, and which series had no place on the last."""
 
     def __init__(
         self,
         *,
+        shard: str,
         limits: CountingLimits,
         stale_after_seconds: float,
         capabilities: Sequence[str],
-        version: str,
     ) -> None:
         self.limits = limits
         self.stale_after_seconds = stale_after_seconds
+        self._shard = shard
         self._capabilities = capabilities
-        self._version = version
         self._exposition_cache = ExpositionCache()
-        self._snapshot: MetricsSnapshot | None = None
-        self._series = 0
         self._left_out: Mapping[Hashable, SeriesByMetric] = {}
         self._dropped: dict[str, int] = {}
 
     def draw(
         self, snapshot: MetricsSnapshot, encoder: Encoder, *, is_openmetrics: bool
-    ) -> Iterator[bytes]:
-        """Yield the families of what is watched, in pieces, as ``encoder`` would write them.
-
-        `collect` shows this snapshot once all of them were taken.
-        """
+    ) -> Iterator[FamilyText]:
+        """Yield the families as ``encoder`` would write them: the same ones for every snapshot."""
         layout = lay_out(snapshot, limits=self.limits)
         self._count_dropped(layout.dropped)
+        page = self._exposition_cache.begin(
+            encoder, is_openmetrics=is_openmetrics, shard=self._shard
+        )
         series = 0
         for family_text in watched_families(
             snapshot,
             layout,
-            self._exposition_cache.begin(encoder, is_openmetrics=is_openmetrics),
+            page,
             stale_after_seconds=self.stale_after_seconds,
             capabilities=self._capabilities,
         ):
             series += len(family_text)
-            yield from family_text.texts()
-        self._snapshot, self._series = snapshot, series
-
-    def describe(self) -> Iterator[Family]:
-        """Name all families, drawn or collected, so that nobody else can register the same."""
-        return (shape.family() for shape in families.SHAPES)
-
-    def collect(self) -> Iterator[Family]:
-        if self._snapshot is None:
-            return
-        for family in daemon_families(self._snapshot, version=self._version):
-            if family.samples:
-                yield family
-        yield from self._budget()
+            yield family_text
+        yield from operation_families(snapshot, page)
+        yield from self._budget(page, series)
 
     def _count_dropped(self, left_out: Mapping[Hashable, SeriesByMetric]) -> None:
         for owner, series in left_out.items():
@@ -83,10 +71,11 @@ class SnapshotCollector:
         # Only the present is kept, so that this cannot grow with pipelines that are gone.
         self._left_out = left_out
 
-    def _budget(self) -> Iterator[Family]:
-        gauge, dropped = families.SERIES.gauge(), families.SERIES_DROPPED.counter()
-        gauge.add_metric([], self._series)
+    def _budget(self, page: ExpositionPage, series: int) -> Iterator[FamilyText]:
+        shown = page.family_text(families.SERIES)
+        dropped = page.family_text(families.SERIES_DROPPED)
+        shown.add((), series)
         own = (families.SCHEDULE_ENABLED, *families.INVENTORY)
         for shape in (*families.SERIES_OF_PIPELINE, *own):
-            dropped.add_metric([shape.name], self._dropped.get(shape.name, 0))
-        yield from (gauge, dropped)
+            dropped.add((shape.name,), self._dropped.get(shape.name, 0))
+        yield from (shown, dropped)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from monitor.bus import log_tail
 from monitor.bus.contract import EventBus, Recorded, Retention, Start, Step
-from monitor.bus.sqlite import SqliteBus, tail
-from monitor.bus.sqlite.tail import LogTail
+from monitor.bus.log_tail import LogTail
+from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import NOW, SOON, event, events
 from tests.clocks import ManualClock
@@ -78,10 +79,10 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 async def test_memory_holds_the_newest_only() -> None:
     """A reader behind the events in memory reads from the file."""
     end = LogTail(7)
-    stored = 2 * tail.EVENTS_KEPT + 1
+    stored = 2 * log_tail.EVENTS_KEPT + 1
     end.append([Recorded(7 + number, event(number)) for number in range(1, stored + 1)])
 
-    kept = stored - tail.EVENTS_KEPT
+    kept = stored - log_tail.EVENTS_KEPT
     assert end.behind(7 + kept - 1, limit=1) is None
     assert end.behind(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
     assert end.behind(7 + stored, limit=5) == ()

@@ -1,0 +1,219 @@
+"""Instructions through the store: asked by any daemon, executed in order by the shard's holder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from monitor.app.orders import (
+    Acknowledge,
+    AddSilence,
+    ExpireSilence,
+    Order,
+    Outcome,
+    ReplayTo,
+    Track,
+    Webhooks,
+    decode_order,
+    decode_outcome,
+    failed,
+    raise_error,
+)
+from monitor.bus.shards import Instruction, ShardInstructions, ShardsElsewhere
+from monitor.model.alerts import Silence
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError, MonitorError, TryLaterError
+from monitor.model.runs import RunKind
+from monitor.model.waits import backoff_seconds
+from monitor.outputs.replaying import Replayed
+from monitor.web.requests import AlertingRequests, ShardRequests
+from monitor.web.shown_shards import ShownShard
+
+log = structlog.get_logger()
+
+_STORE_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0  # for the holder to execute what somebody waits for
+_RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
+
+
+class InstructionRunner:
+    """Executes the instructions of a shard that this daemon holds.
+
+    An outcome that could not be stored is stored later; only a holder that dies in between leaves
+    an instruction to be executed again. All but replays and webhooks are then without effect.
+    """
+
+    def __init__(
+        self, instructions: ShardInstructions, *, shown: Callable[[], ShownShard], clock: Clock
+    ) -> None:
+        self._instructions = instructions
+        self._shown = shown
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Execute until cancelled, the oldest first."""
+        failures = 0
+        while True:
+            try:
+                instruction = await self._instructions.next()
+                outcome = msgspec.json.encode(await self._execute(instruction))
+                await self._finish(instruction, outcome)
+                failures = 0
+            except BusUnavailableError as exc:
+                failures += 1
+                log.warning("instructions wait for the store", reason=str(exc))
+                await self._wait(failures)
+
+    async def _finish(self, instruction: Instruction, outcome: bytes) -> None:
+        failures = 0
+        while True:
+            try:
+                return await self._instructions.finish(
+                    instruction.id, outcome, timeout_seconds=_STORE_SECONDS
+                )
+            except BusUnavailableError as exc:
+                failures += 1
+                log.warning("outcome not stored yet", kind=instruction.kind, reason=str(exc))
+                await self._wait(failures)
+
+    async def _wait(self, failures: int) -> None:
+        await self._clock.sleep(
+            backoff_seconds(failures, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS)
+        )
+
+    async def _execute(self, instruction: Instruction) -> Outcome:
+        try:
+            order = decode_order(instruction.body)
+        except msgspec.MsgspecError as exc:
+            return Outcome(error=f"this version does not know the instruction: {exc}", sort="later")
+        try:
+            outcome = await execute(order, self._shown())
+        except MonitorError as exc:
+            outcome = failed(exc)
+        log.info(
+            "instruction executed",
+            kind=instruction.kind,
+            asked_by=instruction.created_by,
+            error=outcome.error,
+        )
+        return outcome
+
+
+async def execute(order: Order, shard: ShownShard) -> Outcome:
+    """Execute an order by the shard's own requests; raises as these do."""
+    match order:
+        case Track(workspace=workspace, kind=kind, id=run_id):
+            return Outcome(detail=await shard.requests.track(workspace, kind, run_id))
+        case Webhooks(workspace=workspace, action=action, flow=flow):
+            return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
+        case ReplayTo():
+            return Outcome(replayed=await _replay(order, shard.alerting))
+        case _:
+            return Outcome(done=await _change_alerting(order, shard.alerting))
+
+
+async def _replay(order: ReplayTo, alerting: AlertingRequests) -> Replayed:
+    if order.output not in alerting.outputs():
+        return Replayed(output=order.output, sent=0, skipped=0, refused=0, reason="not configured")
+    return await alerting.replay(order.output, order.since)
+
+
+async def _change_alerting(
+    order: AddSilence | ExpireSilence | Acknowledge, alerting: AlertingRequests
+) -> bool:
+    match order:
+        case AddSilence(silence=silence):
+            await alerting.add_silence(silence)
+            return True
+        case ExpireSilence(id=silence_id):
+            return await alerting.expire_silence(silence_id)
+        case Acknowledge():
+            return await alerting.acknowledge(
+                order.fingerprint, order.starts_at, order.author, order.comment
+            )
+
+
+class InstructedShard:
+    """The requests that change a shard which another daemon holds."""
+
+    def __init__(
+        self,
+        shard: str,
+        elsewhere: ShardsElsewhere,
+        *,
+        holder: Callable[[], str],
+        on_answer: Callable[[], None],
+    ) -> None:
+        """``holder`` names it in a sentence. ``on_answer``: what is stored has changed."""
+        self._shard = shard
+        self._elsewhere = elsewhere
+        self._holder = holder
+        self._on_answer = on_answer
+
+    async def add_silence(self, silence: Silence) -> None:
+        await self._ask(AddSilence(silence=silence))
+
+    async def expire_silence(self, silence_id: str) -> bool:
+        return _done(await self._ask(ExpireSilence(id=silence_id)))
+
+    async def acknowledge(
+        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+    ) -> bool:
+        order = Acknowledge(
+            fingerprint=fingerprint, starts_at=starts_at, author=author, comment=comment
+        )
+        return _done(await self._ask(order))
+
+    async def replay(self, output: str, since: datetime) -> Replayed:
+        outcome = await self._ask(ReplayTo(output=output, since=since))
+        if outcome is not None and outcome.replayed is not None:
+            return outcome.replayed
+        return Replayed(output=output, sent=0, skipped=0, refused=0, reason=self._stored())
+
+    def requests(self) -> ShardRequests:
+        return ShardRequests(track=self._track, webhooks=self._webhooks)
+
+    async def _track(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        outcome = await self._ask(Track(workspace=workspace, kind=kind, id=run_id))
+        return self._stored() if outcome is None else outcome.detail or ""
+
+    async def _webhooks(
+        self, workspace: str, action: str, flow: str | None
+    ) -> list[dict[str, Any]]:
+        outcome = await self._ask(Webhooks(workspace=workspace, action=action, flow=flow))
+        if outcome is None:
+            raise TryLaterError(self._stored())
+        return outcome.rows or []
+
+    async def _ask(self, order: Order) -> Outcome | None:
+        """Return what became of an order; None where it is stored, and its holder owes an answer.
+
+        Raises:
+            BusUnavailableError: it may not be stored.
+            MonitorError: the holder refused it.
+        """
+        instruction_id = await self._elsewhere.instruct(
+            self._shard,
+            type(order).__name__,
+            msgspec.json.encode(order),
+            timeout_seconds=_STORE_SECONDS,
+        )
+        stored = await self._elsewhere.outcome(instruction_id, timeout_seconds=_ANSWER_SECONDS)
+        self._on_answer()
+        if stored is None:
+            return None
+        outcome = decode_outcome(stored)
+        raise_error(outcome)
+        return outcome
+
+    def _stored(self) -> str:
+        return f"the instruction is stored; {self._holder()} executes it"
+
+
+def _done(outcome: Outcome | None) -> bool:
+    """Return what the holder has answered; what it will execute counts as done."""
+    return outcome is None or outcome.done is True

@@ -1,0 +1,193 @@
+"""The shards that other daemons hold, as the store shows them; read only while somebody looks.
+
+One read of the cluster says which shards there are and how far their logs go. What holders store
+every few seconds is read of all of them together, what changes with the log only where it has
+grown. Nothing here is live: every state keeps the time at which its holder confirmed it, so it
+turns unknown at the same limit as everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.app.mirror import Mirror
+from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
+from monitor.config import Configuration
+from monitor.model.clock import Clock
+from monitor.model.errors import BusError
+from monitor.model.slices import in_slices
+from monitor.tracking.pipeline_health import HEALTH
+from monitor.tracking.status_memory import REACHABILITY, STATUS
+from monitor.web.shown_shards import ShownShard, ShownShards
+
+log = structlog.get_logger()
+
+_FRESH_SECONDS = 5.0  # between two reads while somebody looks
+_WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read by then is older
+_WHOLE_SECONDS = 60.0  # what changes without an event is read so often
+_SHARDS_AT_ONCE = 100  # of which all is read
+_WORKSPACES_AT_ONCE = 500
+_FORGET_SECONDS = 900.0  # after the last request
+
+Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
+
+
+class Mirrors:
+    """Shows hosted shards and mirrors together. One task reads at a time."""
+
+    def __init__(
+        self,
+        hosted: ShownShards,
+        elsewhere: ShardsElsewhere,
+        *,
+        cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        configuration: Callable[[], Configuration],
+        clock: Clock,
+    ) -> None:
+        self._hosted = hosted
+        self._elsewhere = elsewhere
+        self._cluster = cluster
+        self._configuration = configuration
+        self._clock = clock
+        self._mirrors: dict[str, Mirror] = {}
+        self._made_of: tuple[Mapping[str, ShownShard], tuple[str, ...]] | None = None
+        self._shown: Mapping[str, ShownShard] = {}
+        self._begun_at = float("-inf")  # monotonic; of the newest read
+        self._requested_at = float("-inf")
+        self._has_read = False
+        self._reading: asyncio.Task[None] | None = None
+
+    def shown(self) -> Mapping[str, ShownShard]:
+        """Return hosted shards, then those of others; the same mapping until one comes or goes."""
+        hosted, names = self._hosted(), tuple(self._mirrors)
+        if self._made_of is None or self._made_of[0] is not hosted or self._made_of[1] != names:
+            self._made_of = hosted, names
+            mirrors = {
+                name: mirror.shown for name, mirror in self._mirrors.items() if name not in hosted
+            }
+            self._shown = {**hosted, **mirrors}
+        return self._shown
+
+    async def refresh(self) -> None:
+        """Read again what is not fresh; what does not come soon the next request shows."""
+        now = self._clock.monotonic()
+        self._requested_at = now
+        self._collect()
+        if self._reading is None and now - self._begun_at >= _FRESH_SECONDS:
+            self._begun_at = now
+            self._reading = asyncio.create_task(self._read(), name="mirrors")
+        if self._reading is not None:
+            seconds = _WAIT_SECONDS if self._has_read else _FIRST_WAIT_SECONDS
+            # Not awaited: a reader who goes away leaves the read to the others.
+            await asyncio.wait({self._reading}, timeout=seconds)
+            self._collect()
+
+    def expect_change(self) -> None:
+        """Let the next request read at once."""
+        self._begun_at = float("-inf")
+        for mirror in self._mirrors.values():
+            mirror.read_whole_at = float("-inf")
+
+    async def run(self) -> None:
+        """Forget what nobody looks at, for ever."""
+        while True:
+            await self._clock.sleep(_FORGET_SECONDS)
+            if self._clock.monotonic() - self._requested_at > _FORGET_SECONDS:
+                self._mirrors.clear()
+                self._has_read = False
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+
+    def _collect(self) -> None:
+        reading = self._reading
+        if reading is not None and reading.done():
+            self._reading = None
+            reading.result()
+
+    async def _read(self) -> None:
+        try:
+            cluster = await self._cluster()
+            if cluster is None:
+                return
+            records = self._replace(cluster)
+            await self._read_whole(records)
+            await self._read_states(records)
+        except BusError as exc:
+            log.warning("shards of other daemons cannot be read", reason=str(exc))
+            for mirror in self._mirrors.values():
+                mirror.cannot_be_read(str(exc))
+        else:
+            self._has_read = True
+
+    def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
+        """Begin and end mirrors, so that there is one for each shard that is not hosted here."""
+        hosted = self._hosted()
+        urls = {daemon.id: daemon.url for daemon in cluster.daemons}
+        records = [record for record in cluster.shards if record.name not in hosted]
+        for name in self._mirrors.keys() - {record.name for record in records}:
+            del self._mirrors[name]
+        for record in records:
+            mirror = self._mirrors.get(record.name)
+            if mirror is None or mirror.workspaces != record.workspaces:
+                mirror = self._mirrors[record.name] = Mirror(
+                    record,
+                    self._elsewhere,
+                    configuration=self._configuration(),
+                    clock=self._clock,
+                    on_answer=self.expect_change,
+                )
+                self._made_of = None
+            mirror.set_holder(record.holder, urls.get(record.holder or ""))
+        return records
+
+    async def _read_whole(self, records: Sequence[ShardRecord]) -> None:
+        """Read what changes with the log, of shards whose log has grown and of old mirrors."""
+        now = self._clock.monotonic()
+        due = [
+            (mirror.read_whole_at, record)
+            for record in records
+            if (mirror := self._mirrors[record.name]).position != record.newest_position
+            or now - mirror.read_whole_at >= _WHOLE_SECONDS
+        ]
+        some = [record for _, record in sorted(due, key=_oldest_first)[:_SHARDS_AT_ONCE]]
+        if not some:
+            return
+        workspaces = [name for record in some for name in record.workspaces]
+        stored = await self._entries(workspaces, (HEALTH, REACHABILITY))
+        alerting = await self._elsewhere.consumer_states(ALERTING, [record.name for record in some])
+        for record in some:
+            mirror = self._mirrors[record.name]
+            await mirror.show_whole(stored, alerting.get(record.name, {}))
+            mirror.position, mirror.read_whole_at = record.newest_position, now
+
+    async def _read_states(self, records: Sequence[ShardRecord]) -> None:
+        """Read what holders store every few seconds, of all."""
+        names = [name for record in records for name in record.workspaces]
+        for start in range(0, len(names), _WORKSPACES_AT_ONCE):
+            some = names[start : start + _WORKSPACES_AT_ONCE]
+            stored = await self._entries(some, (STATUS,))
+            runs = await self._elsewhere.active_runs_of(some)
+            read_at = self._clock.now()
+            async for record in in_slices(records):
+                if not set(record.workspaces).isdisjoint(some):
+                    mirror = self._mirrors[record.name]
+                    mirror.show_states(set(some), stored, runs, read_at=read_at)
+
+    async def _entries(self, workspaces: Sequence[str], topics: Iterable[str]) -> Stored:
+        stored: Stored = defaultdict(dict)
+        for entry in await self._elsewhere.state_entries_of(workspaces, tuple(topics)):
+            if entry.value is not None:
+                stored[entry.workspace, entry.topic][entry.key] = entry.value
+        return stored
+
+
+def _oldest_first(due: tuple[float, ShardRecord]) -> tuple[float, str]:
+    return due[0], due[1].name

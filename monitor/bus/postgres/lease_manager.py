@@ -1,0 +1,355 @@
+"""Decides, again and again, which shards this daemon holds.
+
+One task runs cycles: renew the heartbeat, read who is alive, declare others gone, claim, release.
+Another one watches the local deadline, so that no exchange with a server that hangs delays the loss
+of all shards. Both belong to the event loop, as do the calls of the host; whatever changes a row is
+a statement that names holder and epoch, so that a decision from an old view changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from monitor.bus.postgres import lease_table
+from monitor.bus.postgres.claiming import Claiming, OpenBuses
+from monitor.bus.postgres.definitions import DefinedShard, store_definitions
+from monitor.bus.postgres.given_up import GivenUpShards
+from monitor.bus.postgres.grants import Grant, Grants
+from monitor.bus.postgres.heartbeat import Heartbeat
+from monitor.bus.postgres.lease import Lease
+from monitor.bus.postgres.lease_decisions import (
+    Claim,
+    Forfeit,
+    LeaseView,
+    LivingDaemon,
+    ReleaseUnused,
+    ShardLease,
+)
+from monitor.bus.postgres.lease_table import Neighbour
+from monitor.bus.shards import ShardDefinition
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
+from monitor.model.slices import in_slices, pieces_of
+from monitor.model.waits import happens_within
+
+log = structlog.get_logger()
+
+_LOCKED_RETRY_SECONDS = 0.3  # a shard whose row a dying transaction has locked
+_WATCH_SECONDS = 1.0  # a suspended machine stops the loop's timers, and not the deadline
+_FORGET_SECONDS = 3_600.0
+
+
+class LeaseManager:
+    """Follows the leases of the cluster for one daemon."""
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        *,
+        open_buses: OpenBuses,
+        on_change: Callable[[], None],
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> None:
+        """Call ``on_change`` when other daemons may have something to claim."""
+        self.grants = Grants()
+        self.definitions: dict[str, DefinedShard] = {}
+        self._heartbeat = heartbeat
+        self._on_change = on_change
+        self._clock = clock
+        self._known: dict[str, Neighbour] = {}
+        self._judged: object = None  # what the last cycle has compared its grants with
+        self._given_up = GivenUpShards(clock)
+        self._published: dict[str, str] = {}
+        self._is_draining = False
+        self._renewed_at = -1e9  # on the monotonic clock, as what follows
+        self._forgotten_at = -1e9
+        self._next_in = 0.0  # seconds until the next cycle, at most
+        self._wake = asyncio.Event()
+        self._claiming = Claiming(
+            heartbeat,
+            grants=self.grants,
+            given_up=self._given_up,
+            open_buses=open_buses,
+            on_loss=self.lost,
+            clock=clock,
+            registry=registry,
+        )
+        Gauge(
+            "dataprep_monitor_shards_held", "Shards that this daemon holds.", registry=registry
+        ).set_function(lambda: len(self.grants))
+
+    # --- what the host asks for ---
+
+    async def define(self, definitions: Sequence[ShardDefinition]) -> None:
+        """Store what the configuration says; raises as `ShardStore.define` does."""
+        digests = self._digests({item.name: item.digest for item in definitions})
+        before = self.definitions
+        self.definitions = await self._heartbeat.run(
+            lambda connection: store_definitions(
+                connection, self._heartbeat.myself, definitions, digests
+            )
+        )
+        self._published = digests
+        for grant in self.grants.all():
+            defined = self.definitions.get(grant.lease.shard)
+            if defined is not None and defined != before.get(grant.lease.shard):
+                await self._change_digest(grant.lease, defined.digest)
+        self.wake()
+        self._on_change()
+
+    async def _change_digest(self, lease: Lease, digest: str) -> None:
+        await self._heartbeat.run(
+            lambda connection: lease_table.change_digest(
+                connection, self._heartbeat.myself, lease.number, lease.epoch, digest
+            )
+        )
+
+    async def release(self, shard: str) -> None:
+        """End a grant; its row is named free where it still is this daemon's."""
+        grant = self.grants.take(shard)
+        if grant is not None:
+            await self._end(grant, "released")
+
+    async def give_up(self, shard: str, cause: BaseException) -> None:
+        """End a grant, and claim the shard again only after a wait that grows to a cap."""
+        grant = self.grants.take(shard)
+        if grant is None:
+            return
+        now = self._clock.monotonic()
+        if not grant.lease.is_lost:
+            seconds = self._given_up.add(shard, held_seconds=now - grant.granted_at)
+            log.error("shard given up", shard=shard, error=str(cause), again_in_seconds=seconds)
+        await self._end(grant, f"given up: {cause}")
+
+    async def _end(self, grant: Grant, reason: str) -> None:
+        lease = grant.lease
+        was_lost = lease.is_lost
+        try:
+            await grant.bus.close()
+        finally:
+            # Whatever the bus still had to do is over: from here on it may write nothing.
+            lease.lose(reason)
+            self.wake()
+        if not was_lost:
+            # First others must not count on this daemon any more, or nobody would claim it.
+            with contextlib.suppress(BusUnavailableError):  # a later cycle sees it unused
+                await self._publish()
+                await self._release(lease.number, lease.epoch)
+
+    async def _release(self, number: int, epoch: int) -> None:
+        await self._heartbeat.run(
+            lambda connection: lease_table.release(
+                connection, self._heartbeat.myself, number, epoch
+            )
+        )
+        self._on_change()
+
+    async def drain(self) -> None:
+        """Claim nothing any more, and let the others know."""
+        self._is_draining = True
+        self.wake()
+        with contextlib.suppress(BusUnavailableError):  # a later cycle does it
+            await self._publish()
+
+    def wake(self) -> None:
+        """Begin a cycle now: something has changed, here or in another daemon."""
+        self._wake.set()
+
+    def lost(self, lease: Lease, reason: str) -> None:
+        """Learn that a bus has found out that its lease is lost."""
+        grant = self.grants.of(lease.shard)
+        if self.grants.lose(lease, reason) and grant is not None:
+            log.warning("shard lost", shard=lease.shard, epoch=lease.epoch, reason=reason)
+            grant.bus.lose(reason)
+            self.wake()
+
+    def _lose_all(self, reason: str) -> None:
+        for grant in self.grants.all():
+            grant.lease.lose(reason)
+
+    async def close(self) -> None:
+        """End every grant, and leave the cluster; the tasks have ended."""
+        self._is_draining = True
+        for grant in self.grants.take_all():
+            await grant.bus.close()
+            grant.lease.lose("closed")
+        await self._heartbeat.depart()
+        self._on_change()
+
+    # --- the tasks ---
+
+    async def watch_deadline(self) -> None:
+        """Lose all shards as soon as the local deadline has passed, whatever the server does."""
+        deadline = self._heartbeat.deadline
+        while True:
+            if len(self.grants) and deadline.has_passed():
+                self._lose_all("the lease was not renewed in time")
+            left = deadline.seconds_left() or _WATCH_SECONDS
+            await self._clock.sleep(min(left, _WATCH_SECONDS))
+
+    async def run(self) -> None:
+        """Run cycles for ever.
+
+        Raises:
+            BusLockedError: another daemon has taken over the id of this one.
+        """
+        while True:
+            self._wake.clear()
+            try:
+                await self.cycle()
+            except BusUnavailableError:
+                # The connector has logged it; others take over if it lasts.
+                self._next_in = min(self._heartbeat.renew_seconds / 4, 1.0)
+            await happens_within(
+                self._wake.wait(),
+                clock=self._clock,
+                seconds=self._next_in,
+                name="next lease cycle",
+            )
+
+    async def cycle(self) -> None:
+        """Do once all that there is to do about leases.
+
+        Raises:
+            BusUnavailableError: the server did not answer; what was done is done.
+        """
+        await self._renew_if_due()
+        await self._publish()
+        self._next_in = self._heartbeat.renew_seconds
+        daemons = await self._living()
+        view = LeaseView(
+            me=self._heartbeat.myself.id,
+            incarnation=self._heartbeat.myself.incarnation,
+            daemons=daemons,
+        )
+        await self._act(view, daemons)
+        await self._reassign(view)
+        await self._forget_gone()
+        self._shorten_wait()
+        for grant in self.grants.take_undelivered():
+            await grant.bus.close()
+        if self.definitions:
+            self.grants.first_cycle_ended()
+
+    async def _renew_if_due(self) -> None:
+        now = self._clock.monotonic()
+        # Woken often, as while many shards are handed over, it does not renew each time.
+        if now - self._renewed_at < self._heartbeat.renew_seconds / 2 and not (
+            self._heartbeat.deadline.has_passed()
+        ):
+            return
+        was_late = self._heartbeat.deadline.has_passed()
+        if not await self._heartbeat.renew():
+            log.warning("lease expired", daemon=self._heartbeat.myself.id)
+            self._lose_all("other daemons have declared this one gone")
+            self._heartbeat.begin_anew()
+            self._published = {}
+            await self._heartbeat.register()
+        elif was_late:
+            self._lose_all("the lease was renewed too late")
+        self._renewed_at = now
+
+    async def _publish(self) -> None:
+        digests = self._digests({name: item.digest for name, item in self.definitions.items()})
+        if digests != self._published:
+            await self._heartbeat.publish(digests)
+            self._published = digests
+            self._on_change()
+
+    def _digests(self, defined: Mapping[str, str]) -> dict[str, str]:
+        """Return what this daemon would hold at present."""
+        if self._is_draining:
+            return {}
+        return {shard: digest for shard, digest in defined.items() if shard not in self._given_up}
+
+    async def _living(self) -> list[LivingDaemon]:
+        """Return who is alive; declare gone whoever is not."""
+        run = self._heartbeat.run
+        known = self._known.values()
+        self._known = await run(lambda connection: lease_table.neighbours(connection, known))
+        living: list[LivingDaemon] = []
+        for neighbour in list(self._known.values()):
+            daemon = neighbour.daemon
+            is_other = daemon.id != self._heartbeat.myself.id
+            if neighbour.seconds_left >= 0 or not is_other:
+                living.append(daemon)
+                if is_other:  # be there when it expires
+                    self._next_in = min(self._next_in, neighbour.seconds_left + 0.05)
+            elif await self._declare_gone(daemon):
+                log.warning("daemon gone", daemon=daemon.id)
+                del self._known[daemon.id]
+            else:
+                living.append(daemon)  # it has renewed in between
+        return living
+
+    async def _declare_gone(self, daemon: LivingDaemon) -> bool:
+        return await self._heartbeat.run(
+            lambda connection: lease_table.declare_gone(connection, daemon)
+        )
+
+    # --- one cycle ---
+
+    async def _act(self, view: LeaseView, daemons: Sequence[LivingDaemon]) -> None:
+        leases = await self._heartbeat.run(
+            lambda connection: lease_table.open_leases(
+                connection,
+                self._heartbeat.myself,
+                defined=[defined.number for defined in self.definitions.values()],
+                alive=daemons,
+                hosted=[grant.lease.number for grant in self.grants.all()],
+            )
+        )
+        claims: list[Claim] = []
+        async for lease in in_slices(leases):
+            grant = self.grants.of(lease.name)
+            action = view.action(lease, hosted_epoch=None if grant is None else grant.lease.epoch)
+            if isinstance(action, Forfeit) and grant is not None:
+                grant.lease.lose("another daemon has the shard")
+            elif isinstance(action, ReleaseUnused):
+                await self._release(lease.number, lease.epoch)
+            elif isinstance(action, Claim) and self._may_claim(lease):
+                claims.append(action)
+        for piece in pieces_of(claims):
+            named = {claim: self.definitions[claim.lease.name].digest for claim in piece}
+            if not await self._claiming.claim(named):
+                self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
+
+    def _may_claim(self, lease: ShardLease) -> bool:
+        return (
+            lease.name in self.definitions
+            and not self._is_draining
+            and lease.name not in self._given_up
+            and not self.grants.is_ending(lease.name)
+        )
+
+    async def _reassign(self, view: LeaseView) -> None:
+        """Let the host know of shards that another daemon is to have."""
+        versions = {
+            (neighbour.daemon.id, neighbour.daemon.incarnation, neighbour.version)
+            for neighbour in self._known.values()
+        }
+        judged = (versions, self.definitions)
+        if judged == self._judged or self._is_draining:
+            return
+        async for grant in in_slices(self.grants.all()):
+            shard = grant.lease.shard
+            successor = view.successor(shard) if shard in self.definitions else ""
+            if successor is not None:
+                self.grants.reassign(shard, successor)
+        self._judged = judged
+
+    async def _forget_gone(self) -> None:
+        if self._renewed_at - self._forgotten_at > _FORGET_SECONDS:
+            await self._heartbeat.run(lease_table.forget_gone)
+            self._forgotten_at = self._renewed_at
+
+    def _shorten_wait(self) -> None:
+        waits = self._given_up.seconds_to_next()
+        if waits is not None:
+            self._next_in = min(self._next_in, waits)

@@ -1,0 +1,135 @@
+"""What one write stores, as rows: encoding it is its caller's work and not the transaction's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step, StoredCallback
+from monitor.bus.postgres import codec
+from monitor.model.events import Event
+from monitor.model.runs import RunState
+
+# How long the repetition of a processed callback is still recognised.
+PROCESSED_MEMORY = timedelta(days=1)
+
+# Shard, workspace, kind, id, status, created and ended, parents, pipeline, body.
+RunRow = tuple[int, str, str, str, str, int, int | None, str | None, str | None, str | None, bytes]
+
+
+class NewEventRow(NamedTuple):
+    """An event on its way into the log of its shard."""
+
+    id: str
+    recorded_at: int
+    body: bytes
+    event: Event
+
+
+class CallbackRow(NamedTuple):
+    """A callback on its way into an inbox that holds at most ``bound``, or past it."""
+
+    shard: int
+    workspace: str
+    fingerprint: str
+    received_at: int
+    processed_at: int | None  # None: it is to wait
+    body: bytes
+    forgotten_before: int  # an equal one that was processed earlier is forgotten
+    callback: StoredCallback
+    bound: int
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        return (self.workspace, self.fingerprint)
+
+
+class ShardRows(Struct, kw_only=True, gc=False):
+    """What is stored together or not at all, of one shard."""
+
+    runs: list[RunRow] = []
+    events: list[NewEventRow] = []
+    state_entries: tuple[StateEntry, ...] = ()
+    processed: tuple[int, ...] = ()
+    processed_at: int = 0
+    callbacks: list[CallbackRow] = []
+    step: Step | None = None  # its events are in ``events``
+    dead_letters: list[tuple[int, bytes]] = []
+    subscription: tuple[str, Start] | None = None
+
+
+def rows_of_change(change: Change, *, shard: int, now: datetime) -> ShardRows:
+    return ShardRows(
+        runs=[_run_row(run, shard) for run in change.runs],
+        events=event_rows(change.events),
+        state_entries=change.state_entries,
+        processed=change.processed,
+        processed_at=codec.microseconds(now),
+        callbacks=[
+            callback_row(callback, shard=shard, now=now, is_processed=True)
+            for callback in change.arrived
+        ],
+    )
+
+
+def rows_of_step(step: Step) -> ShardRows:
+    return ShardRows(
+        step=step, events=event_rows(step.events), dead_letters=_letter_rows(step.dead_letters)
+    )
+
+
+def callback_row(
+    callback: StoredCallback,
+    *,
+    shard: int,
+    now: datetime,
+    bound: int = 0,
+    is_processed: bool = False,
+) -> CallbackRow:
+    return CallbackRow(
+        shard,
+        codec.text(callback.workspace),
+        codec.text(callback.fingerprint),
+        codec.microseconds(callback.received_at),
+        codec.microseconds(now) if is_processed else None,
+        b"" if is_processed else codec.encode(callback),
+        codec.microseconds(now - PROCESSED_MEMORY),
+        callback,
+        bound,
+    )
+
+
+def event_rows(events: Iterable[Event]) -> list[NewEventRow]:
+    return [
+        NewEventRow(
+            codec.text(event.id), codec.microseconds(event.recorded_at), codec.encode(event), event
+        )
+        for event in events
+    ]
+
+
+def _letter_rows(letters: Iterable[DeadLetter]) -> list[tuple[int, bytes]]:
+    return [(letter.position, codec.encode(letter)) for letter in letters]
+
+
+def _run_row(run: RunState, shard: int) -> RunRow:
+    begun_at = run.created_at or run.started_at or run.finished_at or run.confirmed_at
+    ended_at = None
+    if run.status.is_terminal:
+        ended_at = codec.microseconds(run.finished_at or run.updated_at or run.confirmed_at)
+    return (
+        shard,
+        codec.text(run.key.workspace),
+        run.key.kind,
+        codec.text(run.key.id),
+        run.status,
+        codec.microseconds(begun_at),
+        ended_at,
+        codec.text_or_none(run.parents.flow_run),
+        codec.text_or_none(run.parents.plan_run),
+        codec.text_or_none(run.pipeline.id) if run.pipeline is not None else None,
+        codec.encode(run),
+    )

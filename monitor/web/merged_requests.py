@@ -1,0 +1,273 @@
+"""The requests of all shards as one: routed to the shard that is asked for, or to each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, TypeVar
+
+from monitor.alerting.alerts.silences import Labels
+from monitor.alerting.engine.past_alerts import place_of
+from monitor.alerting.explain.explanation import Explanation
+from monitor.model.alerts import (
+    Alert,
+    AlertingSnapshot,
+    AlertState,
+    AppliedRule,
+    PastQuery,
+    Silence,
+)
+from monitor.model.errors import ConfigurationError
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.model.suggestions import did_you_mean
+from monitor.outputs.replaying import Replayed
+from monitor.web.requests import AlertingRequests, Requests
+from monitor.web.shown_shards import ShardDirectory, ShownShard
+
+T = TypeVar("T")
+
+
+def merged_requests(shards: ShardDirectory) -> Requests:
+    """Return the requests of workspaces, each routed to the shard of the one it names."""
+
+    def named(workspace: str | None) -> tuple[ShownShard, str]:
+        names = [status.workspace for shard in shards.all() for status in shard.live.workspaces()]
+        if workspace is None and len(names) == 1:
+            workspace = names[0]
+        if workspace is None:
+            raise ConfigurationError(f"workspace is not named; it is one of {', '.join(names)}")
+        shard = shards.of(workspace)
+        if shard is None:
+            hint = did_you_mean(workspace, names) or f"; known: {', '.join(names)}"
+            raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
+        return shard, workspace
+
+    async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
+        shard, name = named(workspace)
+        return await shard.requests.track(name, kind, run_id)
+
+    async def webhooks(
+        workspace: str | None, action: str, flow: str | None
+    ) -> list[dict[str, Any]]:
+        shard, name = named(workspace)
+        return await shard.requests.webhooks(name, action, flow)
+
+    return Requests(track=track, webhooks=webhooks)
+
+
+def merged_alerting(shards: ShardDirectory) -> AlertingRequests:
+    """Return the requests of alerting and outputs over all shards."""
+    merged = _MergedAlerting(shards)
+    return AlertingRequests(
+        snapshot=merged.snapshot,
+        ended=merged.ended,
+        labels=merged.labels,
+        add_silence=merged.add_silence,
+        expire_silence=merged.expire_silence,
+        past=merged.past,
+        rules_for=merged.rules_for,
+        acknowledge=merged.acknowledge,
+        would_mute=merged.would_mute,
+        explain_alert=merged.explain_alert,
+        explain_run=merged.explain_run,
+        explain_pipeline=merged.explain_pipeline,
+        outputs=merged.outputs,
+        replay=merged.replay,
+    )
+
+
+class _MergedAlerting:
+    """With one shard, that shard's own answers."""
+
+    def __init__(self, shards: ShardDirectory) -> None:
+        self._shards = shards
+        self._made_of: list[AlertingSnapshot] = []
+        self._snapshot = AlertingSnapshot()
+
+    def snapshot(self) -> AlertingSnapshot:
+        """Return the same snapshot until one of a shard changes."""
+        snapshots = [shard.alerting.snapshot() for shard in self._shards.all()]
+        if len(snapshots) == 1:
+            return snapshots[0]
+        if len(snapshots) != len(self._made_of) or any(
+            new is not known for new, known in zip(snapshots, self._made_of, strict=True)
+        ):
+            self._made_of, self._snapshot = snapshots, merged_snapshot(snapshots)
+        return self._snapshot
+
+    def ended(self, fingerprint: str) -> Sequence[Alert]:
+        found = chain.from_iterable(
+            shard.alerting.ended(fingerprint) for shard in self._shards.all()
+        )
+        return sorted(found, key=_starts_at)
+
+    def labels(self) -> Labels:
+        merged: dict[str, dict[str, None]] = {}
+        free: set[str] = set()  # labels of any text
+        for shard in self._shards.all():
+            for label, values in shard.alerting.labels().items():
+                merged.setdefault(label, {}).update(dict.fromkeys(values))
+                if not values:
+                    free.add(label)
+        return {label: () if label in free else tuple(values) for label, values in merged.items()}
+
+    async def add_silence(self, silence: Silence) -> None:
+        await self._of_each(lambda shard: shard.alerting.add_silence(silence))
+
+    async def expire_silence(self, silence_id: str) -> bool:
+        return any(await self._of_each(lambda shard: shard.alerting.expire_silence(silence_id)))
+
+    async def past(self, query: PastQuery) -> Sequence[Alert]:
+        shards = self._shards.all()
+        if query.workspace is not None:
+            shards = [shard for shard in shards if shard.live.workspace(query.workspace)] or shards
+        if len(shards) == 1:
+            return await shards[0].alerting.past(query)
+        found = [alert for shard in shards for alert in await shard.alerting.past(query)]
+        return sorted(found, key=place_of, reverse=True)[: query.limit]
+
+    def rules_for(self, workspace: str, pipeline: Pipeline) -> Sequence[AppliedRule]:
+        shard = self._shards.of(workspace)
+        return () if shard is None else shard.alerting.rules_for(workspace, pipeline)
+
+    async def acknowledge(
+        self, fingerprint: str, starts_at: datetime, author: str, comment: str
+    ) -> bool:
+        answers = await self._of_each(
+            lambda shard: shard.alerting.acknowledge(fingerprint, starts_at, author, comment),
+            of=[
+                shard
+                for shard in self._shards.all()
+                if _knows(shard.alerting.snapshot(), fingerprint)
+            ],
+        )
+        return any(answers)
+
+    def would_mute(self, matchers: tuple[str, ...]) -> Sequence[Alert]:
+        return [
+            alert for shard in self._shards.all() for alert in shard.alerting.would_mute(matchers)
+        ]
+
+    async def explain_alert(self, fingerprint: str) -> Explanation | None:
+        shards = self._shards.all()
+        knowing = [s for s in shards if _knows(s.alerting.snapshot(), fingerprint)]
+        for shard in [*knowing, *shards]:
+            found = await shard.alerting.explain_alert(fingerprint)
+            if found is not None:
+                return found
+        return None
+
+    async def explain_run(self, key: RunKey) -> Explanation | None:
+        shard = self._of_workspace(key.workspace)
+        return None if shard is None else await shard.alerting.explain_run(key)
+
+    async def explain_pipeline(
+        self, workspace: str, kind: PipelineKind, key: str
+    ) -> Explanation | None:
+        shard = self._of_workspace(workspace)
+        if shard is None:
+            return None
+        return await shard.alerting.explain_pipeline(workspace, kind, key)
+
+    def outputs(self) -> Sequence[str]:
+        names = (shard.alerting.outputs() for shard in self._shards.all())
+        return tuple(dict.fromkeys(chain.from_iterable(names)))
+
+    async def replay(self, output: str, since: datetime) -> Replayed:
+        shards = [shard for shard in self._shards.all() if output in shard.alerting.outputs()]
+        if not shards:
+            raise KeyError(output)
+        replayed = await self._of_each(
+            lambda shard: shard.alerting.replay(output, since), of=shards
+        )
+        if len(replayed) == 1:
+            return replayed[0]
+        reasons = dict.fromkeys(each.reason for each in replayed if each.reason is not None)
+        return Replayed(
+            output=output,
+            sent=sum(each.sent for each in replayed),
+            skipped=sum(each.skipped for each in replayed),
+            refused=sum(each.refused for each in replayed),
+            reason="; ".join(reasons) or None,
+        )
+
+    def _of_workspace(self, workspace: str) -> ShownShard | None:
+        """Return the shard of a workspace; of a former one, the only shard may know still."""
+        shards = self._shards.all()
+        return shards[0] if len(shards) == 1 else self._shards.of(workspace)
+
+    async def _of_each(
+        self,
+        request: Callable[[ShownShard], Awaitable[T]],
+        *,
+        of: Iterable[ShownShard] | None = None,
+    ) -> list[T]:
+        """Return the answer of each shard.
+
+        Raises:
+            MonitorError: of the first that refused; all others have done it.
+        """
+        shards = self._shards.all() if of is None else of
+        answers = await asyncio.gather(*map(request, shards), return_exceptions=True)
+        done: list[T] = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            done.append(answer)
+        return done
+
+
+def merged_snapshot(snapshots: Sequence[AlertingSnapshot]) -> AlertingSnapshot:
+    """Return several snapshots as one.
+
+    What several shards have alike, such as a silence or an alert about the daemon, is there once.
+    """
+    alerts: dict[str, Alert] = {}
+    silences: dict[str, Silence] = {}
+    for snapshot in snapshots:
+        for alert in snapshot.alerts:
+            before = alerts.get(alert.fingerprint)
+            if before is None or _is_more(alert, before):
+                alerts[alert.fingerprint] = alert
+        for silence in snapshot.silences:
+            silences.setdefault(silence.id, silence)
+    return AlertingSnapshot(
+        alerts=tuple(alerts.values()),
+        silences=tuple(silences.values()),
+        limits=tuple(chain.from_iterable(snapshot.limits for snapshot in snapshots)),
+        cadences=tuple(chain.from_iterable(snapshot.cadences for snapshot in snapshots)),
+        expected=_united(snapshot.expected for snapshot in snapshots),
+        after_grace=_united(snapshot.after_grace for snapshot in snapshots),
+        missed=_united(snapshot.missed for snapshot in snapshots),
+        transitions=_summed(snapshot.transitions for snapshot in snapshots),
+        rules=tuple(dict.fromkeys(chain.from_iterable(each.rules for each in snapshots))),
+        failing_rules=_united(snapshot.failing_rules for snapshot in snapshots),
+        failures=_summed(snapshot.failures for snapshot in snapshots),
+    )
+
+
+def _is_more(alert: Alert, before: Alert) -> bool:
+    order = [AlertState.RESOLVED, AlertState.PENDING, AlertState.FIRING]
+    return order.index(alert.state) > order.index(before.state)
+
+
+def _knows(snapshot: AlertingSnapshot, fingerprint: str) -> bool:
+    return any(alert.fingerprint == fingerprint for alert in snapshot.alerts)
+
+
+def _starts_at(alert: Alert) -> datetime:
+    return alert.starts_at
+
+
+def _united(mappings: Iterable[Mapping[Any, T]]) -> dict[Any, T]:
+    return dict(chain.from_iterable(mapping.items() for mapping in mappings))
+
+
+def _summed(mappings: Iterable[Mapping[Any, int]]) -> dict[Any, int]:
+    counter: Counter[Any] = Counter()
+    for mapping in mappings:
+        counter.update(mapping)
+    return dict(counter)

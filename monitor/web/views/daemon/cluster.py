@@ -1,0 +1,229 @@
+"""The daemons that share the store: who holds which shard since when, and what nobody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
+from monitor.model.errors import BusError
+from monitor.model.words import counted
+from monitor.web.http.problems import ProblemDetails
+from monitor.web.http.request_parsing import unknown
+from monitor.web.views.overview.status import Level
+from monitor.web.views.sources import ViewSources
+from monitor.web.views.view import View
+
+_NAMED = 3  # shards or daemons in a sentence
+_TAKEN_OVER = "taken over"
+_ALONE = "The store is a file: this daemon shares it with nobody"
+
+
+class ClusterQuery(Struct, frozen=True, kw_only=True):
+    """Which shards: those that nobody holds come first, then those that are furthest behind."""
+
+    holder: Annotated[str | None, Meta(description="Id of a daemon; its shards only.")] = None
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="Shards in an answer.")] = 200
+
+
+class DaemonView(Struct, frozen=True, kw_only=True):
+    """One daemon. Instants are the database's; ``url`` is of its page."""
+
+    id: str
+    host: str
+    process_id: int
+    version: str
+    url: str | None
+    started_at: datetime
+    last_heartbeat_at: datetime
+    heartbeat_age_seconds: float
+    is_alive: bool
+    is_this: bool  # the one that answers
+    shards: int  # that it holds
+
+
+class ShardView(Struct, frozen=True, kw_only=True):
+    """One shard. ``backlog`` are events that its slowest consumer has not read.
+
+    ``held_since`` is when its holder got it, in the way that ``last_change`` says: claimed, handed
+    over, taken over. ``as_of`` is when this daemon last read it from the store; None: it holds the
+    shard itself, or has not read it yet.
+    """
+
+    name: str
+    workspaces: tuple[str, ...]
+    holder: str | None
+    holder_url: str | None
+    is_here: bool
+    held_since: datetime | None
+    epoch: int
+    newest_position: int
+    backlog: int
+    inbox: int  # callbacks that its holder has not processed yet
+    last_change: str
+    as_of: datetime | None
+
+
+class ClusterView(Struct, frozen=True, kw_only=True):
+    """Daemons by id and shards, and in one sentence what needs people.
+
+    ``hidden`` are shards that are cut. Without an answer of the store, ``at`` is when it gave what
+    is shown here, and None where it never did.
+    """
+
+    level: Level
+    sentence: str
+    is_shared: bool  # False: the store is a file
+    this: str
+    at: datetime | None
+    schema: int
+    lease_seconds: float
+    last_takeover_at: datetime | None
+    daemons: tuple[DaemonView, ...]
+    shards: tuple[ShardView, ...]
+    hidden: int
+
+
+class ClusterReader:
+    """Reads the cluster from the store, and keeps the last answer for while it gives none."""
+
+    def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
+        self._last: ClusterStatus | None = None
+
+    async def read(self, query: ClusterQuery) -> ClusterView:
+        away: str | None = None
+        try:
+            status = await self._sources.cluster()
+        except BusError as exc:
+            status, away = self._last, str(exc)
+        if status is None:
+            return _without_status(away)
+        self._last = status
+        ids = [daemon.id for daemon in status.daemons]
+        if query.holder is not None and query.holder not in ids:
+            raise ProblemDetails(400, f"holder: {unknown(query.holder, ids)}")
+        urls = {daemon.id: daemon.url for daemon in status.daemons}
+        records = sorted(
+            (record for record in status.shards if query.holder in (None, record.holder)),
+            key=_worst_first,
+        )
+        level, sentence = _state(status, away)
+        takeovers = [
+            record.held_since
+            for record in status.shards
+            if record.last_change == _TAKEN_OVER and record.held_since is not None
+        ]
+        return ClusterView(
+            level=level,
+            sentence=sentence,
+            is_shared=True,
+            this=status.this,
+            at=status.at,
+            schema=status.schema,
+            lease_seconds=status.lease_seconds,
+            last_takeover_at=max(takeovers, default=None),
+            daemons=tuple(_daemon(daemon, status) for daemon in status.daemons),
+            shards=tuple(
+                self._shard(record, status, urls.get(record.holder or ""))
+                for record in records[: query.limit]
+            ),
+            hidden=max(0, len(records) - query.limit),
+        )
+
+    def _shard(self, record: ShardRecord, status: ClusterStatus, url: str | None) -> ShardView:
+        mirrored = self._sources.shards.mirrored(record.name)
+        return ShardView(
+            name=record.name,
+            workspaces=record.workspaces,
+            holder=record.holder,
+            holder_url=url,
+            is_here=record.holder == status.this,
+            held_since=record.held_since,
+            epoch=record.epoch,
+            newest_position=record.newest_position,
+            backlog=record.backlog,
+            inbox=record.inbox,
+            last_change=record.last_change,
+            as_of=None if mirrored is None else mirrored.read_at,
+        )
+
+
+def without_holder(status: ClusterStatus) -> list[str]:
+    """Return the names of the shards that no living daemon holds."""
+    alive = {daemon.id for daemon in status.daemons if daemon.is_alive}
+    return [record.name for record in status.shards if record.holder not in alive]
+
+
+def _without_status(away: str | None) -> ClusterView:
+    return ClusterView(
+        level=Level.OK if away is None else Level.UNKNOWN,
+        sentence=_ALONE if away is None else f"The store does not answer: {away}",
+        is_shared=away is not None,
+        this="",
+        at=None,
+        schema=0,
+        lease_seconds=0.0,
+        last_takeover_at=None,
+        daemons=(),
+        shards=(),
+        hidden=0,
+    )
+
+
+def _daemon(daemon: DaemonRecord, status: ClusterStatus) -> DaemonView:
+    return DaemonView(
+        id=daemon.id,
+        host=daemon.host,
+        process_id=daemon.process_id,
+        version=daemon.version,
+        url=daemon.url,
+        started_at=daemon.started_at,
+        last_heartbeat_at=daemon.renewed_at,
+        heartbeat_age_seconds=(status.at - daemon.renewed_at).total_seconds(),
+        is_alive=daemon.is_alive,
+        is_this=daemon.id == status.this,
+        shards=daemon.shards,
+    )
+
+
+def _state(status: ClusterStatus, away: str | None) -> tuple[Level, str]:
+    """Return the state of the cluster as a level and one sentence, the worst first."""
+    if away is not None:
+        return Level.UNKNOWN, f"The store does not answer, this is what it said last: {away}"
+    alone = without_holder(status)
+    gone = [daemon.id for daemon in status.daemons if not daemon.is_alive]
+    parts: list[str] = []
+    if alone:
+        verb = "is" if len(alone) == 1 else "are"
+        parts.append(f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}")
+    if gone:
+        parts.append(f"{counted(len(gone), 'daemon')} gone: {_named(gone)}")
+    alive = len(status.daemons) - len(gone)
+    held = len(status.shards) - len(alone)
+    parts.append(f"{counted(alive, 'daemon')} alive, {counted(held, 'shard')} held")
+    level = Level.CRITICAL if alone else Level.WARNING if gone else Level.OK
+    return level, "; ".join(parts)
+
+
+def _worst_first(record: ShardRecord) -> tuple[bool, int, str]:
+    return record.holder is not None, -record.backlog, record.name
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
+
+
+def cluster_view(sources: ViewSources) -> View:
+    return View(
+        name="cluster",
+        summary="The daemons that share the store, and who holds which shard since when.",
+        api="/api/v1/cluster",
+        query=ClusterQuery,
+        answer=ClusterView,
+        read=ClusterReader(sources).read,
+    )

@@ -18,7 +18,7 @@ from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
 from monitor.app.retention import apply_retention
 from monitor.app.shard_definitions import shard_definitions
-from monitor.app.store import OpenStore, open_store
+from monitor.app.store import OpenStore, open_store, page_url
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
@@ -85,7 +85,10 @@ class Daemon:
             ConfigurationError: an address cannot be listened on.
         """
         store = await self._open_store(
-            self._configuration.storage, clock=self._clock, registry=self._registry
+            self._configuration.storage,
+            clock=self._clock,
+            registry=self._registry,
+            url=page_url(self._configuration.server),
         )
         try:
             await self._run_on(store, stop, on_started, on_draining, beside or {})

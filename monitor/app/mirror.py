@@ -40,6 +40,7 @@ class Mirror:
     def __init__(
         self,
         record: ShardRecord,
+        stored: StoredShard,
         elsewhere: ShardsElsewhere,
         *,
         configuration: Configuration,
@@ -52,7 +53,6 @@ class Mirror:
         self._clock = clock
         self._mirrored = Mirrored(holder=record.holder, url=None, read_at=None)
         self._live_state = LiveState(record.workspaces)
-        stored = elsewhere.stored_shard(record.name)
         self._engine = Engine(
             bus=_ShownStore(stored),
             view=self._live_state.view,
@@ -151,7 +151,7 @@ class _ShownStore:
         return await self._stored.consumer_state(consumer)
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        return await self._stored.wait(after, timeout_seconds=timeout_seconds)
+        raise _not_ours(after, timeout_seconds)
 
     async def status(self) -> StoreStatus:
         return await self._stored.status()

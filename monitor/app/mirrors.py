@@ -117,7 +117,7 @@ class Mirrors:
             cluster = await self._cluster()
             if cluster is None:
                 return
-            records = self._replace(cluster)
+            records = await self._replace(cluster)
             await self._read_whole(records)
             await self._read_states(records)
         except BusError as exc:
@@ -127,25 +127,32 @@ class Mirrors:
         else:
             self._has_read = True
 
-    def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
+    async def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
         """Begin and end mirrors, so that there is one for each shard that is not hosted here."""
         hosted = self._hosted()
         urls = {daemon.id: daemon.url for daemon in cluster.daemons}
         records = [record for record in cluster.shards if record.name not in hosted]
         for name in self._mirrors.keys() - {record.name for record in records}:
             del self._mirrors[name]
+        known = self._mirrors
+        new = {
+            record.name
+            for record in records
+            if record.name not in known or known[record.name].workspaces != record.workspaces
+        }
+        stored = await self._elsewhere.stored_shards(new) if new else {}
         for record in records:
-            mirror = self._mirrors.get(record.name)
-            if mirror is None or mirror.workspaces != record.workspaces:
-                mirror = self._mirrors[record.name] = Mirror(
+            if record.name in new:
+                self._mirrors[record.name] = Mirror(
                     record,
+                    stored[record.name],
                     self._elsewhere,
                     configuration=self._configuration(),
                     clock=self._clock,
                     on_answer=self.expect_change,
                 )
                 self._made_of = None
-            mirror.set_holder(record.holder, urls.get(record.holder or ""))
+            self._mirrors[record.name].set_holder(record.holder, urls.get(record.holder or ""))
         return records
 
     async def _read_whole(self, records: Sequence[ShardRecord]) -> None:

@@ -140,8 +140,8 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 class ShardsElsewhere(Protocol):
     """Reads, and asks, shards that other daemons hold. May raise `BusUnavailableError`."""
 
-    def stored_shard(self, shard: str) -> StoredShard:
-        """Return what reads one shard, whoever holds it."""
+    async def stored_shards(self, shards: Collection[str]) -> dict[str, StoredShard]:
+        """Return what reads each of these shards, whoever holds it; an unknown one is absent."""
 
     async def state_entries_of(
         self, workspaces: Collection[str], topics: Collection[str]

@@ -24,7 +24,7 @@ _LOCKED = "stop that process, or name another file in storage.url"
 
 
 async def open_store(
-    settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, url: str | None
 ) -> ShardStore:
     """Open the store.
 
@@ -32,7 +32,7 @@ async def open_store(
         BusError: with the key, its value, the reason and a hint.
     """
     try:
-        return await open_any(settings, clock=clock, registry=registry)
+        return await open_any(settings, clock=clock, registry=registry, url=url)
     except BusError as exc:
         trial = await asyncio.to_thread(try_store, settings.url)
         if trial.obstacle is not None:

@@ -183,7 +183,7 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     refused: list[int] = []
 
     async def opened(
-        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
         return SqliteStore(stores[0])
@@ -254,7 +254,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
     followed: list[Configuration] = []
 
     async def opened(
-        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
         return SqliteStore(stores[0])

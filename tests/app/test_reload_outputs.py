@@ -77,7 +77,7 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
     started: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
 
     async def opened(
-        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
         return SqliteStore(stores[0])

@@ -30,7 +30,7 @@ class Stores:
         self._opened: list[RefusingStore] = []
 
     async def open(
-        self, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+        self, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         store = await RefusingStore.opened(settings, clock=clock, registry=registry)
         self._opened.append(store)

@@ -55,6 +55,8 @@ def shards(*names: str, digest: str = "d") -> list[ShardDefinition]:
 class LeaseOnly:
     """A bus that does nothing but to hold its lease."""
 
+    instructions = None
+
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.shard = lease.shard

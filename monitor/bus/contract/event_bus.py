@@ -87,12 +87,6 @@ class StoredShard(StoredRuns, Protocol):
     async def events_since(self, recorded_at: datetime) -> int:
         """Return the position in front of the first event recorded at or after that instant."""
 
-    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        """Return True once the log has events behind ``after``, False after the time-out.
-
-        A cancelled call leaves nothing behind.
-        """
-
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
         """Return the state that the consumer's steps have stored."""
 
@@ -174,6 +168,12 @@ class EventBus(StoredShard, Protocol):
         """Return the events behind ``after``, at most ``limit``; does not move the position.
 
         ``consumer`` is only the name under which a gap is counted.
+        """
+
+    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        """Return True once the log has events behind ``after``, False after the time-out.
+
+        A cancelled call leaves nothing behind.
         """
 
     async def advance(

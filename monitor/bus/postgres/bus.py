@@ -32,6 +32,7 @@ from monitor.bus.contract import (
 from monitor.bus.postgres import consumers, pruning
 from monitor.bus.postgres.arrivals import learn_waiting, read_callbacks
 from monitor.bus.postgres.connecting import Connection
+from monitor.bus.postgres.instructions import PostgresInstructions
 from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.leased_shard import LeasedShard
 from monitor.bus.postgres.opening import read_shards
@@ -72,6 +73,7 @@ class PostgresBus(PostgresStoredShard):
         self._settings = settings
         self._consumer_grace_seconds = consumer_grace_seconds
         self._is_closed = False
+        self.instructions = PostgresInstructions(held, writer)
         self._ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         held.on_loss = self._end_lost
 

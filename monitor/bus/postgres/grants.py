@@ -64,7 +64,7 @@ class Grants:
 
     def grant(self, lease: Lease, bus: PostgresBus, *, at: float) -> None:
         self._granted[lease.shard] = Grant(lease=lease, bus=bus, granted_at=at)
-        self._add(ShardGranted(bus=bus))
+        self._add(ShardGranted(bus=bus, instructions=bus.instructions))
 
     def lose(self, lease: Lease, reason: str) -> bool:
         """End a grant; False where it has ended already."""

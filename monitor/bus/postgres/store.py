@@ -18,16 +18,19 @@ from monitor.bus.postgres.arrivals import learn_arrivals
 from monitor.bus.postgres.bus import PostgresBus
 from monitor.bus.postgres.cluster import cluster_status
 from monitor.bus.postgres.connector import PostgresConnector
+from monitor.bus.postgres.elsewhere import PostgresElsewhere
 from monitor.bus.postgres.heartbeat import Heartbeat
+from monitor.bus.postgres.instructions import InstructionSender, learn_instructions
 from monitor.bus.postgres.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.lease_manager import LeaseManager
 from monitor.bus.postgres.notifications import ClusterNews, Notice, Notifications
 from monitor.bus.postgres.pruning import prune_all
 from monitor.bus.postgres.reader import PostgresReader
+from monitor.bus.postgres.stored_log import PostgresLog
 from monitor.bus.postgres.stored_runs import StoredPostgresRuns
 from monitor.bus.postgres.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
-from monitor.bus.shards import ClusterStatus, LeaseChange, ShardDefinition
+from monitor.bus.shards import ClusterStatus, LeaseChange, ShardDefinition, ShardsElsewhere
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusLostError,
@@ -91,6 +94,15 @@ class PostgresStore:
             poll=self._poll,
             clock=clock,
         )
+        self._sender = InstructionSender(
+            connector,
+            self._reader,
+            self._notifications.news,
+            daemon_id=heartbeat.myself.id,
+            on_stored=self._instructed,
+        )
+        self.log = PostgresLog(self._reader, self._notifications.news)
+        self.elsewhere: ShardsElsewhere | None = PostgresElsewhere(self._reader, self._sender)
         self._shards: dict[str, int] = {}  # workspace -> number of its shard
         self._tasks: list[asyncio.Task[None]] = []
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -246,6 +258,7 @@ class PostgresStore:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._sender.stop()
         await self._leases.close()
         await self._writer.close()
         with contextlib.suppress(BusUnavailableError):  # others find it at their next cycle
@@ -262,13 +275,20 @@ class PostgresStore:
         return [grant.bus for grant in self._leases.grants.all()]
 
     async def _open_buses(self, leases: Sequence[Lease]) -> Sequence[PostgresBus]:
-        return await PostgresBus.open_many(
+        buses = await PostgresBus.open_many(
             leases,
             writer=self._writer,
             reader=self._reader,
             clock=self._clock,
             settings=self._settings,
         )
+        for bus in buses:
+            bus.instructions.on_finished = self._instructed
+        return buses
+
+    def _instructed(self) -> None:
+        """Wake the holder of an instruction, or who waits for its outcome."""
+        self._notifications.notify(Notice.INSTRUCTION)
 
     def _leases_changed(self) -> None:
         self._notifications.notify(Notice.LEASES)
@@ -284,3 +304,4 @@ class PostgresStore:
     async def _poll(self) -> None:
         for shard in await learn_arrivals(self._reader, self._buses()):
             self._leases.grants.callbacks_arrived(shard)
+        await learn_instructions(self._reader, [bus.instructions for bus in self._buses()])

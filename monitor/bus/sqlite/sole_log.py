@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from monitor.bus.contract import RecordedIn, StoredShard
+from monitor.bus.contract import EventBus, RecordedIn
 from monitor.bus.contract.stored_log import Positions
 
 
 class SoleLog:
     """Reads the log of one shard as that of the store."""
 
-    def __init__(self, shard: StoredShard) -> None:
+    def __init__(self, shard: EventBus) -> None:
         self._shard = shard
 
     async def positions(self) -> dict[str, int]:

@@ -1,0 +1,147 @@
+"""Several shards behind one server: lookups, requests and lists over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.model.alerts import AlertState
+from monitor.model.errors import ConfigurationError
+from monitor.model.live_state import Reachability
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.web.merged_live_state import MergedLiveStateView
+from monitor.web.merged_requests import merged_alerting, merged_requests
+from monitor.web.shown_shards import ShardDirectory
+from tests.clocks import ManualClock
+from tests.web.served_shards import ServedShard
+
+ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+
+
+@pytest.fixture
+async def shards(tmp_path: Path) -> AsyncIterator[list[ServedShard]]:
+    clock = ManualClock()
+    opened = [await ServedShard.open(tmp_path, name, clock=clock) for name in ("acme", "beta")]
+    yield opened
+    for shard in opened:
+        await shard.bus.close()
+
+
+@pytest.fixture
+def directory(shards: list[ServedShard]) -> ShardDirectory:
+    shown = {shard.name: shard.shown() for shard in shards}
+    return ShardDirectory(lambda: shown)
+
+
+async def test_live_state_of_all_shards_is_one(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """Lists hold what every shard knows; a lookup finds what only its workspace's shard knows."""
+    view = MergedLiveStateView(directory)
+    for shard in shards:
+        shard.live_state.update_workspace(shard.name, reachability=Reachability.REACHABLE)
+        shard.live_state.name_pipeline(shard.name, ORDERS.kind, ORDERS.id, f"of {shard.name}")
+    assert [status.workspace for status in view.workspaces()] == ["acme", "beta"]
+    named = view.pipelines()
+    assert [pipeline.label for pipeline in named] == ["of acme", "of beta"]
+    assert view.pipelines() is named  # who follows it compares identities
+    assert view.label("beta", ORDERS) == "of beta"
+    assert view.workspace("gamma") is None
+    assert not view.knows("gamma", ORDERS)
+    shards[1].live_state.name_pipeline("beta", ORDERS.kind, "8", "new")
+    assert len(view.pipelines()) == 3
+
+
+async def test_a_shard_that_moves_is_looked_up_anew(shards: list[ServedShard]) -> None:
+    """Its workspaces are found while it is here, and not behind it."""
+    shown = {shard.name: shard.shown() for shard in shards}
+    directory = ShardDirectory(lambda: shown)
+    view = MergedLiveStateView(directory)
+    assert view.workspace("beta") is not None
+    del shown["beta"]
+    assert view.workspace("beta") is None
+    assert [status.workspace for status in view.workspaces()] == ["acme"]
+
+
+async def test_a_single_shard_answers_itself(shards: list[ServedShard]) -> None:
+    """Nothing is copied where there is one shard: its own tuples and snapshots come back."""
+    shard = shards[0]
+    shown = {"": shard.shown()}
+    directory = ShardDirectory(lambda: shown)
+    assert MergedLiveStateView(directory).pipelines() is shard.live_state.view.pipelines()
+    assert merged_alerting(directory).snapshot() is shard.alerting.snapshot
+
+
+async def test_a_silence_goes_to_every_shard_and_is_shown_once(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """It also mutes alerts about what only one of them holds."""
+    alerting = merged_alerting(directory)
+    await alerting.add_silence(shards[0].alerting.silence())
+    assert [len(shard.alerting.snapshot.silences) for shard in shards] == [1, 1]
+    assert [silence.id for silence in alerting.snapshot().silences] == ["5d3c"]
+    assert await alerting.expire_silence("5d3c")
+    assert not await alerting.expire_silence("5d3c")
+    assert alerting.snapshot().silences == ()
+
+
+async def test_an_acknowledgement_goes_to_the_shard_of_its_alert(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """The alert of another shard stays as it is; nobody acknowledges what no shard knows."""
+    alerting = merged_alerting(directory)
+    for shard, fingerprint in zip(shards, ("1111", "2222"), strict=True):
+        shard.alerting.show(shard.alerting.alert(fingerprint, workspace=shard.name))
+    alert = shards[1].alerting.snapshot.alerts[0]
+    assert await alerting.acknowledge("2222", alert.starts_at, "ann", "on it")
+    first, second = alerting.snapshot().alerts
+    assert (first.acknowledged, second.acknowledged is not None) == (None, True)
+    assert not await alerting.acknowledge("3333", alert.starts_at, "ann", "")
+
+
+async def test_alerts_about_the_daemon_are_shown_once(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """Two shards of one daemon find the same about it; the one that fires is shown."""
+    for shard, state in zip(shards, (AlertState.PENDING, AlertState.FIRING), strict=True):
+        shard.alerting.show(shard.alerting.alert("1111", workspace="bridge", state=state))
+    (alert,) = merged_alerting(directory).snapshot().alerts
+    assert alert.state is AlertState.FIRING
+
+
+async def test_requests_are_routed_by_workspace(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """A request that names none of several workspaces, or an unknown one, says which there are."""
+    requests = merged_requests(directory)
+    assert await requests.track("beta", RunKind.JOB_GROUP, "17") == "beta follows 17"
+    assert (shards[0].requested, len(shards[1].requested)) == ([], 1)
+    with pytest.raises(ConfigurationError, match="one of acme, beta"):
+        await requests.track(None, RunKind.JOB_GROUP, "17")
+    with pytest.raises(ConfigurationError, match="did you mean beta"):
+        await requests.webhooks("bet", "list", None)
+
+
+async def test_a_replay_adds_up_all_shards(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """Every shard that has the output replays its own log."""
+    replayed = await merged_alerting(directory).replay("mqtt", ManualClock().now())
+    assert (replayed.sent, replayed.reason) == (6, None)
+    assert [len(shard.alerting.replayed) for shard in shards] == [1, 1]
+
+
+async def test_a_run_is_explained_by_the_shard_of_its_workspace(
+    shards: list[ServedShard], directory: ShardDirectory
+) -> None:
+    """The others are not asked: they would not know it."""
+    key = RunKey("beta", RunKind.JOB_GROUP, "31")
+    shards[1].alerting.known_runs.add(key)
+    shards[0].alerting.known_runs.add(key)
+    alerting = merged_alerting(directory)
+    explanation = await alerting.explain_run(key)
+    assert explanation is not None
+    shards[1].alerting.known_runs.clear()
+    assert await alerting.explain_run(key) is None

@@ -6,9 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from monitor.bus.postgres.migrations import newest_schema
+import asyncpg
 from msgspec import Struct
 
+from monitor.bus.postgres import migrations
 from tests.crash.cluster.networks import Network
 from tests.postgres_server import PostgresServer
 
@@ -37,7 +38,7 @@ class Database:
         self._names = 0
         self._replication: Network | None = None  # between standby and primary
         self.promotions = 0
-        self.schema = newest_schema()
+        self.schema = 0
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -56,6 +57,7 @@ class Database:
         for role in self._roles:
             await self.primary.create_role(role, rights="SUPERUSER")
         await self.primary.execute(f"CREATE DATABASE {NAME}")
+        await self._prepare()
         await self._add_standby()
         return self
 
@@ -68,16 +70,6 @@ class Database:
         for server in self._servers:
             server.discard()
         await self._end_replication()
-
-    async def watch(self) -> None:
-        """Let the database itself keep who holds what and who writes; the tables must be there."""
-        statements = Path(__file__).with_name("audit.sql").read_text()
-        for table in _HELD_TABLES:
-            statements += _trigger(table, "INSERT OR UPDATE OR DELETE")
-        statements += _trigger(_CALLBACKS, "UPDATE OR DELETE")
-        statements += "INSERT INTO audit.lease (shard, holder, epoch)\n"
-        statements += "    SELECT name, holder, epoch FROM shard;"
-        await self.primary.execute(statements, database=NAME)
 
     async def leases(self) -> list[LeaseChange]:
         """Return who held what since when, oldest first."""
@@ -128,6 +120,18 @@ class Database:
         """Make a standby in the place of the server that failed."""
         self.standby.discard()
         await self._add_standby()
+
+    async def _prepare(self) -> None:
+        """Make the tables, and let the database itself keep who holds what and who writes."""
+        connection = await asyncpg.connect(self.primary.url(NAME), ssl=False)
+        try:
+            self.schema = await migrations.prepare(connection)
+            statements = Path(__file__).with_name("audit.sql").read_text()
+            for table in _HELD_TABLES:
+                statements += _trigger(table, "INSERT OR UPDATE OR DELETE")
+            await connection.execute(statements + _trigger(_CALLBACKS, "UPDATE OR DELETE"))
+        finally:
+            await connection.close()
 
     async def _add_standby(self) -> None:
         self._names += 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Struct
 
@@ -21,7 +24,7 @@ from tests.crash.cluster.scene import Cluster
 KINDS = ("flow_run", "job_group", "plan_run")
 # From the instant of a takeover until what was on its way before has arrived, on a busy machine.
 GRACE_SECONDS = 0.3
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 60.0
 
 
 class Holders:
@@ -124,17 +127,18 @@ async def judge(scene: Cluster) -> Findings:
     findings.broken += scene.counters.went_back[:5]
     changes = await scene.database.leases()
     holders = Holders(changes)
+    _keep_evidence(scene, changes)
     _measure_takeovers(scene, holders, findings)
     findings.broken += _states(scene, holders)
     findings.broken += await scene.database.foreign_writes()
     findings.broken += await _callbacks(scene)
-    for member in scene.members:
-        await member.stop()
-        findings.broken += [
-            f"{member.name} logged {word!r}"
-            for word in (SECRET, "Traceback")
-            if word in member.process.log
-        ]
+    await asyncio.gather(*(member.stop() for member in scene.members))
+    findings.broken += [
+        f"{member.name} logged {word!r}"
+        for member in scene.members
+        for word in (SECRET, "Traceback", "Unclosed", "never retrieved", "was destroyed")
+        if word in member.process.log
+    ]
     return findings
 
 
@@ -221,9 +225,9 @@ def _open_alerts(scene: Cluster) -> list[str]:
         for key, words in _alert_words(scene).items()
         if words[-1:] == ["fired"]
     ] + [
-        f"{key} is still open at Alertmanager: {words}"
-        for key, words in _notified(scene).items()
-        if words[-1] == "firing"
+        f"{alert['labels']} is still open at Alertmanager"
+        for alert in {alert["fingerprint"]: alert for alert in _notified(scene)}.values()
+        if alert["status"] == "firing"
     ]
 
 
@@ -237,22 +241,25 @@ def _alerts(scene: Cluster, findings: Findings) -> list[str]:
     return broken
 
 
-def _notified(scene: Cluster) -> dict[tuple[str, str], list[str]]:
-    """Return what Alertmanager said of each alert, by fingerprint and start."""
-    statuses: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for request in scene.notified.requests:
-        for alert in json.loads(request.body)["alerts"]:
-            if alert["labels"].get("workspace") in scene.workspaces:
-                statuses[alert["fingerprint"], alert["startsAt"]].append(alert["status"])
-    return statuses
+def _notified(scene: Cluster) -> list[dict[str, Any]]:
+    """Return what Alertmanager has said of the workspaces' alerts, in order."""
+    return [
+        alert
+        for request in scene.notified.requests
+        for alert in json.loads(request.body)["alerts"]
+        if alert["labels"].get("workspace") in scene.workspaces
+    ]
 
 
 def _reopened(scene: Cluster) -> list[str]:
     """Return alerts that Alertmanager reported as firing after it had reported their end."""
+    words: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for alert in _notified(scene):
+        words[alert["fingerprint"], alert["startsAt"]].append(alert["status"])
     return [
-        f"Alertmanager reopened {key}: {words}"
-        for key, words in _notified(scene).items()
-        if "resolved" in words and "firing" in words[words.index("resolved") :]
+        f"Alertmanager reopened {key}: {said}"
+        for key, said in words.items()
+        if "resolved" in said and "firing" in said[said.index("resolved") :]
     ]
 
 
@@ -293,6 +300,20 @@ def _measure_takeovers(scene: Cluster, holders: Holders, findings: Findings) -> 
                 )
                 if published is not None:
                     findings.takeovers.append(published - absence.at)
+
+
+def _keep_evidence(scene: Cluster, changes: Sequence[LeaseChange]) -> None:
+    """Write what was received from whom when beside the logs."""
+    evidence = {
+        "leases": changes,
+        "alertmanager": scene.alertmanager_watch.sent,
+        "notified": [request.json() for request in scene.notified.requests],
+        "retained": scene.broker_watch.published,
+        "received": [
+            (message.topic, message.payload.decode()) for message in scene.subscriber.messages
+        ],
+    }
+    scene.folder.joinpath("evidence.json").write_bytes(msgspec.json.encode(evidence))
 
 
 async def _callbacks(scene: Cluster) -> list[str]:

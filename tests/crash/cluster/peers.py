@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def process_of(port: int, process_ids: Iterable[int]) -> int | None:
-    """Return which process connected from this port; None if it has ended meanwhile."""
-    sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
+def process_of(port: int, *, to: int, process_ids: Iterable[int]) -> int | None:
+    """Return which process connected from one port to another; None if it has ended meanwhile."""
+    sockets = {f"socket:[{inode}]" for inode in _inodes(port, to)}
     for process_id in process_ids:
         if sockets & set(_handles(process_id)):
             return process_id
@@ -23,7 +23,8 @@ def _handles(process_id: int) -> Iterator[str]:
                 yield str(handle.readlink())
 
 
-def _inodes(port: int) -> set[str]:
-    local = f"0100007F:{port:04X}"
+def _inodes(port: int, to: int) -> set[str]:
+    # A port may be used for several connections, each to another one.
+    ends = [f"0100007F:{number:04X}" for number in (port, to)]
     rows = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return {fields[9] for fields in map(str.split, rows) if fields[1] == local}
+    return {fields[9] for fields in map(str.split, rows) if fields[1:3] == ends}

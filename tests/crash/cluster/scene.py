@@ -118,6 +118,22 @@ class Cluster:
             within_seconds=_PATIENCE_SECONDS,
         )
 
+    async def until_followed(self) -> None:
+        """Return when every workspace is: what ends before that is history to the daemons."""
+
+        async def are_followed() -> bool:
+            holders = await self.holders()
+            return all(
+                [
+                    await member.process.face.is_following(name)
+                    for member in self.members
+                    for name in self.workspaces
+                    if holders.get(name) == member.name
+                ]
+            )
+
+        await eventually(are_followed, why=lambda: self.logs, within_seconds=_PATIENCE_SECONDS)
+
     async def until_held_by_others(self, member: Member) -> float:
         """Return after how many seconds everything of this daemon was taken over."""
         began = time.monotonic()
@@ -149,13 +165,13 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
     }
     members: list[Member] = []
 
-    def find_daemon(port: int) -> str | None:
+    def find_daemon(port: int, to: int) -> str | None:
         by_process = {
             member.process.process_id: member.name
             for member in members
             if member.process.is_started
         }
-        found = process_of(port, by_process)
+        found = process_of(port, to=to, process_ids=by_process)
         return None if found is None else by_process[found]
 
     async with contextlib.AsyncExitStack() as stack:
@@ -204,11 +220,9 @@ async def _living(scene: Cluster) -> AsyncIterator[None]:
     """Let the daemons run, and whoever watches them."""
     reading = asyncio.create_task(scene.counters.run(), name="reading counters")
     try:
-        first, *others = scene.members
-        await first.start()
-        await scene.database.watch()
-        await asyncio.gather(*(member.start() for member in others))
+        await asyncio.gather(*(member.start() for member in scene.members))
         await scene.until_settled()
+        await scene.until_followed()
         for sandbox in scene.workspaces.values():
             sandbox.open_for_work()
         yield

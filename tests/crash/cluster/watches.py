@@ -18,8 +18,8 @@ from tests.servers import Relay
 _PUBLISH = 3
 _RETAINED = 1
 
-# Who connected from a port.
-FindDaemon = Callable[[int], str | None]
+# Who connected from one port to another.
+FindDaemon = Callable[[int, int], str | None]
 
 
 class PublishedState(Struct, frozen=True):
@@ -28,7 +28,7 @@ class PublishedState(Struct, frozen=True):
     at: float
     daemon: str
     workspace: str
-    what: str  # the topic, or the alert's labels
+    what: str  # the topic, or the alert
 
 
 class BrokerWatch(Relay):
@@ -40,7 +40,7 @@ class BrokerWatch(Relay):
         self.published: list[PublishedState] = []
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        daemon = self._find_daemon(writer.get_extra_info("peername")[1])
+        daemon = self._find_daemon(writer.get_extra_info("peername")[1], self.port)
         watched = asyncio.StreamReader()
         self._pump_and_read(reader, watched, daemon or "")
         await self._join(watched, writer)
@@ -133,15 +133,13 @@ class AlertmanagerWatch:
         assert self._session is not None
         assert request.transport is not None
         at = time.time()
-        daemon = self._find_daemon(request.transport.get_extra_info("peername")[1])
+        daemon = self._find_daemon(request.transport.get_extra_info("peername")[1], self.port)
         body = await request.read()
         if request.method == "POST":
             for alert in json.loads(body):
                 labels = alert["labels"]
-                what = json.dumps(labels, sort_keys=True)
-                self.sent.append(
-                    PublishedState(at, daemon or "", labels.get("workspace", ""), what)
-                )
+                workspace = labels.get("workspace", "")
+                self.sent.append(PublishedState(at, daemon or "", workspace, json.dumps(alert)))
         async with self._session.request(
             request.method,
             self._url + request.path_qs,

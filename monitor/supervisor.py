@@ -20,7 +20,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, MonitorError
+from monitor.model.errors import BusError, BusLostError, MonitorError
 from monitor.model.waits import backoff_seconds
 
 log = structlog.get_logger()
@@ -104,7 +104,8 @@ class Supervisor:
         A cancelled call cancels ``run`` and drops its status.
 
         A task that returns although it is not ``finite`` counts as failed. A ``vital`` task is
-        not restarted: its failure is logged, counted and raised.
+        not restarted: its failure is logged, counted and raised. One that ends because its store
+        was lost has not failed, and is done.
         """
         self._failures.labels(name)  # a known task is counted from 0
         attempt = 0
@@ -158,6 +159,10 @@ class Supervisor:
             if not finite:
                 raise TaskReturnedError("the task returned, and it should run for ever")  # noqa: TRY301 - one way to fail
         except Exception as exc:
+            if not vital and _is_of_lost_store(exc):
+                # Not its failure: what watches the store says it once, and ends all of its tasks.
+                self._set_status(name, TaskState.DONE)
+                return True
             self._failures.labels(name).inc()
             self._set_status(name, TaskState.FAILED, reason=_one_line(exc))
             # An error of the store explains itself; a trace with each restart would hide it.
@@ -190,6 +195,12 @@ class Supervisor:
             restarts=0 if before is None else before.restarts,
             reason=reason or (None if before is None else before.reason),
         )
+
+
+def _is_of_lost_store(exc: BaseException) -> bool:
+    if isinstance(exc, BaseExceptionGroup):
+        return all(map(_is_of_lost_store, exc.exceptions))
+    return isinstance(exc, BusLostError)
 
 
 def _one_line(exc: Exception) -> str:

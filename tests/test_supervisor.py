@@ -10,7 +10,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.model.errors import BusSchemaError, BusUnavailableError
+from monitor.model.errors import BusLostError, BusSchemaError, BusUnavailableError
 from monitor.supervisor import Supervisor, TaskReturnedError, TaskState, Waits
 from tests.clocks import ManualClock
 
@@ -292,3 +292,20 @@ async def test_two_failures_of_a_part_in_turns_are_logged_once_each(scene: Super
                 scene.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
 
     assert len(logged) == 2
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+async def test_a_task_whose_store_is_lost_has_not_failed(
+    scene: SupervisorScene, *, is_grouped: bool
+) -> None:
+    """It ends, uncounted and without a restart; a group with any other failure is restarted."""
+    lost = BusLostError("another daemon has it")
+    worker = Worker(ExceptionGroup("tasks", [lost]) if is_grouped else lost)
+    await (await scene.start("outputs", worker))
+    assert (worker.starts, scene.failures("outputs")) == (1, 0)
+    assert scene.supervisor.status()["outputs"].state is TaskState.DONE
+
+    other = Worker(ExceptionGroup("tasks", [lost, ValueError("odd")]))
+    await scene.start("poller", other)
+    assert scene.failures("poller") == 1
+    assert scene.supervisor.status()["poller"].state is TaskState.FAILED

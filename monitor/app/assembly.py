@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry
@@ -10,10 +10,9 @@ from prometheus_client import CollectorRegistry
 from monitor.app.hosting import Hosting
 from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
-from monitor.bus.settings import store_path
 from monitor.bus.shards import ShardStore
-from monitor.bus.sqlite.identity import store_id
 from monitor.bus.sqlite.upgrade import newest_schema
+from monitor.bus.store_identity import store_identity
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
@@ -30,6 +29,7 @@ def build_server(
     *,
     store: ShardStore,
     mirrors: Mirrors | None,
+    has_started: Callable[[], bool],
     clock: Clock,
     registry: CollectorRegistry,
     metrics: DaemonMetrics,
@@ -45,8 +45,14 @@ def build_server(
         registry=registry,
         render_metrics=metrics.exposition.render,
         checks=readiness_checks(
-            store=store, shards=hosting.shown, clock=clock, supervisor=supervisor
+            store=store,
+            shards=hosting.shown,
+            cluster=None if mirrors is None else mirrors.check,
+            has_started=has_started,
+            clock=clock,
+            supervisor=supervisor,
         ),
+        cluster_problems=list if mirrors is None else mirrors.problems,
         daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,
@@ -107,9 +113,7 @@ def _daemon_status(
 
 
 def _store_id(configuration: Configuration) -> str | None:
-    if configuration.storage.postgres is not None:
-        return None  # a database is nobody's alone
-    return store_id(store_path(configuration.storage.url))
+    return store_identity(configuration.storage)
 
 
 def callback_settings(

@@ -28,7 +28,9 @@ from monitor.model.errors import BusError
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
+from monitor.web.merged_live_state import MergedLiveStateView
 from monitor.web.server import Server
+from monitor.web.shown_shards import ShardDirectory
 
 log = structlog.get_logger()
 
@@ -64,6 +66,7 @@ class Daemon:
         self._metrics.configuration_taken(config_hash(configuration))
         self._tasks = DaemonTasks(self._supervisor)
         self._server: Server | None = None
+        self._has_started = False  # the first shards have
         self._listener: CallbackListener | None = None
 
     async def run(
@@ -162,6 +165,7 @@ class Daemon:
             await first_shards
         finally:
             first_shards.cancel()
+        self._has_started = True
         self._tasks.start(
             "retention",
             lambda: apply_retention(
@@ -191,6 +195,7 @@ class Daemon:
             self._hosting,
             store=store,
             mirrors=self._mirrors,
+            has_started=lambda: self._has_started,
             clock=self._clock,
             registry=self._registry,
             metrics=self._metrics,
@@ -223,8 +228,8 @@ class Daemon:
 
     @property
     def view(self) -> LiveStateView:
-        """The live state; there once the daemon has started."""
-        return next(iter(self._hosting.shards.values())).view
+        """The live state of the shards that this daemon holds."""
+        return MergedLiveStateView(ShardDirectory(self._hosting.shown))
 
     @property
     def registries(self) -> list[CollectorRegistry]:

@@ -20,7 +20,7 @@ from monitor.bus.shards import (
 )
 from monitor.config import Configuration
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
+from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
@@ -136,6 +136,10 @@ class Hosting:
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await self._run(tenure, tenure.shard)
+        except BusLostError as exc:
+            # Another daemon may have it by now; a file that is lost ends the daemon by itself.
+            log.info("shard lost", shard=name, reason=str(exc))
+            await self._let_others_have(name)
         except Exception as exc:  # noqa: BLE001 - the store says whether the daemon goes on
             log.warning("shard failed", shard=name, reason=str(exc))
             await self._let_others_have(name, exc)

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 from monitor.app.daemon import Addresses, Daemon
+from monitor.bus.postgres.metrics import LeaseMetrics, fenced_writes
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import ListenerSettings
 from monitor.config import Configuration, WorkspaceConfiguration
@@ -36,7 +37,9 @@ Units are in the names: seconds and bytes; `_timestamp_seconds` is Unix time. `w
 (flow_run, job_group, plan_run) and `pipeline` (the name of a flow or plan) say what a series is
 about. A run id is an exemplar, never a label. A value that is not known is absent, not 0. Watched
 counters and histograms are kept in the store and survive restarts; the daemon's own begin anew.
-Metrics of MQTT, of callbacks and of `[workspaces.inventory]` appear where these are configured.
+What a shard with a name has without a `workspace` carries the label `shard`.
+Metrics of MQTT, of callbacks and of `[workspaces.inventory]` appear where these are configured,
+those of leases, takeovers, shards and fenced writes where the store is a PostgreSQL database.
 The client library's metrics of the process (`process_*`, `python_*`) are not listed.
 """
 _GROUPS = {
@@ -70,6 +73,10 @@ async def read_metrics() -> list[MetricEntry]:
             _configuration(Path(folder)), clock=SystemClock(), registry=CollectorRegistry()
         )
         await daemon.run(stop, on_started=read)
+    of_leases = CollectorRegistry()  # needs no database
+    LeaseMetrics(of_leases)
+    fenced_writes(of_leases)
+    entries.update(_entries(of_leases))
     watched = {
         MetricEntry(
             shape.name, str(shape.form), shape.labels, _unit_of(shape.name), shape.documentation

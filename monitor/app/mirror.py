@@ -88,6 +88,10 @@ class Mirror:
             mirrored=lambda: self._mirrored,
         )
 
+    @property
+    def read_at(self) -> datetime | None:
+        return self._mirrored.read_at
+
     def set_holder(self, holder: str | None, url: str | None) -> None:
         """Remember who holds the shard now."""
         self._mirrored = msgspec.structs.replace(self._mirrored, holder=holder, url=url)

@@ -15,15 +15,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.app.cluster_health import ClusterHealth
 from monitor.app.mirror import Mirror
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
 from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
+from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import REACHABILITY, STATUS
-from monitor.web.shown_shards import ShownShard, ShownShards
+from monitor.web.health import HealthFinding
+from monitor.web.shown_shards import ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
 
@@ -32,6 +35,7 @@ _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.5, 3.0  # of a request; what is not read 
 _WHOLE_SECONDS = 60.0  # what changes without an event is read so often
 _SHARDS_AT_ONCE = 100  # of which all is read
 _WORKSPACES_AT_ONCE = 500
+_OLD_SECONDS = 60.0  # of a mirror that somebody looks at
 _FORGET_SECONDS = 900.0  # after the last request
 
 Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
@@ -61,6 +65,7 @@ class Mirrors:
         self._requested_at = float("-inf")
         self._has_read = False
         self._reading: asyncio.Task[None] | None = None
+        self.health = ClusterHealth(clock)
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return hosted shards, then those of others; the same mapping until one comes or goes."""
@@ -101,6 +106,28 @@ class Mirrors:
                 self._mirrors.clear()
                 self._has_read = False
 
+    async def check(self) -> HealthFinding:
+        """Return whether all shards have a holder, for ``/readyz``; reads no mirror."""
+        try:
+            if (cluster := await self._cluster()) is not None:
+                self.health.learn(cluster)
+        except BusError as exc:
+            self.health.cannot_be_read(str(exc))
+        problems = self.problems()
+        return HealthFinding(ok=not problems, detail="; ".join(problems) or "all shards are held")
+
+    def problems(self) -> list[str]:
+        """Return what keeps shards of other daemons from being shown as they are, in words."""
+        old = [
+            (self._clock.now() - read_at).total_seconds()
+            for mirror in self._mirrors.values()
+            if (read_at := mirror.read_at) is not None
+        ]
+        is_requested = self._clock.monotonic() - self._requested_at < _OLD_SECONDS
+        late = [seconds for seconds in old if seconds > _OLD_SECONDS and is_requested]
+        shown = [f"{counted(len(late), 'shard')} of other daemons as of {duration(max(late))} ago"]
+        return [*self.health.problems(), *(shown if late else [])]
+
     async def close(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
@@ -117,11 +144,13 @@ class Mirrors:
             cluster = await self._cluster()
             if cluster is None:
                 return
+            self.health.learn(cluster)
             records = await self._replace(cluster)
             await self._read_whole(records)
             await self._read_states(records)
         except BusError as exc:
             log.warning("shards of other daemons cannot be read", reason=str(exc))
+            self.health.cannot_be_read(str(exc))
             for mirror in self._mirrors.values():
                 mirror.cannot_be_read(str(exc))
         else:
@@ -130,7 +159,7 @@ class Mirrors:
     async def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
         """Begin and end mirrors, so that there is one for each shard that is not hosted here."""
         hosted = self._hosted()
-        urls = {daemon.id: daemon.url for daemon in cluster.daemons}
+        urls = {daemon.id: page_url(daemon.url) for daemon in cluster.daemons}
         records = [record for record in cluster.shards if record.name not in hosted]
         for name in self._mirrors.keys() - {record.name for record in records}:
             del self._mirrors[name]

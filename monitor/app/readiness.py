@@ -14,7 +14,7 @@ from monitor.outputs.records import RECORDS
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.daemon_status import OutputStatus, worst_outputs
-from monitor.web.health import Check, HealthFinding
+from monitor.web.health import STARTING, Check, HealthFinding
 from monitor.web.shown_shards import ShownShard, ShownShards
 
 _PROBE_SECONDS = 3.0
@@ -32,11 +32,17 @@ async def probe_store(bus: EventBus | ShardStore) -> None:
 
 
 def readiness_checks(
-    *, store: ShardStore, shards: ShownShards, clock: Clock, supervisor: Supervisor
+    *,
+    store: ShardStore,
+    shards: ShownShards,
+    cluster: Check | None,
+    has_started: Callable[[], bool],
+    clock: Clock,
+    supervisor: Supervisor,
 ) -> Callable[[], Mapping[str, Check]]:
     """Return what gives the checks of ``/readyz`` by name; a reload changes the outputs.
 
-    ``shards`` are those that this daemon holds.
+    ``shards`` are those that this daemon holds; ``cluster`` None: it shares the store with nobody.
     """
 
     async def writes() -> HealthFinding:
@@ -48,21 +54,8 @@ def readiness_checks(
         findings = [_judged(status.write_failures) for status in statuses]
         return next((finding for finding in findings if not finding.ok), _judged(None))
 
-    async def polls() -> HealthFinding:
-        views = [shard.live for shard in shards().values()]
-        workspaces = [workspace for view in views for workspace in view.workspaces()]
-        down = [
-            f"{workspace.workspace} is unreachable since {workspace.since:%Y-%m-%dT%H:%M:%SZ}"
-            for workspace in workspaces
-            if workspace.reachability is Reachability.UNREACHABLE and workspace.since is not None
-        ]
-        unwatched = [
-            f"{workspace.workspace}: {cause.reason}"
-            for workspace in workspaces
-            for cause in workspace.unwatched_causes()
-        ]
-        problems = [*down, *unwatched, *_late(views, now=clock.monotonic())]
-        return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
+    async def starting() -> HealthFinding:
+        return HealthFinding(ok=False, detail=f"{len(shards()):,} shards have started so far")
 
     async def output(name: str) -> HealthFinding:
         found = _outputs(shards()).get(name)
@@ -81,9 +74,35 @@ def readiness_checks(
     def checks() -> Mapping[str, Check]:
         usual = [record.section for record in RECORDS if record.is_usual]
         receivers = {name: partial(output, name) for name in [*usual, *_outputs(shards())]}
-        return {"store": writes, "polls": polls, **receivers, "tasks": tasks}
+        more = {} if cluster is None else {"cluster": cluster}
+        if not has_started():
+            more[STARTING] = starting
+        return {
+            "store": writes,
+            **more,
+            "polls": partial(_polls, shards, clock),
+            **receivers,
+            "tasks": tasks,
+        }
 
     return checks
+
+
+async def _polls(shards: ShownShards, clock: Clock) -> HealthFinding:
+    views = [shard.live for shard in shards().values()]
+    workspaces = [workspace for view in views for workspace in view.workspaces()]
+    down = [
+        f"{workspace.workspace} is unreachable since {workspace.since:%Y-%m-%dT%H:%M:%SZ}"
+        for workspace in workspaces
+        if workspace.reachability is Reachability.UNREACHABLE and workspace.since is not None
+    ]
+    unwatched = [
+        f"{workspace.workspace}: {cause.reason}"
+        for workspace in workspaces
+        for cause in workspace.unwatched_causes()
+    ]
+    problems = [*down, *unwatched, *_late(views, now=clock.monotonic())]
+    return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
 
 def _outputs(shards: Mapping[str, ShownShard]) -> dict[str, OutputStatus]:

@@ -189,8 +189,13 @@ COMMANDS = (
     CommandEntry(
         "store",
         "monitor.cli.store:store",
-        "Check the whole store: pages, log and rows.",
-        ("store check", "store check -c /etc/dataprep-monitor/monitor.toml --json"),
+        "Check the store, migrate it to another one, or move a workspace.",
+        (
+            "store check",
+            "store check -c /etc/dataprep-monitor/monitor.toml --json",
+            "store migrate sqlite:///var/lib/dataprep-monitor/state.db postgresql://db/monitor",
+            "store move acme --to small",
+        ),
     ),
     CommandEntry(
         "completion",

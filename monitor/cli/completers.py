@@ -70,7 +70,7 @@ def webhook_actions() -> list[str]:
 
 def store_actions() -> list[str]:
     """Offer what can be done with the store."""
-    return ["check"]
+    return ["check", "migrate", "move"]
 
 
 def alert_actions() -> list[str]:

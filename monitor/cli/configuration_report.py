@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
 import msgspec
 
 from monitor.app.outputs import find_obstacles
+from monitor.bus.postgres_address import PostgresAddress
+from monitor.bus.settings import StorageSettings
+from monitor.cli.database_trial import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
-from monitor.cli.store_trial import as_problem, try_store
+from monitor.cli.store_trial import StoreObstacle, as_problem, try_store
 from monitor.cli.tables import print_json
-from monitor.config import Configuration, ValidationResult, config_hash
+from monitor.config import Configuration, Problem, ValidationResult, config_hash
+from monitor.model.check_lines import CheckOutcome
 from monitor.outputs.records import RECORDS
 
 
@@ -36,13 +41,32 @@ def _with_store(result: ValidationResult) -> ValidationResult:
     """Try the store of settings that have no problem of their own."""
     if result.configuration is None:
         return result
-    url = result.configuration.storage.url
-    trial = try_store(url)
-    warnings = (*result.warnings, *(as_problem(url, doubt) for doubt in trial.doubts))
-    if trial.obstacle is None:
+    storage = result.configuration.storage
+    if (address := storage.postgres) is not None:
+        problems, doubts = _of_database(storage, address)
+    else:
+        trial = try_store(storage.url)
+        problems = [] if trial.obstacle is None else [as_problem(storage.url, trial.obstacle)]
+        doubts = [as_problem(storage.url, doubt) for doubt in trial.doubts]
+    warnings = (*result.warnings, *doubts)
+    if not problems:
         return msgspec.structs.replace(result, warnings=warnings)
-    problem = as_problem(url, trial.obstacle)
-    return ValidationResult(configuration=None, problems=(problem,), warnings=warnings)
+    return ValidationResult(configuration=None, problems=tuple(problems), warnings=warnings)
+
+
+def _of_database(
+    storage: StorageSettings, address: PostgresAddress
+) -> tuple[list[Problem], list[Problem]]:
+    """Return problems, and what to be warned of: also that it cannot be reached from here."""
+    problems: list[Problem] = []
+    doubts: list[Problem] = []
+    for line in asyncio.run(check_database(storage, address)):
+        obstacle = StoreObstacle(found=line.found, hint=line.hint or "")
+        if line.outcome is CheckOutcome.FAILED and line.hint != UNREACHABLE:
+            problems.append(as_problem(storage.url, obstacle))
+        elif line.outcome is not CheckOutcome.OK:
+            doubts.append(as_problem(storage.url, obstacle))
+    return problems, doubts
 
 
 def _with_obstacles(result: ValidationResult) -> ValidationResult:

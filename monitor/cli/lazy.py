@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         sandbox_process,
         settings_files,
         store_examination,
+        store_migration,
+        store_move,
     )
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
     "sandbox_process",
     "settings_files",
     "store_examination",
+    "store_migration",
+    "store_move",
 ]
 
 if not TYPE_CHECKING:

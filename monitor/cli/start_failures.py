@@ -7,7 +7,7 @@ import asyncio
 from prometheus_client import CollectorRegistry
 
 from monitor.app.store import open_store as open_any
-from monitor.bus.settings import StorageSettings, store_path
+from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
@@ -18,8 +18,9 @@ from monitor.config.problems import shown
 from monitor.logs import Redactor
 from monitor.model.check_lines import CheckOutcome
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusLockedError
+from monitor.model.errors import BusError, BusLockedError, ConfigurationError
 
+_KEY = "storage.url: "
 _LOCKED = "stop that process, or name another file in storage.url"
 
 
@@ -29,24 +30,32 @@ async def open_store(
     """Open the store.
 
     Raises:
-        BusError: with the key, its value, the reason and a hint.
+        BusError, ConfigurationError: with the key, its value, the reason and a hint.
     """
     try:
         return await open_any(settings, clock=clock, registry=registry, url=url)
+    except ConfigurationError as exc:
+        raise ConfigurationError([_named(settings, problem) for problem in exc.problems]) from exc
     except BusError as exc:
+        if settings.postgres is not None:
+            raise type(exc)(_named(settings, str(exc))) from exc
         trial = await asyncio.to_thread(try_store, settings.url)
         if trial.obstacle is not None:
             raise type(exc)(str(as_problem(settings.url, trial.obstacle))) from exc
         hint = f"; {_LOCKED}" if isinstance(exc, BusLockedError) else ""
-        raise type(exc)(f"storage.url: {shown(settings.url)}: {exc}{hint}") from exc
+        raise type(exc)(_named(settings, f"{exc}{hint}")) from exc
+
+
+def _named(settings: StorageSettings, sentence: str) -> str:
+    """Return a sentence about the store behind its key and value."""
+    return f"{_KEY}{shown(settings.url)}: {sentence.removeprefix(_KEY)}"
 
 
 async def address_problems(
     configuration: Configuration, *, clock: Clock, redactor: Redactor
 ) -> list[str]:
     """Return a sentence for each address that cannot be listened on."""
-    store = store_path(configuration.storage.url)
-    serving = await server_address(configuration.server, store)
+    serving = await server_address(configuration.server, configuration.storage)
     async with callback_address(configuration, clock=clock) as listening:
         lines = {"server": serving.lines, "callbacks": listening.lines}
     return [

@@ -11,16 +11,23 @@ from monitor.bus.sqlite.soundness import FoundDamage, damaged
 from monitor.bus.sqlite.store_check import StoreCheck
 from monitor.cli.settings_files import load
 from monitor.cli.tables import print_json, print_table
+from monitor.model.errors import ConfigurationError
 
 
 def check(config: Path, *, as_json: bool) -> None:
     """Print what is wrong with the store, or one line that nothing is.
 
     Raises:
+        ConfigurationError: it is no file.
         BusSchemaError: it is damaged.
         BusUnavailableError: it could not be checked.
     """
-    examination = StoreCheck(store_path(load(config).storage.url))
+    storage = load(config).storage
+    if storage.postgres is not None:
+        raise ConfigurationError(
+            "store check reads a file; run doctor, and pg_amcheck of the server, for a database"
+        )
+    examination = StoreCheck(store_path(storage.url))
     found = _examine(examination)
     if as_json:
         _print_json(examination, found)

@@ -11,6 +11,8 @@ from monitor.model.clock import Clock
 
 Check = Callable[[], Awaitable["HealthFinding"]]
 
+STARTING = "starting"  # the check that fails until the first shards have started
+
 _CHECK_SECONDS = 5.0
 _RECENT_SECONDS = 5.0
 _WAIT_SECONDS, _FIRST_WAIT_SECONDS = 0.25, 2.0  # the first: nothing recent is known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -63,6 +63,7 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         daemon: ReadDaemonStatus,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        cluster_problems: Callable[[], Sequence[str]] = list,
         refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
@@ -93,6 +94,7 @@ class Server:
             alerting=alerting,
             daemon=daemon,
             cluster=cluster,
+            cluster_problems=cluster_problems,
             is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)

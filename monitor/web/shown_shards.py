@@ -14,6 +14,11 @@ from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import AlertingRequests, ShardRequests
 
 
+def page_url(url: str | None) -> str | None:
+    """Return the address of a daemon's page, None where it is no address to link to."""
+    return url if url is not None and url.startswith(("https://", "http://")) else None
+
+
 class Mirrored(Struct, frozen=True, kw_only=True):
     """Who holds a shard that this daemon shows from the store, and how old that is."""
 
@@ -57,6 +62,11 @@ class ShardDirectory:
     def mirrored(self, name: str) -> Mirrored | None:
         """Return who holds a shard, None where this daemon does or does not show it."""
         shard = self._shown().get(name)
+        return None if shard is None or shard.mirrored is None else shard.mirrored()
+
+    def mirrored_of(self, workspace: str) -> Mirrored | None:
+        """Return who holds the shard of a workspace, None where this daemon does."""
+        shard = self.of(workspace)
         return None if shard is None or shard.mirrored is None else shard.mirrored()
 
     def of(self, workspace: str) -> ShownShard | None:

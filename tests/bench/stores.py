@@ -81,7 +81,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     with TemporaryDirectory() as folder:
         server = PostgresServer(is_durable=True)
         async with server:
-            database = await server.create_database()
+            database = server.url(await server.create_database())
             async with (
                 _granted(f"sqlite://{folder}/state.db") as sqlite,
                 _granted(database) as postgres,
@@ -183,12 +183,12 @@ async def _bare_commits(
 
 
 def _changes(repetition: int, count: int) -> list[Change]:
-    """Return the starts and ends of runs, each a change of its own."""
+    """Return the starts of runs, then their ends, each a change of its own."""
     now = datetime.now(UTC)
     changes: list[Change] = []
     for number in range(count):
-        status = (Status.RUNNING, Status.SUCCEEDED)[number % 2]
-        key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, f"{repetition + 1}-{number // 2}")
+        status = Status.RUNNING if number < count // 2 else Status.SUCCEEDED
+        key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, f"{repetition + 1}-{number % (count // 2)}")
         run = RunState(
             key=key,
             status=status,

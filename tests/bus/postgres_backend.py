@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import asyncpg
 from prometheus_client import CollectorRegistry
@@ -53,11 +53,12 @@ class TestDaemon:
         url: str,
         *,
         name: str = "daemon",
+        writer_url: str | None = None,
         clock: ManualClock | None = None,
         settings: StorageSettings | None = None,
-        **options: Any,
+        answer_seconds: float = 6.0,
     ) -> None:
-        """``options`` are those of `PostgresWriter`."""
+        """``writer_url`` leads to the same database by another way, such as a relay."""
         self.url = url
         self.name = name
         self.clock = clock or ManualClock()
@@ -67,19 +68,19 @@ class TestDaemon:
         self.deadline = LeaseDeadline(lease_seconds=_LEASE_SECONDS)
         self.deadline.renewed(boottime())
         self.writer = PostgresWriter(
-            partial(connect, url),
+            partial(connect, writer_url or url),
             daemon_id=name,
             clock=self.clock,
             registry=self.registry,
             settings=self.settings,
             on_foreign=self.foreign.append,
-            **options,
+            answer_seconds=answer_seconds,
         )
         self.reader = PostgresReader(partial(connect, url), timeout_seconds=_READ_SECONDS)
 
-    async def claim(self, shard: str = "shard", *, server_url: str | None = None) -> Lease:
+    async def claim(self, shard: str = "shard") -> Lease:
         """Take the shard, as after a takeover or at its first start."""
-        connection = await connect(server_url or self.url)
+        connection = await connect(self.url)
         row = await connection.fetchrow(_CLAIM, shard, self.name)
         await connection.close()
         assert row is not None

@@ -18,6 +18,7 @@ from monitor.bus.postgres.connector import PostgresConnector
 from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.lease_manager import LeaseManager
+from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.postgres.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.shards import (
@@ -87,6 +88,7 @@ class Member:
         connector = PostgresConnector(
             address=postgres_address(url), password=None, lease_seconds=LEASE_SECONDS
         )
+        metrics = LeaseMetrics(self.registry)
         self.heartbeat = Heartbeat(
             connector,
             daemon_id=name,
@@ -94,14 +96,14 @@ class Member:
             url=None,
             deadline=LeaseDeadline(lease_seconds=LEASE_SECONDS, boottime=lambda: self.boottime),
             clock=self.clock,
-            registry=self.registry,
+            metrics=metrics,
         )
         self.leases = LeaseManager(
             self.heartbeat,
             open_buses=self._open,
             on_change=self._count_notice,
             clock=self.clock,
-            registry=self.registry,
+            metrics=metrics,
         )
 
     async def join(self, definitions: Sequence[ShardDefinition]) -> None:

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from monitor.bus.contract import EventBus, Retention, Start, Step
-from tests.bus.conftest import Backend
+from tests.bus.conftest import Backend, open_sqlite
 from tests.bus.examples import NOW, SOON, events
 from tests.clocks import ManualClock
 
@@ -157,7 +157,8 @@ def test_any_history_agrees_with_the_model(backend: Backend) -> None:
     run_state_machine_as_test(
         OfBackend,
         settings=settings(
-            max_examples=30,
+            # A restart costs a server much more than a file.
+            max_examples=30 if backend is open_sqlite else 8,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -174,7 +174,7 @@ bounds = st.none() | st.integers(-1, 6)
 
 
 @settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

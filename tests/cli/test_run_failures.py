@@ -11,6 +11,7 @@ import pytest
 from monitor.web.settings import ServerSettings
 from tests.app import stage
 from tests.app.processes import Settings, Watched, command
+from tests.postgres_server import PostgresServer
 from tests.servers import free_port
 
 TOKEN = "the-token-itself"
@@ -102,3 +103,19 @@ async def test_problems_of_the_file_are_all_named(settings: Settings) -> None:
     ]
     checked = await command("check", "-c", str(settings.path))
     assert checked.err.splitlines() == lines
+
+
+async def test_a_database_that_cannot_be_used_is_named(
+    settings: Settings, postgres: PostgresServer
+) -> None:
+    """Exit 2 with key, value and hint where the configuration has to change; never a secret."""
+    file = settings.path.read_text()
+    url = postgres.url("absent")
+    config = settings.folder / "database.toml"
+    config.write_text(file.replace(f"sqlite://{settings.folder}/state.db", url))
+    done = await command("run", "-c", str(config))
+    assert done.code == 2
+    (line,) = [line for line in done.err.splitlines() if not line.startswith("{")]
+    assert line.startswith(f'storage.url: "postgresql://***@127.0.0.1:{postgres.port}/absent": ')
+    assert line.endswith('database "absent" does not exist; create it, or name another one')
+    assert "Traceback" not in done.err

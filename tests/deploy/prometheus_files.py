@@ -69,6 +69,7 @@ _WORDS: dict[str, Collection[str]] = {
     "state": (*AlertState, *STATES, "active"),
     "quality": QUALITIES,
     "job": ("dataprep-monitor",),
+    "shard": ("",),
     "capability": frozenset(Capability),
 }
 _OUTCOMES = {

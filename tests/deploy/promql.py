@@ -20,8 +20,8 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"[A-Za-z_:][\w:]*\Z")
 _OPERATORS = frozenset({"and", "or", "unless", "offset", "bool", "inf", "nan"})
 _LISTS_LABELS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
-# What Prometheus itself puts on every series of a target.
-TARGET_LABELS = frozenset({"job", "instance"})
+# What Prometheus puts on every series of a target, and we on those of a shard with a name.
+TARGET_LABELS = frozenset({"job", "instance", "pod", "shard"})
 # Of others: the scrape itself, and the client library's account of the process.
 FOREIGN = {
     "up": TARGET_LABELS,

@@ -139,7 +139,7 @@ def test_the_daemon_accepts_its_configuration(tmp_path: Path, url: str) -> None:
     assert [workspace.workspace.url for workspace in result.configuration.workspaces] == [url]
     broker = result.configuration.output(MqttSettings)
     assert broker is not None
-    assert broker.url == "mqtt://mosquitto:1883"
+    assert broker.url == "mqtt://mosquitto:1884"  # where a cluster can keep its client ids
     assert "mosquitto" in SERVICES
     assert result.configuration.storage.postgres is None
 

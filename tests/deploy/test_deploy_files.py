@@ -14,7 +14,7 @@ from aiomqtt import MqttCodeError, ProtocolVersion
 
 from monitor.cli.settings_files import validate_file
 from tests.deploy.documents import ROOT, blocks
-from tests.servers import Mosquitto, program
+from tests.servers import Mosquitto, free_port, program
 
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "dataprep-monitor.service"
@@ -135,11 +135,16 @@ BROKERS = {
 }
 
 
+DAEMONS_LISTENER = "listener 1884"
+
+
 def broker_locations(name: str) -> dict[str, str]:
     """Return the lines of a broker's file that name a location, by their first word."""
     listener, settings, state = BROKERS[name]
     secrets = "/run/secrets/mosquitto-" if name == "compose" else settings
     return {
+        # Nobody but the daemons reaches it in the network of the containers.
+        **({"daemons": DAEMONS_LISTENER} if name == "compose" else {}),
         "listener": listener,
         "acl_file": f"acl_file {settings}acl",
         "password_file": f"password_file {secrets}passwords",
@@ -164,6 +169,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Mosquitto:
     """Return a broker with our files, on a port and in a folder of its own."""
     made = Mosquitto(tmp_path)
     here = {
+        "daemons": f"listener {free_port()} 127.0.0.1",
         "listener": f"listener {made.port} 127.0.0.1",
         "acl_file": f"acl_file {DEPLOY}/mosquitto/acl",
         "password_file": f"password_file {tmp_path}/passwords",
@@ -218,6 +224,30 @@ async def test_mosquitto_keeps_everybody_else_silent(broker: Mosquitto, tmp_path
     assert message.payload == b"true"
     # A clean stop writes down what must survive.
     assert (tmp_path / "mosquitto.db").exists()
+
+
+async def test_the_shards_of_a_cluster_are_clients_of_their_own(tmp_path: Path) -> None:
+    """At the listener for daemons one user has a session for each shard, and none ends another."""
+    made = Mosquitto(tmp_path)
+    (tmp_path / "passwords").touch(mode=0o600)
+    user = "dataprep-monitor"
+    checked(program("mosquitto_passwd"), "-b", tmp_path / "passwords", user, f"{user}!")
+    there = {
+        **dict.fromkeys(broker_locations("compose").values(), ""),
+        DAEMONS_LISTENER: f"listener {made.port} 127.0.0.1",
+        broker_locations("compose")["listener"]: f"listener {free_port()} 127.0.0.1",
+    }
+    lines = [there.get(line, line) for line in broker_lines("compose")]
+    access = [f"password_file {tmp_path}/passwords", f"acl_file {DEPLOY}/mosquitto/acl"]
+    made.configure("\n".join([*access, f"persistence_location {tmp_path}/", *lines]))
+    async with (
+        made,
+        client(made, user, client_id="monitor-acme") as acme,
+        client(made, user, client_id="monitor-best") as best,
+    ):
+        await acme.subscribe("dataprep/v1/+/state", qos=1)
+        await best.publish("dataprep/v1/best/state", b"true", qos=1)
+        assert (await anext(aiter(acme.messages))).payload == b"true"
 
 
 async def test_nobody_can_end_the_daemons_connection_under_its_client_id(

@@ -139,6 +139,7 @@ async def row_of_page(daemon: Daemon) -> PipelineRow:
             runs=daemon.bus,
             log=SoleLog(daemon.bus),
             cluster=cluster,
+            cluster_problems=list,
             is_shared=False,
             live=daemon.live_state.view,
             clock=daemon.clock,

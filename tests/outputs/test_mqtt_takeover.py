@@ -138,3 +138,13 @@ def test_an_unreachable_broker_is_retried_at_least_once_per_cap() -> None:
     for _ in range(20):
         waiting.record_failure()
     assert (waiting.wait_seconds(), waiting.hint) == (CAP_SECONDS, None)
+
+
+def test_shards_that_end_each_others_sessions_say_what_the_broker_must_keep() -> None:
+    """Where a broker makes the user name the client id, all shards of a cluster are one client."""
+    waiting = ReconnectBackoff(
+        instance="monitor-acme", base_seconds=1.0, cap_seconds=1.0, jitter=NoJitter(), is_shard=True
+    )
+    waiting.record_end(TAKEN_OVER, held_seconds=0.5)
+    assert "'monitor-acme' and took over the session once" in (waiting.hint or "")
+    assert "use_username_as_clientid" in (waiting.hint or "")

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.given_up import GivenUpShards
@@ -14,6 +13,7 @@ from monitor.bus.postgres.grants import Grants
 from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.lease_decisions import TAKEN_OVER, Claim
+from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError
 
@@ -37,7 +37,7 @@ class Claiming:
         open_buses: OpenBuses,
         on_loss: Callable[[Lease, str], None],
         clock: Clock,
-        registry: CollectorRegistry,
+        metrics: LeaseMetrics,
     ) -> None:
         self._heartbeat = heartbeat
         self._grants = grants
@@ -45,11 +45,7 @@ class Claiming:
         self._open_buses = open_buses
         self._on_loss = on_loss
         self._clock = clock
-        self._takeovers = Counter(
-            "dataprep_monitor_takeovers",
-            "Shards that this daemon took over from one that was gone.",
-            registry=registry,
-        )
+        self._takeovers = metrics.takeovers
 
     async def claim(self, digests: Mapping[Claim, str]) -> bool:
         """Claim shards, each with the digest of its configuration here; False if some are left.

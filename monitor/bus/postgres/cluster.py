@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.bus.postgres.connecting import Connection
+from monitor.bus.postgres.reader import Reading
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
+from monitor.model.slices import in_slices
 
 _STORE = "SELECT clock_timestamp() AS at, (SELECT max(version) FROM schema_version) AS schema"
 _DAEMONS = (
@@ -25,15 +26,14 @@ _SHARDS = (
 )
 
 
-async def cluster_status(
-    connection: Connection, *, this: str, lease_seconds: float
-) -> ClusterStatus:
-    """Return what the store knows of daemons and shards at one time."""
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        store = await connection.fetchrow(_STORE)
-        daemons = await connection.fetch(_DAEMONS)
-        shards = await connection.fetch(_SHARDS)
-    assert store is not None  # noqa: S101 - a row without a table
+async def cluster_status(reader: Reading, *, this: str, lease_seconds: float) -> ClusterStatus:
+    """Return what the store knows of daemons and shards.
+
+    A shard that changes hands between the reads may be counted twice, or not at all.
+    """
+    (store,) = await reader.fetch(_STORE)
+    daemons = await reader.fetch(_DAEMONS)
+    shards = await reader.fetch(_SHARDS)
     return ClusterStatus(
         this=this,
         at=store["at"],
@@ -41,6 +41,9 @@ async def cluster_status(
         lease_seconds=lease_seconds,
         daemons=tuple(DaemonRecord(**row) for row in daemons),
         shards=tuple(
-            ShardRecord(**{**row, "workspaces": tuple(row["workspaces"])}) for row in shards
+            [
+                ShardRecord(**{**row, "workspaces": tuple(row["workspaces"])})
+                async for row in in_slices(shards)
+            ]
         ),
     )

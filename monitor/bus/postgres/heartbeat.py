@@ -11,7 +11,6 @@ from typing import TypeVar
 from uuid import uuid4
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.connecting import Connection
@@ -19,6 +18,7 @@ from monitor.bus.postgres.connector import PostgresConnector
 from monitor.bus.postgres.failures import bus_errors
 from monitor.bus.postgres.lease import LeaseDeadline
 from monitor.bus.postgres.lease_table import Myself, Namesake
+from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.postgres.migrations import newest_schema
 from monitor.bus.postgres.process_identity import is_surely_gone, this_process
 from monitor.model.clock import Clock
@@ -44,7 +44,7 @@ class Heartbeat:
         url: str | None,
         deadline: LeaseDeadline,
         clock: Clock,
-        registry: CollectorRegistry,
+        metrics: LeaseMetrics,
     ) -> None:
         self.deadline = deadline
         self.renew_seconds = connector.lease_seconds / RENEWALS
@@ -54,15 +54,7 @@ class Heartbeat:
         self._clock = clock
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()  # a connection carries one exchange at a time
-        self._renewals = Counter(
-            "dataprep_monitor_lease_renewals",
-            "Renewals of this daemon's lease, by outcome: renewed, failed (the database did not "
-            "answer), gone (others had declared this daemon gone).",
-            ("outcome",),
-            registry=registry,
-        )
-        for outcome in ("renewed", "failed", "gone"):
-            self._renewals.labels(outcome)
+        self._renewals = metrics.renewals
         self.myself = Myself(
             id=daemon_id,
             incarnation=uuid4(),
@@ -83,12 +75,13 @@ class Heartbeat:
         """
         async with self._turn:
             try:
+                if self._connection is None:
+                    self._connection = await self._connector.connect(
+                        purpose="leases", statement_seconds=max(1.0, self.renew_seconds)
+                    )
                 with bus_errors():
-                    async with asyncio.timeout(2 * self.renew_seconds + 1.0):
-                        if self._connection is None:
-                            self._connection = await self._connector.connect(
-                                purpose="leases", statement_seconds=max(1.0, self.renew_seconds)
-                            )
+                    # Short, so that a server that hangs leaves time for the next one.
+                    async with asyncio.timeout(max(1.0, self.renew_seconds)):
                         answer = await exchange(self._connection)
             except (BusUnavailableError, asyncio.CancelledError) as exc:
                 self.disconnect(str(exc))

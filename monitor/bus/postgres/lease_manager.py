@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.claiming import Claiming, OpenBuses
@@ -31,6 +30,7 @@ from monitor.bus.postgres.lease_decisions import (
     ShardLease,
 )
 from monitor.bus.postgres.lease_table import Neighbour
+from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
@@ -54,7 +54,7 @@ class LeaseManager:
         open_buses: OpenBuses,
         on_change: Callable[[], None],
         clock: Clock,
-        registry: CollectorRegistry,
+        metrics: LeaseMetrics,
     ) -> None:
         """Call ``on_change`` when other daemons may have something to claim."""
         self.grants = Grants()
@@ -78,11 +78,9 @@ class LeaseManager:
             open_buses=open_buses,
             on_loss=self.lost,
             clock=clock,
-            registry=registry,
+            metrics=metrics,
         )
-        Gauge(
-            "dataprep_monitor_shards_held", "Shards that this daemon holds.", registry=registry
-        ).set_function(lambda: len(self.grants))
+        metrics.shards_held.set_function(lambda: len(self.grants))
 
     # --- what the host asks for ---
 

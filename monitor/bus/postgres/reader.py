@@ -15,19 +15,11 @@ import asyncpg
 
 from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.failures import SERVER_ERRORS, unavailable
+from monitor.bus.postgres.sessions import set_up
 from monitor.model.errors import BusUnavailableError
 
 # Reads that may wait at a time; one more is refused at once.
 _WAITING_BOUND = 10_000
-# As the writer's: by an index, whatever the table's size was when the plan was made.
-_SETTINGS = (
-    "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'),"
-    " ('default_transaction_read_only', 'on'), ('enable_seqscan', 'off'),"
-    " ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), ('jit', 'off'))"
-    " AS settings (name, value)"
-)
-
-
 # Of all tables of the monitor: those beside the log.
 _SIZE = (
     "SELECT sum(pg_total_relation_size(tables.oid))::bigint AS bytes FROM pg_class AS tables"
@@ -122,7 +114,7 @@ class PostgresReader:
                 return connection
         connection = await self._connect()
         try:
-            await connection.execute(_SETTINGS)
+            await set_up(connection, is_reader=True)
         except BaseException:
             connection.terminate()
             raise

@@ -23,6 +23,7 @@ from monitor.bus.postgres.heartbeat import Heartbeat
 from monitor.bus.postgres.instructions import InstructionSender, learn_instructions
 from monitor.bus.postgres.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.lease_manager import LeaseManager
+from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.postgres.notifications import ClusterNews, Notice, Notifications
 from monitor.bus.postgres.pruning import prune_all
 from monitor.bus.postgres.reader import PostgresReader
@@ -55,6 +56,7 @@ class PostgresStore:
         heartbeat: Heartbeat,
         *,
         schema: int,
+        metrics: LeaseMetrics,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
@@ -85,7 +87,7 @@ class PostgresStore:
             open_buses=self._open_buses,
             on_change=self._leases_changed,
             clock=clock,
-            registry=registry,
+            metrics=metrics,
         )
         self._notifications = Notifications(
             connector,
@@ -141,6 +143,7 @@ class PostgresStore:
             schema = await migrations.prepare(connection)
         finally:
             connection.terminate()
+        metrics = LeaseMetrics(registry)
         heartbeat = Heartbeat(
             connector,
             daemon_id=settings.daemon_id,
@@ -148,14 +151,22 @@ class PostgresStore:
             url=url,
             deadline=deadline or LeaseDeadline(lease_seconds=settings.lease_seconds),
             clock=clock,
-            registry=registry,
+            metrics=metrics,
         )
         try:
             await heartbeat.register()
         except BaseException:
             heartbeat.disconnect("not registered")
             raise
-        store = cls(settings, connector, heartbeat, schema=schema, clock=clock, registry=registry)
+        store = cls(
+            settings,
+            connector,
+            heartbeat,
+            schema=schema,
+            metrics=metrics,
+            clock=clock,
+            registry=registry,
+        )
         store._start()
         log.info("store opened", store=str(address), schema=schema, daemon=settings.daemon_id)
         return store
@@ -164,6 +175,7 @@ class PostgresStore:
         runs: Mapping[str, Coroutine[Any, Any, None]] = {
             "leases": self._leases.run(),
             "lease deadline": self._leases.watch_deadline(),
+            "store writer": self._writer.watch(),
             "notifications": self._notifications.run(),
         }
         for name, run in runs.items():
@@ -244,8 +256,8 @@ class PostgresStore:
         await self._writer.probe(timeout_seconds=timeout_seconds)
 
     async def cluster(self) -> ClusterStatus | None:
-        return await self._heartbeat.run(
-            partial(cluster_status, this=self.daemon_id, lease_seconds=self._settings.lease_seconds)
+        return await cluster_status(
+            self._reader, this=self.daemon_id, lease_seconds=self._settings.lease_seconds
         )
 
     async def watch(self) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 
 from monitor.bus.commit_durations import commit_durations
 from monitor.bus.contract import Received, StoredCallback
@@ -26,7 +26,19 @@ from monitor.bus.postgres.batch import Given, numbered
 from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.failures import SERVER_ERRORS, reason_of
 from monitor.bus.postgres.inbox_bounds import ForeignInboxes
+from monitor.bus.postgres.job_kinds import (
+    FOREIGN,
+    PROBE,
+    ROWS,
+    WORK,
+    give_up,
+    has_caller,
+    has_holder,
+    pieces,
+    shards_of,
+)
 from monitor.bus.postgres.leased_shard import LeasedShard
+from monitor.bus.postgres.metrics import fenced_writes
 from monitor.bus.postgres.rows import CallbackRow, ShardRows, callback_row
 from monitor.bus.postgres.server_refusals import JOB_ERRORS, REPEATED_ERRORS, is_refusal
 from monitor.bus.postgres.transactions import (
@@ -49,10 +61,6 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-# Kinds of jobs; those of the first two are done together.
-_ROWS, _FOREIGN, _PROBE, _WORK = "rows", "foreign", "probe", "work"
-# Jobs of one statement: more would hold the loop, and the row of the shard, for long.
-_TOGETHER = 250
 _ATTEMPTS = 3  # at a transaction that the server asks to repeat
 
 
@@ -78,11 +86,7 @@ class PostgresWriter:
         self._daemon_id = daemon_id
         self._clock = clock
         self._durations = commit_durations(registry)
-        self._fenced = Counter(
-            "dataprep_monitor_fenced_writes",
-            "Writes that were refused because another daemon holds the shard.",
-            registry=registry,
-        )
+        self._fenced = fenced_writes(registry)
         self._stall_seconds = settings.stall_seconds
         self._on_foreign = on_foreign
         self._held: dict[int, LeasedShard] = {}
@@ -92,11 +96,12 @@ class PostgresWriter:
             bound=settings.queue_bound,
             failures=self.failures,
             on_group=self._groups.put_nowait,
-            on_late=_give_up,
+            on_late=give_up,
         )
         self._line = WriterLine(connect, answer_seconds=answer_seconds)
         self._is_closed = False
         self._death: BaseException | None = None
+        self._ended = asyncio.Event()
         self._task = asyncio.create_task(self._serve(), name="store writer")
 
     @property
@@ -112,7 +117,7 @@ class PostgresWriter:
         if self._held.get(shard.number) is shard:
             del self._held[shard.number]
         self._jobs.fail_some(
-            lambda job: shard in _shards_of(job) and len(_shards_of(job)) == 1,
+            lambda job: shard in shards_of(job) and len(shards_of(job)) == 1,
             lambda: BusLostError(reason),
         )
 
@@ -131,7 +136,7 @@ class PostgresWriter:
             BusUnavailableError: nothing of it was kept.
         """
         return await self._write(
-            WriteJob(_ROWS, Given(shard, rows)), timeout_seconds, patience_seconds
+            WriteJob(ROWS, Given(shard, rows)), timeout_seconds, patience_seconds
         )
 
     async def receive(
@@ -146,12 +151,12 @@ class PostgresWriter:
                     held, ShardRows(callbacks=[row]), timeout_seconds=timeout_seconds
                 )
                 return received
-        job: WriteJob[Received] = WriteJob(_FOREIGN, row)
+        job: WriteJob[Received] = WriteJob(FOREIGN, row)
         return await self._write(job, timeout_seconds)
 
     async def probe(self, *, timeout_seconds: float) -> None:
         """Return once something that nobody reads is durable."""
-        await self._write(WriteJob(_PROBE, None, is_probe=True), timeout_seconds)
+        await self._write(WriteJob(PROBE, None, is_probe=True), timeout_seconds)
 
     async def run(
         self,
@@ -166,8 +171,18 @@ class PostgresWriter:
         It is called with those that are still held, and again where nothing of it was kept. Then
         ``on_kept`` is called with its result, before anything else is written.
         """
-        job: WriteJob[Any] = WriteJob(_WORK, (work, tuple(shards), on_kept))
+        job: WriteJob[Any] = WriteJob(WORK, (work, tuple(shards), on_kept))
         return await self._write(job, timeout_seconds)
+
+    async def watch(self) -> None:
+        """Return when the writer was closed.
+
+        Raises:
+            BusUnavailableError: it has died of an error that it does not know.
+        """
+        await self._ended.wait()
+        if self._death is not None:
+            raise self._died() from self._death
 
     async def close(self) -> None:
         """Finish what is queued, then close the connection."""
@@ -182,6 +197,7 @@ class PostgresWriter:
         self._jobs.stop_timer()
         self._groups.put_nowait(None)
         await self._task
+        self._ended.set()
 
     async def _write(
         self, job: WriteJob[T], timeout_seconds: float, patience_seconds: float = 0.0
@@ -189,23 +205,26 @@ class PostgresWriter:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
         if self._death is not None:
-            raise BusUnavailableError(f"the writer has died: {self._death}") from self._death
-        for shard in _shards_of(job):
-            if shard.lease.is_lost and len(_shards_of(job)) == 1:
+            raise self._died() from self._death
+        for shard in shards_of(job):
+            if shard.lease.is_lost and len(shards_of(job)) == 1:
                 raise BusLostError(str(shard.lease.lost_reason))
         return await self._jobs.write(
             job, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
 
+    def _died(self) -> BusUnavailableError:
+        return BusUnavailableError(f"the writer has died: {self._death}")
+
     async def _serve(self) -> None:
         while (group := await self._groups.get()) is not None:
             try:
                 await self._write_group(group)
-            except Exception as exc:
-                # Whatever it is, no caller may wait for ever.
+            except Exception as exc:  # whatever it is, no caller may wait for ever
                 log.exception("store writer died")
                 self._death = exc
-                self._jobs.fail_all(lambda: BusUnavailableError("the writer has died"))
+                self._ended.set()
+                self._jobs.fail_all(self._died)
             finally:
                 self._jobs.finish()
         self._line.drop()
@@ -214,12 +233,12 @@ class PostgresWriter:
         by_kind: defaultdict[str, WriteGroup] = defaultdict(list)
         for job in group:
             by_kind[job.work].append(job)
-        for kind in (_ROWS, _FOREIGN):
-            for jobs in _pieces(by_kind[kind]):
+        for kind in (ROWS, FOREIGN):
+            for jobs in pieces(by_kind[kind]):
                 await self._write_together(jobs)
-        if probes := by_kind[_PROBE]:
+        if probes := by_kind[PROBE]:
             await self._write_together(probes)
-        for job in by_kind[_WORK]:
+        for job in by_kind[WORK]:
             await self._write_together([job])
 
     async def _write_together(self, jobs: WriteGroup) -> None:
@@ -236,7 +255,7 @@ class PostgresWriter:
     async def _transact(self, jobs: WriteGroup) -> None:
         """Execute until it is known how it ended, for as long as anybody waits."""
         for attempt in count(1):
-            connection = await self._line.connection(partial(_has_caller, jobs))
+            connection = await self._line.connection(partial(has_caller, jobs))
             claimed = self._claim(jobs)
             if connection is None or not claimed:
                 return
@@ -256,7 +275,7 @@ class PostgresWriter:
         """Return the jobs that somebody waits for, of a shard that is still held."""
         claimed = [job for job in self._jobs.claim(jobs) if not job.answer.done()]
         for job in claimed:
-            shards = _shards_of(job)
+            shards = shards_of(job)
             if shards and all(shard.lease.is_lost for shard in shards):
                 job.error = BusLostError(_lost(shards[0]))
         return [job for job in claimed if job.error is None]
@@ -293,16 +312,16 @@ class PostgresWriter:
 
     def _transaction_of(self, jobs: WriteGroup) -> Transaction:
         kind = jobs[0].work
-        if kind == _ROWS:
+        if kind == ROWS:
             return StoreRows(jobs, daemon_id=self._daemon_id)
-        if kind == _FOREIGN:
+        if kind == FOREIGN:
             return ReceiveForeign(
                 jobs,
                 daemon_id=self._daemon_id,
                 inboxes=self._inboxes,
                 on_stored=self._learn_foreign,
             )
-        if kind == _PROBE:
+        if kind == PROBE:
             return Probe(self._daemon_id)
         work, shards, on_kept = jobs[0].given
         held = [shard for shard in shards if not shard.lease.is_lost]
@@ -315,7 +334,7 @@ class PostgresWriter:
             return False
         self._line.drop()
         while True:
-            connection = await self._line.connection(partial(_has_holder, shards))
+            connection = await self._line.connection(partial(has_holder, shards))
             if connection is None:
                 return False
             try:
@@ -334,7 +353,7 @@ class PostgresWriter:
                 self._lose(shard, jobs)
         stored = 0
         for job in jobs:
-            shards = _shards_of(job)
+            shards = shards_of(job)
             if job.error is None and shards and not any(s.number in held for s in shards):
                 job.error = BusLostError(_lost(shards[0]))
             stored += job.error is None and not job.is_probe
@@ -345,7 +364,7 @@ class PostgresWriter:
         self._line.report_answer()
 
     def _lose(self, shard: LeasedShard, jobs: WriteGroup) -> None:
-        refused = sum(shard in _shards_of(job) for job in jobs)
+        refused = sum(shard in shards_of(job) for job in jobs)
         self._fenced.inc(refused)
         log.warning("writes fenced", shard=shard.lease.shard, writes=refused)
         shard.lose(_lost(shard))
@@ -365,32 +384,6 @@ class PostgresWriter:
         if refused:
             self.failures.refused(reason_of(cause), writes=refused)
         log.warning("store write failed", error=reason_of(cause), writes=len(jobs))
-
-
-def _has_caller(jobs: WriteGroup) -> bool:
-    return any(not job.answer.done() for job in jobs)
-
-
-def _has_holder(shards: Collection[LeasedShard]) -> bool:
-    return any(not shard.lease.is_lost for shard in shards)
-
-
-def _give_up(job: WriteJob[Any]) -> None:
-    """End a claimed job that is late, where whoever stores the same again finds it there."""
-    if job.work in (_FOREIGN, _PROBE):
-        job.error = BusUnavailableError(f"no answer within {job.timeout_seconds:g} s")
-        job.end()
-
-
-def _shards_of(job: WriteJob[Any]) -> Sequence[LeasedShard]:
-    if job.work == _ROWS:
-        return (job.given.shard,)
-    return job.given[1] if job.work == _WORK else ()
-
-
-def _pieces(jobs: WriteGroup) -> Iterator[WriteGroup]:
-    for start in range(0, len(jobs), _TOGETHER):
-        yield jobs[start : start + _TOGETHER]
 
 
 def _lost(shard: LeasedShard) -> str:

@@ -11,6 +11,7 @@ import structlog
 
 from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.failures import SERVER_ERRORS, reason_of
+from monitor.bus.postgres.sessions import set_up
 from monitor.model.errors import MonitorError
 from monitor.model.waits import backoff_seconds
 
@@ -19,12 +20,6 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 _RECONNECT_SECONDS, _LONGEST_RECONNECT_SECONDS = 0.05, 1.0
-# Every statement finds its rows by an index; a plan made while a table was small must do so too.
-_PLANS = (
-    "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'),"
-    " ('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),"
-    " ('jit', 'off')) AS settings (name, value)"
-)
 
 
 class WriterLine:
@@ -66,6 +61,11 @@ class WriterLine:
         limit = loop.call_later(self._answer_seconds, connection.terminate)
         try:
             return await answer
+        except (AttributeError, TypeError) as exc:
+            # So asyncpg fails where it is cut between two of its own requests.
+            if connection.is_closed():
+                raise ConnectionResetError("cut between two requests") from exc
+            raise
         finally:
             limit.cancel()
 
@@ -95,7 +95,7 @@ class WriterLine:
     async def _connect_once(self) -> Connection:
         connection = await self._connect()
         try:
-            await self.in_time(connection, connection.execute(_PLANS))
+            await self.in_time(connection, set_up(connection, is_reader=False))
         except BaseException:
             connection.terminate()
             raise

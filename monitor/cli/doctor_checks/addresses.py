@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from pathlib import Path
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.sqlite.identity import store_id
+from monitor.bus.settings import StorageSettings
+from monitor.bus.store_identity import store_identity, store_place
 from monitor.model.check_lines import CheckLine, bounded, failed, ok, warning
 from monitor.web.settings import ServerSettings
 
@@ -28,9 +28,9 @@ class Serving(Struct, frozen=True, kw_only=True):
     is_free: bool
 
 
-async def server_address(settings: ServerSettings, store: Path) -> Serving:
+async def server_address(settings: ServerSettings, storage: StorageSettings) -> Serving:
     """Check whether the address is free, or held by the daemon of this store."""
-    lines = await bounded(SERVER, _check_server(settings, store))
+    lines = await bounded(SERVER, _check_server(settings, storage))
     return Serving(
         lines=lines,
         has_daemon=lines == [_used_by_daemon(settings)],
@@ -46,7 +46,7 @@ def _used_by_daemon(settings: ServerSettings) -> CheckLine:
     return ok(SERVER, f"{settings.listen} is held by our own daemon, which is alive")
 
 
-async def _check_server(settings: ServerSettings, store: Path) -> list[CheckLine]:
+async def _check_server(settings: ServerSettings, storage: StorageSettings) -> list[CheckLine]:
     address = settings.listen
     if settings.port == 0:
         return [ok(SERVER, f"{address} takes a free port at each start")]
@@ -65,7 +65,7 @@ async def _check_server(settings: ServerSettings, store: Path) -> list[CheckLine
     if not isinstance(alive, dict) or "alive" not in alive:
         holder = "another program: its /healthz is not a monitor's"
         return [taken(SERVER, _SECTION, address, holder)]
-    line = another_store(SERVER, _SECTION, address, store, claimed=alive.get("store"))
+    line = another_store(SERVER, _SECTION, address, storage, claimed=alive.get("store"))
     return [line or _used_by_daemon(settings)]
 
 
@@ -87,23 +87,24 @@ async def _alive(settings: ServerSettings) -> object:
 
 
 def another_store(
-    subject: str, section: str, address: str, store: Path, *, claimed: object
+    subject: str, section: str, address: str, storage: StorageSettings, *, claimed: object
 ) -> CheckLine | None:
     """Return the line of a monitor that holds another store than ours; None: it holds ours."""
     try:
-        ours = store_id(store)
+        ours = store_identity(storage)
     except OSError as exc:
         return warning(
             subject,
             f"{address} is held by a monitor; whether it is ours cannot be seen, because "
-            f"{store} is hidden from this user: {exc.strerror}",
+            f"{store_place(storage)} is hidden from this user: {exc.strerror}",
             "run doctor as the user that runs the daemon",
         )
     if ours is not None and claimed == ours:
         return None
     if not isinstance(claimed, str):
         return taken(subject, section, address, "another program, which names no store")
-    return taken(subject, section, address, f"another monitor, whose store is not {store}")
+    place = store_place(storage)
+    return taken(subject, section, address, f"another monitor, whose store is not {place}")
 
 
 async def _listen_once(host: str, port: int) -> None:

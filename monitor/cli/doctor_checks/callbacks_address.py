@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.assembly import callback_settings
 from monitor.bus.contract import EventBus
-from monitor.bus.settings import store_path
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks import signature
 from monitor.callbacks.bodies import TEST_FIELD
@@ -118,7 +117,6 @@ async def _ask_holder(
 ) -> list[CheckLine]:
     """Send the program that listens a test callback of each workspace, with its secret."""
     address = settings.listen
-    store = store_path(configuration.storage.url)
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
         for name, workspace in callback_settings(configuration.workspaces).items():
@@ -136,7 +134,9 @@ async def _ask_holder(
                 return [taken(CALLBACKS, _SECTION, address, holder)]
             if status != _ACCEPTED:
                 return [_refusing(address, name, status)]
-            stranger = another_store(CALLBACKS, _SECTION, address, store, claimed=claimed)
+            stranger = another_store(
+                CALLBACKS, _SECTION, address, configuration.storage, claimed=claimed
+            )
             if stranger is not None:
                 return [stranger]
     return [ok(CALLBACKS, f"{address} is held by our own daemon, which accepts our callbacks")]

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from monitor.bus.settings import store_path
 from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_address
@@ -76,8 +75,7 @@ async def examine(
     report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
     _report_all(report, [*about, *check_clear_text(configuration)])
     async with callback_address(configuration, clock=clock) as listening:
-        store = store_path(configuration.storage.url)
-        serving = await server_address(configuration.server, store)
+        serving = await server_address(configuration.server, configuration.storage)
         surroundings = Surroundings(
             server=configuration.server,
             has_daemon=serving.has_daemon,

@@ -35,7 +35,7 @@ class FileSettings(DeliverySettings, frozen=True, kw_only=True):
         str,
         Setting(
             "Absolute path of the file. Its folder must exist, and the daemon needs write access "
-            "to it.",
+            "to it. A shard with a name writes its own, such as events-NAME.jsonl.",
             "/var/log/dataprep-monitor/events.jsonl",
             check=_absolute,
         ),

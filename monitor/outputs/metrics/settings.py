@@ -16,7 +16,8 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=100, le=10_000_000),
         Setting(
-            'Maximum number of series of pipelines; the rest is summed as pipeline="__other__".'
+            "Maximum number of series of the pipelines of a shard; the rest is summed as "
+            'pipeline="__other__".'
         ),
     ] = 50_000
     stale_after_seconds: Annotated[

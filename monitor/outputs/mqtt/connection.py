@@ -65,6 +65,7 @@ class Connection:
             base_seconds=settings.reconnect_base_seconds,
             cap_seconds=settings.reconnect_cap_seconds,
             jitter=random.SystemRandom(),
+            is_shard=bool(bus.shard),
         )
         self.since: datetime | None = None  # of the present state, connected or not
         self.reason = "not connected yet"  # why there is no link

@@ -21,9 +21,17 @@ class ReconnectBackoff:
     """Counts failed connections in a row; a link that lasted resets the counts."""
 
     def __init__(
-        self, *, instance: str, base_seconds: float, cap_seconds: float, jitter: Random
+        self,
+        *,
+        instance: str,
+        base_seconds: float,
+        cap_seconds: float,
+        jitter: Random,
+        is_shard: bool = False,
     ) -> None:
+        """``is_shard``: other sessions of ours at the broker differ in their client ids alone."""
         self._instance = instance
+        self._is_shard = is_shard
         self._base_seconds = base_seconds
         self._cap_seconds = cap_seconds
         self._jitter = jitter
@@ -36,6 +44,11 @@ class ReconnectBackoff:
     def hint(self) -> str | None:
         """What to change where another client seems to use our client id; None otherwise."""
         change = "give each daemon on this broker its own [mqtt] instance"
+        if self._is_shard:
+            change = (
+                "give each cluster on this broker its own [mqtt] instance, and let the broker keep "
+                "client ids: in mosquitto, on a listener without use_username_as_clientid"
+            )
         if self._takeovers:
             times = "once" if self._takeovers == 1 else f"{self._takeovers} times"
             return (

@@ -123,7 +123,8 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
     instance: Annotated[
         str,
         Setting(
-            "Client id and topic level. Keep it across restarts; each daemon needs its own.",
+            "Client id and topic level. Keep it across restarts; each daemon needs its own, and "
+            "the daemons of a cluster share one.",
             check=_instance,
         ),
     ] = "monitor"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.bus.contract import StoredLog, StoredRuns
@@ -30,4 +30,5 @@ class ViewSources:
     alerting: AlertingRequests
     daemon: ReadDaemonStatus
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
+    cluster_problems: Callable[[], Sequence[str]]  # what needs people, in words
     is_shared: bool  # other daemons may share the store

@@ -11,6 +11,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
+from monitor.web.shown_shards import Mirrored
 
 
 class FailedPartView(Struct, frozen=True, kw_only=True):
@@ -85,6 +86,10 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
+    is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
+    holder: str | None  # id of that daemon
+    holder_url: str | None  # of its page, which knows polls, budgets and schedules
+    as_of: datetime | None  # when it was read from the store; None: it is not
 
 
 def run_view(
@@ -158,7 +163,11 @@ def _reason(run: RunState) -> str | None:
 
 
 def workspace_view(
-    status: WorkspaceStatus, *, active_runs: int, unwatched: tuple[str, ...]
+    status: WorkspaceStatus,
+    *,
+    active_runs: int,
+    unwatched: tuple[str, ...],
+    mirrored: Mirrored | None,
 ) -> WorkspaceView:
     """Return the view of a workspace."""
     return WorkspaceView(
@@ -178,4 +187,8 @@ def workspace_view(
         schedules_watched=len(status.schedules),
         schedules_of=status.schedules_of,
         unwatched=unwatched,
+        is_here=mirrored is None,
+        holder=None if mirrored is None else mirrored.holder,
+        holder_url=None if mirrored is None else mirrored.url,
+        as_of=None if mirrored is None else mirrored.read_at,
     )

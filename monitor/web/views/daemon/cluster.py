@@ -13,6 +13,7 @@ from monitor.model.errors import BusError
 from monitor.model.words import counted
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import unknown
+from monitor.web.shown_shards import page_url
 from monitor.web.views.overview.status import Level
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -67,7 +68,7 @@ class ShardView(Struct, frozen=True, kw_only=True):
     as_of: datetime | None
 
 
-class ClusterView(Struct, frozen=True, kw_only=True):
+class ClusterOverview(Struct, frozen=True, kw_only=True):
     """Daemons by id and shards, and in one sentence what needs people.
 
     ``hidden`` are shards that are cut. Without an answer of the store, ``at`` is when it gave what
@@ -94,7 +95,7 @@ class ClusterReader:
         self._sources = sources
         self._last: ClusterStatus | None = None
 
-    async def read(self, query: ClusterQuery) -> ClusterView:
+    async def read(self, query: ClusterQuery) -> ClusterOverview:
         away: str | None = None
         try:
             status = await self._sources.cluster()
@@ -106,7 +107,7 @@ class ClusterReader:
         ids = [daemon.id for daemon in status.daemons]
         if query.holder is not None and query.holder not in ids:
             raise ProblemDetails(400, f"holder: {unknown(query.holder, ids)}")
-        urls = {daemon.id: daemon.url for daemon in status.daemons}
+        urls = {daemon.id: page_url(daemon.url) for daemon in status.daemons}
         records = sorted(
             (record for record in status.shards if query.holder in (None, record.holder)),
             key=_worst_first,
@@ -117,7 +118,7 @@ class ClusterReader:
             for record in status.shards
             if record.last_change == _TAKEN_OVER and record.held_since is not None
         ]
-        return ClusterView(
+        return ClusterOverview(
             level=level,
             sentence=sentence,
             is_shared=True,
@@ -158,8 +159,8 @@ def without_holder(status: ClusterStatus) -> list[str]:
     return [record.name for record in status.shards if record.holder not in alive]
 
 
-def _without_status(away: str | None) -> ClusterView:
-    return ClusterView(
+def _without_status(away: str | None) -> ClusterOverview:
+    return ClusterOverview(
         level=Level.OK if away is None else Level.UNKNOWN,
         sentence=_ALONE if away is None else f"The store does not answer: {away}",
         is_shared=away is not None,
@@ -180,7 +181,7 @@ def _daemon(daemon: DaemonRecord, status: ClusterStatus) -> DaemonView:
         host=daemon.host,
         process_id=daemon.process_id,
         version=daemon.version,
-        url=daemon.url,
+        url=page_url(daemon.url),
         started_at=daemon.started_at,
         last_heartbeat_at=daemon.renewed_at,
         heartbeat_age_seconds=(status.at - daemon.renewed_at).total_seconds(),
@@ -224,6 +225,6 @@ def cluster_view(sources: ViewSources) -> View:
         summary="The daemons that share the store, and who holds which shard since when.",
         api="/api/v1/cluster",
         query=ClusterQuery,
-        answer=ClusterView,
+        answer=ClusterOverview,
         read=ClusterReader(sources).read,
     )

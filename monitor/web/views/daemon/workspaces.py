@@ -148,7 +148,10 @@ class WorkspacesReader:
     def _view(self, status: WorkspaceStatus, active: Mapping[str, int]) -> WorkspaceView:
         unwatched = tuple(known.what for known in self._unwatched(status))
         return workspace_view(
-            status, active_runs=active.get(status.workspace, 0), unwatched=unwatched
+            status,
+            active_runs=active.get(status.workspace, 0),
+            unwatched=unwatched,
+            mirrored=self._sources.shards.mirrored_of(status.workspace),
         )
 
     def _unwatched(self, status: WorkspaceStatus) -> tuple[Unwatched, ...]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from monitor.web.health import RecentReadiness
+from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.overview.unseen import why_unseen
@@ -18,6 +18,8 @@ from monitor.web.views.view import View
 
 _NAMED = 2  # workspaces, or rules
 _NAME_CHARACTERS = 120
+_WORDS_CHARACTERS = 300
+_CLUSTER = "cluster"  # its words are in the sentence
 _POLLS = "polls"  # the check that fails also where a workspace is not seen
 
 
@@ -61,6 +63,9 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     unseen: tuple[str, ...]  # workspaces that are not seen wholly, and why
     failing_rules: tuple[str, ...]  # names of those that cannot be evaluated
     not_ready: tuple[str, ...]  # names of the readiness checks that fail
+    cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
+    elsewhere: int  # workspaces that other daemons hold
+    elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
     confirmed_at: datetime | None
 
 
@@ -70,6 +75,7 @@ class _Blindness(Struct, frozen=True, kw_only=True):
     unseen: tuple[str, ...]
     failing_rules: tuple[str, ...]
     not_ready: tuple[str, ...]
+    cluster: tuple[str, ...]
 
 
 class StatusReader:
@@ -102,19 +108,35 @@ class StatusReader:
         live = self._sources.live
         whys = (why_unseen(live, self._index, status) for status in live.workspaces())
         unseen = tuple(why for why in whys if why is not None)
+        cluster = tuple(self._sources.cluster_problems())
+        said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster else [])]
         blindness = _Blindness(
             unseen=unseen,
             failing_rules=tuple(sorted(self._sources.alerting.snapshot().failing_rules)),
-            not_ready=tuple(name for name in not_ready if name != _POLLS or not unseen),
+            not_ready=tuple(name for name in not_ready if name not in said),
+            cluster=cluster,
         )
+        elsewhere, as_of = self._elsewhere()
         return StateSummary(
             **msgspec.structs.asdict(counts),
             **msgspec.structs.asdict(blindness),
             level=_level(counts, blindness),
             sentence=_sentence(counts, blindness),
             short=_short(counts, blindness),
+            elsewhere=elsewhere,
+            elsewhere_as_of=as_of,
             confirmed_at=self._index.confirmed_at,
         )
+
+    def _elsewhere(self) -> tuple[int, datetime | None]:
+        """Return how many workspaces other daemons hold, and the age of what is shown of them."""
+        read_at = [
+            (len(shard.live.workspaces()), shard.mirrored().read_at)
+            for shard in self._sources.shards.all()
+            if shard.mirrored is not None
+        ]
+        known = [at for _, at in read_at if at is not None]
+        return sum(count for count, _ in read_at), min(known, default=None)
 
     async def _not_ready(self) -> tuple[str, ...]:
         """Return the names of the readiness checks that fail."""
@@ -127,8 +149,9 @@ class StatusReader:
 def _level(counts: _Counts, blindness: _Blindness) -> Level:
     if counts.failing or counts.missed_starts or counts.critical_alerts:
         return Level.CRITICAL
-    is_blind = blindness.unseen or blindness.failing_rules
-    if is_blind or counts.unknown or counts.unconfirmed or not counts.pipelines:
+    is_blind = any((blindness.unseen, blindness.failing_rules, blindness.cluster))
+    is_unknown = counts.unknown or counts.unconfirmed or not counts.pipelines
+    if is_blind or is_unknown or STARTING in blindness.not_ready:
         return Level.UNKNOWN
     is_warned = counts.warnings or counts.other_alerts or blindness.not_ready
     return Level.WARNING if is_warned else Level.OK
@@ -176,6 +199,7 @@ def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
         if rules
         else "",
         f"the monitor itself is not ready: {_named(not_ready)}" if not_ready else "",
+        *(problem[:_WORDS_CHARACTERS] for problem in blindness.cluster),
     ]
     return [part for part in words if part]
 
@@ -217,6 +241,7 @@ def _short(counts: _Counts, blindness: _Blindness) -> str:
         blindness.unseen[0] if blindness.unseen and not counts.unknown else "",
         _counted(rules, "rule cannot be evaluated", "rules cannot be evaluated"),
         "monitor not ready" if blindness.not_ready else "",
+        "cluster in trouble" if blindness.cluster else "",
         _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
         _counted(counts.canceled, "canceled", "canceled"),
     ]

@@ -1,0 +1,58 @@
+"""What is wrong with the cluster, in words: the store is away, or shards have no holder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from monitor.bus.shards import ClusterStatus
+from monitor.model.clock import Clock
+from monitor.model.words import counted
+from monitor.web.views.daemon.cluster import without_holder
+
+_LEASES = 3  # a takeover needs less; what nobody holds for longer nobody can hold
+_NAMED = 3
+
+
+class ClusterHealth:
+    """Remembers since when the store is away, and since when shards are without a holder."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._away: tuple[datetime, str] | None = None  # since when (ours), and why
+        self._alone: dict[str, float] = {}  # since when (monotonic), by name
+        self._patience_seconds = 0.0
+
+    def learn(self, status: ClusterStatus) -> None:
+        """Compare an answer of the store with the former ones."""
+        now = self._clock.monotonic()
+        self._away = None
+        self._patience_seconds = _LEASES * status.lease_seconds
+        self._alone = {name: self._alone.get(name, now) for name in without_holder(status)}
+
+    def cannot_be_read(self, reason: str) -> None:
+        """Remember why the store gave no answer."""
+        since = self._clock.now() if self._away is None else self._away[0]
+        self._away = since, reason
+
+    def problems(self) -> list[str]:
+        """Return what needs people, each as a part of a sentence."""
+        problems: list[str] = []
+        if self._away is not None:
+            since, reason = self._away
+            problems.append(f"the store does not answer since {since:%Y-%m-%dT%H:%M:%SZ}: {reason}")
+        now = self._clock.monotonic()
+        alone = [
+            name for name, since in self._alone.items() if now - since > self._patience_seconds
+        ]
+        if alone:
+            verb = "is" if len(alone) == 1 else "are"
+            problems.append(
+                f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}"
+            )
+        return problems
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown

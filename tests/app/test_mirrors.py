@@ -1,0 +1,200 @@
+"""A daemon that holds nothing shows and instructs the shard of another one, over PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+import msgspec
+import pytest
+
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.settings import AlertingSettings
+from monitor.app.instructions import InstructionRunner
+from monitor.app.mirrors import Mirrors
+from monitor.app.requests import alerting_requests
+from monitor.bus.contract import Change, Retention, Start
+from monitor.bus.shards import ShardGranted
+from monitor.config import Configuration
+from monitor.model.alerts import Silence
+from monitor.model.clock import SystemClock
+from monitor.model.errors import NoSuchObjectError
+from monitor.model.live_state import Reachability
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
+from monitor.outputs.replaying import Replayed
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.pipeline_health import PipelineHealthTracker
+from monitor.tracking.status_memory import StatusMemory
+from monitor.web.requests import ShardRequests
+from monitor.web.shown_shards import ShownShard
+from tests.bus.examples import SOON, run
+from tests.bus.postgres_members import shards
+from tests.bus.postgres_stores import LONG_SECONDS, StoreHost, store_cluster
+
+CLOCK = SystemClock()
+ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+
+
+class Holder:
+    """The daemon that holds the shard ``sales``: what it knows, and what it is asked to do."""
+
+    def __init__(self, host: StoreHost) -> None:
+        granted = next(change for change in host.changes if isinstance(change, ShardGranted))
+        self.bus = granted.bus
+        assert granted.instructions is not None
+        self.live_state = LiveState(["sales"])
+        self.engine = Engine(
+            bus=self.bus,
+            view=self.live_state.view,
+            clock=CLOCK,
+            settings=AlertingSettings(),
+            retention=Retention(),
+            guard=lambda _name, call, _on_failure: call(),
+        )
+        self.runner = InstructionRunner(granted.instructions, shown=self.shown, clock=CLOCK)
+
+    async def track(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        if run_id == "404":
+            raise NoSuchObjectError("the workspace denies the run")
+        return f"following {RunKey(workspace, kind, run_id)}"
+
+    async def webhooks(
+        self, workspace: str, action: str, flow: str | None
+    ) -> list[dict[str, object]]:
+        return [{"workspace": workspace, "action": action, "flow": flow}]
+
+    async def replay(self, output: str, since: object) -> Replayed:
+        del since
+        return Replayed(output=output, sent=3, skipped=0, refused=0)
+
+    def shown(self) -> ShownShard:
+        return ShownShard(
+            name="sales",
+            bus=self.bus,
+            live=self.live_state.view,
+            alerting=alerting_requests(
+                self.engine,
+                bus=self.bus,
+                view=self.live_state.view,
+                wants=lambda: {"mqtt": lambda _: True},
+                replay=self.replay,
+            ),
+            requests=ShardRequests(track=self.track, webhooks=self.webhooks),
+            outputs=tuple,
+        )
+
+    async def store(self) -> None:
+        """Store a run, a pipeline's health and the status, as observer and memory do."""
+        self.live_state.update_workspace(
+            "sales", reachability=Reachability.REACHABLE, known_at=CLOCK.now(), since=CLOCK.now()
+        )
+        self.live_state.confirm("sales", RunKind.JOB_GROUP, CLOCK.now())
+        active = run(1, workspace="sales", created_at=CLOCK.now())
+        ended = run(2, Status.FAILED, workspace="sales", created_at=CLOCK.now())
+        ended = msgspec.structs.replace(ended, pipeline=ORDERS)
+        health = PipelineHealthTracker(self.live_state).state_entries([ended], {})
+        await self.bus.commit(
+            Change(runs=(active, ended), state_entries=health), timeout_seconds=SOON
+        )
+        memory = partial(StatusMemory, "sales", bus=self.bus, clock=CLOCK)
+        await memory(live_state=self.live_state).store()
+
+
+class Pair:
+    """The holder, and the mirrors of the daemon beside it."""
+
+    def __init__(self, holder: Holder, mirrors: Mirrors) -> None:
+        self.holder = holder
+        self.mirrors = mirrors
+
+    async def sales(self) -> ShownShard:
+        """Return the mirror as it is now in the store."""
+        self.mirrors.expect_change()
+        await self.mirrors.refresh()
+        return self.mirrors.shown()["sales"]
+
+
+@pytest.fixture
+async def pair(empty_database: str) -> AsyncIterator[Pair]:
+    async with store_cluster(empty_database) as cluster:
+        north = await cluster.join("north", shards("sales"))
+        await north.has("sales")
+        south = await cluster.join("south", [])
+        holder = Holder(north)
+        await holder.bus.subscribe("alerting", start=Start.NEWEST)
+        await holder.engine.restore()
+        assert south.store.elsewhere is not None
+        nothing: dict[str, ShownShard] = {}
+        mirrors = Mirrors(
+            lambda: nothing,
+            south.store.elsewhere,
+            cluster=south.store.cluster,
+            configuration=lambda: Configuration(workspaces=()),
+            clock=CLOCK,
+        )
+        running = asyncio.create_task(holder.runner.run())
+        try:
+            yield Pair(holder, mirrors)
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await mirrors.close()
+
+
+async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
+    """Active runs, pipelines and when they were confirmed, with holder and time of the read."""
+    before = await pair.sales()
+    assert before.live.active_runs() == ()
+    await pair.holder.store()
+    sales = await pair.sales()
+    assert [active.run.key.id for active in sales.live.active_runs("sales")] == ["1"]
+    assert sales.live.label("sales", ORDERS) == "orders"
+    status = sales.live.workspace("sales")
+    assert status is not None
+    own = pair.holder.live_state.workspaces["sales"]
+    assert (status.reachability, status.known_at) == (Reachability.REACHABLE, own.known_at)
+    assert sales.live.confirmed() == pair.holder.live_state.confirmed
+    assert sales.mirrored is not None
+    mirrored = sales.mirrored()
+    assert (mirrored.holder, mirrored.reason) == ("north", None)
+    assert mirrored.read_at is not None
+    assert pair.mirrors.shown() is pair.mirrors.shown()
+
+
+async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:
+    """Both know it then; the mirror reads it back from the store."""
+    now = CLOCK.now()
+    silence = Silence(
+        id="5d3c",
+        matchers=("workspace=sales",),
+        author="ann",
+        comment="reload",
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+        origin="api",
+    )
+    sales = await pair.sales()
+    async with asyncio.timeout(LONG_SECONDS):
+        await sales.alerting.add_silence(silence)
+        assert pair.holder.engine.snapshot().silences == (silence,)
+        assert (await pair.sales()).alerting.snapshot().silences == (silence,)
+        assert await sales.alerting.expire_silence("5d3c")
+        assert not await sales.alerting.expire_silence("5d3c")
+
+
+async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:
+    """Sentences, rows and refusals are the same as if the shard were held here."""
+    sales = await pair.sales()
+    async with asyncio.timeout(LONG_SECONDS):
+        tracked = await sales.requests.track("sales", RunKind.JOB_GROUP, "17")
+        assert tracked == "following sales:job_group:17"
+        with pytest.raises(NoSuchObjectError, match="denies"):
+            await sales.requests.track("sales", RunKind.JOB_GROUP, "404")
+        rows = await sales.requests.webhooks("sales", "sync", "7")
+        assert rows == [{"workspace": "sales", "action": "sync", "flow": "7"}]
+        assert (await sales.alerting.replay("mqtt", CLOCK.now())).sent == 3
+        assert not await sales.alerting.acknowledge("9f86", CLOCK.now(), "ann", "")

@@ -252,15 +252,23 @@ def _notified(scene: Cluster) -> list[dict[str, Any]]:
 
 
 def _reopened(scene: Cluster) -> list[str]:
-    """Return alerts that Alertmanager reported as firing after it had reported their end."""
-    words: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for alert in _notified(scene):
-        words[alert["fingerprint"], alert["startsAt"]].append(alert["status"])
+    """Return alerts that Alertmanager reported as firing more often than they fired."""
+    fired = Counter(
+        _labels(event["data"])
+        for workspace in scene.workspaces
+        for event in ReceivedEvents(_messages(scene, workspace, "/event")).events.values()
+        if event["type"] == "dataprep.alert.fired.v1"
+    )
+    notified = Counter(_labels(alert) for alert in _notified(scene) if alert["status"] == "firing")
     return [
-        f"Alertmanager reopened {key}: {said}"
-        for key, said in words.items()
-        if "resolved" in said and "firing" in said[said.index("resolved") :]
+        f"Alertmanager notified {times} times of {labels}, which fired {fired[labels]} times"
+        for labels, times in notified.items()
+        if times > fired[labels]
     ]
+
+
+def _labels(alert: dict[str, Any]) -> str:
+    return json.dumps(alert["labels"], sort_keys=True)
 
 
 def _states(scene: Cluster, holders: Holders) -> list[str]:

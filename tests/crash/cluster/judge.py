@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -11,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import Struct
 
-from tests.app.eventually import eventually
-from tests.app.mqtt_subscriber import End, EventInput, ReceivedEvents, counted, ends_in
+from tests.app.eventually import pause
+from tests.app.mqtt_subscriber import End, counted, ends_in
 from tests.app.stage import SECRET
 from tests.crash.cluster.database import LeaseChange
 from tests.crash.cluster.member import Absence
@@ -25,6 +23,7 @@ KINDS = ("flow_run", "job_group", "plan_run")
 # From the instant of a takeover until what was on its way before has arrived, on a busy machine.
 GRACE_SECONDS = 0.3
 _PATIENCE_SECONDS = 60.0
+_AGREE_SECONDS = 0.5  # the networks of the daemons share the loop with what is compared
 
 
 class Holders:
@@ -100,11 +99,14 @@ async def until_agreed(scene: Cluster) -> list[str]:
 
     def agree() -> bool:
         nonlocal difference
+        scene.received.read_new()
         difference = [*_ends(scene), *_totals(scene), *_open_alerts(scene)]
         return not difference
 
-    with contextlib.suppress(pytest.fail.Exception):
-        await eventually(agree, why="", within_seconds=_PATIENCE_SECONDS)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _PATIENCE_SECONDS
+    while not agree() and loop.time() < end:
+        await pause(_AGREE_SECONDS)
     return difference
 
 
@@ -142,18 +144,9 @@ async def judge(scene: Cluster) -> Findings:
     return findings
 
 
-def _messages(scene: Cluster, workspace: str, part: str = "/event/") -> list[EventInput]:
-    return [
-        message
-        for message in list(scene.subscriber.messages)
-        if message.topic.split("/")[2] == workspace and part in message.topic
-    ]
-
-
 def _missing(scene: Cluster) -> dict[str, set[End]]:
     return {
-        workspace: ends_in(sandbox.ledger, KINDS)
-        - ReceivedEvents(_messages(scene, workspace)).ends()
+        workspace: ends_in(sandbox.ledger, KINDS) - scene.received.of_runs[workspace].ends()
         for workspace, sandbox in scene.workspaces.items()
     }
 
@@ -163,7 +156,7 @@ def _ends(scene: Cluster) -> list[str]:
     broken = []
     for workspace, sandbox in scene.workspaces.items():
         happened = ends_in(sandbox.ledger, KINDS)
-        received = ReceivedEvents(_messages(scene, workspace)).ends()
+        received = scene.received.of_runs[workspace].ends()
         if happened != received:
             broken.append(
                 f"{workspace}: {len(happened - received)} ends are missing "
@@ -192,30 +185,26 @@ def _totals(scene: Cluster) -> list[str]:
 def _transitions(scene: Cluster, findings: Findings) -> list[str]:
     broken = []
     for workspace in scene.workspaces:
-        received = ReceivedEvents(_messages(scene, workspace))
+        received = scene.received.of_runs[workspace]
         findings.events += len(received.events)
-        everything = ReceivedEvents(_messages(scene, workspace, "/event"))
         broken += [
-            f"{identity} came with two contents: {sorted(everything.contents[identity])}"
-            for identity in everything.ambiguous()[:3]
+            f"{identity} came with two contents: {sorted(events.contents[identity])}"
+            for events in (received, scene.received.of_alerts[workspace])
+            for identity in events.ambiguous()[:3]
         ]
         if wrong := received.out_of_order():
             broken.append(f"{workspace}: out of order {dict(list(wrong.items())[:5])}")
     return broken
 
 
-def _alert_words(scene: Cluster) -> dict[str, list[str]]:
-    """Return fired and resolved for each alert by its topic, each id once."""
-    words: defaultdict[str, list[str]] = defaultdict(list)
-    seen: set[str] = set()
+def _alert_words(scene: Cluster) -> dict[tuple[str, str], list[str]]:
+    """Return fired and resolved for each alert, each id once."""
+    words: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for workspace in scene.workspaces:
-        for message in _messages(scene, workspace, "/alert/"):
-            if message.topic.endswith("/event"):
-                event = json.loads(message.payload)
-                word = event["type"].split(".")[-2]
-                if word in {"fired", "resolved"} and event["id"] not in seen:
-                    words[message.topic].append(word)
-                seen.add(event["id"])
+        for event in scene.received.of_alerts[workspace].events.values():
+            word = event["type"].split(".")[-2]
+            if word in {"fired", "resolved"}:
+                words[workspace, event["data"]["fingerprint"]].append(word)
     return words
 
 
@@ -256,7 +245,7 @@ def _reopened(scene: Cluster) -> list[str]:
     fired = Counter(
         _labels(event["data"])
         for workspace in scene.workspaces
-        for event in ReceivedEvents(_messages(scene, workspace, "/event")).events.values()
+        for event in scene.received.of_alerts[workspace].events.values()
         if event["type"] == "dataprep.alert.fired.v1"
     )
     notified = Counter(_labels(alert) for alert in _notified(scene) if alert["status"] == "firing")

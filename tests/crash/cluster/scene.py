@@ -24,6 +24,7 @@ from tests.crash.cluster.load import Load
 from tests.crash.cluster.member import ClusterAddresses, Member, MemberSettings
 from tests.crash.cluster.networks import Network
 from tests.crash.cluster.peers import process_of
+from tests.crash.cluster.received import ReceivedByWorkspace
 from tests.crash.cluster.watches import AlertmanagerWatch, BrokerWatch
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager, Mosquitto
@@ -67,6 +68,7 @@ class Cluster:
         self.alertmanager_watch = alertmanager_watch
         self.notified = notified
         self.subscriber = subscriber
+        self.received = ReceivedByWorkspace(subscriber, workspaces)
         self.members = members
         self.chance = random.Random(options.seed)  # noqa: S311 - no secret
         self.counters = CounterWatch(members)

@@ -37,7 +37,7 @@ class CounterWatch:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
-        self._most: dict[str, float] = {}  # by series
+        self._most: dict[str, tuple[float, str]] = {}  # by series, with who showed it when
         self.latest: dict[str, dict[str, float]] = {}  # by daemon, then by series
         self._fenced: dict[tuple[str, int], float] = {}  # by daemon and life
         self.went_back: list[str] = []
@@ -75,11 +75,13 @@ class CounterWatch:
         for series, workspace, value in _STORED.findall(text):
             workspaces.add(workspace)
             self.latest[member.name][series] = float(value)
-            if float(value) < most_before.get(series, 0.0):
+            most, by = most_before.get(series, (0.0, ""))
+            if float(value) < most:
                 self.went_back.append(
-                    f"{answered_at:.3f} {member.name} {series}: {value} after {most_before[series]}"
+                    f"{answered_at:.3f} {member.name} {series}: {value} after {by}"
                 )
-            self._most[series] = max(self._most.get(series, 0.0), float(value))
+            if float(value) > self._most.get(series, (0.0, ""))[0]:
+                self._most[series] = float(value), f"{value} {answered_at:.3f} {member.name}"
         self.exposures += [
             Exposure(asked_at, answered_at, member.name, workspace) for workspace in workspaces
         ]

@@ -22,6 +22,7 @@ from tests.app.stage import SECRET
 _AGAIN_SECONDS = 0.1
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
 _READ_SECONDS = 0.2
+_APART_SECONDS = 2.5  # by times of whole seconds the last successes are later than all failures
 _FAILED_RATIO = 0.3  # of job groups
 _TWICE_RATIO = 0.2  # of callbacks that are sent to two daemons
 
@@ -79,6 +80,7 @@ class Load:
                 for task in starting:
                     task.cancel()
             await self._until_inactive()
+            await pause(_APART_SECONDS)
             for sandbox in self._workspaces.values():
                 for recipe in _recipes_of(sandbox):
                     _start(sandbox, recipe, outcome=Outcome.COMPLETE, work_seconds=0.5)

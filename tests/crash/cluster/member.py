@@ -44,7 +44,7 @@ class MemberSettings(Settings):
         parts.append(
             "[alerting]\nflap_count = 100\n"  # what fires and resolves is shown each time
             f'[mqtt]\nurl = "{self._addresses.broker}"\nreconnect_cap_seconds = 1\n'
-            f'[alertmanager]\nurls = ["{self._addresses.alertmanager}"]\nresend_seconds = 5\n'
+            f'[alertmanager]\nurls = ["{self._addresses.alertmanager}"]\nresend_seconds = 15\n'
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 2\n"

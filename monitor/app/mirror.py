@@ -21,10 +21,12 @@ from monitor.model.runs import RunKey, RunState
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.pipeline_health import HEALTH, show_health
 from monitor.tracking.status_memory import (
+    DETAILS,
     REACHABILITY,
     STATUS,
     last_history,
     last_status,
+    show_details,
     show_status,
 )
 from monitor.web.shown_shards import Mirrored, ShownShard
@@ -101,10 +103,11 @@ class Mirror:
         self._mirrored = msgspec.structs.replace(self._mirrored, reason=reason)
 
     async def show_whole(self, stored: StoredEntries, alerting: Mapping[str, bytes]) -> None:
-        """Show what changes with the log: pipelines, reachability over time, alerts."""
+        """Show what changes seldom or with the log: details, pipelines, reachability, alerts."""
         live_state, before = self._live_state, self._live_state.pipeline_health
         live_state.pipeline_health = {}
         for name in self.workspaces:
+            show_details(live_state, name, stored.get((name, DETAILS), {}))
             show_health(live_state, stored.get((name, HEALTH), {}))
             live_state.reachability[name] = last_history(stored.get((name, REACHABILITY), {}))
         _keep_equal(before, live_state.pipeline_health)

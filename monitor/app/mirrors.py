@@ -24,7 +24,7 @@ from monitor.model.errors import BusError
 from monitor.model.slices import in_slices
 from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
-from monitor.tracking.status_memory import REACHABILITY, STATUS
+from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
 from monitor.web.health import HealthFinding
 from monitor.web.shown_shards import ShownShard, ShownShards, page_url
 
@@ -125,8 +125,11 @@ class Mirrors:
         ]
         is_requested = self._clock.monotonic() - self._requested_at < _OLD_SECONDS
         late = [seconds for seconds in old if seconds > _OLD_SECONDS and is_requested]
-        shown = [f"{counted(len(late), 'shard')} of other daemons as of {duration(max(late))} ago"]
-        return [*self.health.problems(), *(shown if late else [])]
+        problems = self.health.problems()
+        if late:
+            shards, age = counted(len(late), "shard"), duration(max(late))
+            problems.append(f"{shards} of other daemons as stored {age} ago")
+        return problems
 
     async def close(self) -> None:
         if self._reading is not None:
@@ -197,7 +200,7 @@ class Mirrors:
         if not some:
             return
         workspaces = [name for record in some for name in record.workspaces]
-        stored = await self._entries(workspaces, (HEALTH, REACHABILITY))
+        stored = await self._entries(workspaces, (DETAILS, HEALTH, REACHABILITY))
         alerting = await self._elsewhere.consumer_states(ALERTING, [record.name for record in some])
         for record in some:
             mirror = self._mirrors[record.name]

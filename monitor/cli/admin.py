@@ -79,7 +79,7 @@ class AdminClient:
         return await self._request("DELETE", path)
 
     async def events(
-        self, after: int | None, only: Mapping[str, str]
+        self, after: int | str | None, only: Mapping[str, str]
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield events as they are recorded, behind a position or from now on.
 

@@ -22,6 +22,7 @@ from monitor.model.suggestions import did_you_mean
 
 _PAGE = 1_000
 _LAST = 100
+_REMEMBERED = 10_000  # ids of printed events
 _MOST_PAGES = 100  # that are searched backwards for events that fit
 _PATH = "/api/v1/events"
 
@@ -38,16 +39,24 @@ class EventRequest(Struct, frozen=True, kw_only=True):
 
 async def print_events(address: DaemonAddress, request: EventRequest) -> None:
     """Print the events since an instant, or the newest; with ``follow`` then new ones."""
-    write = _writer(request)
+    write_line = _writer(request)
+    printed: dict[str, None] = {}  # ids: of several logs, the newest come again when followed
+
+    def write(event: Event) -> None:
+        printed[event["id"]] = None
+        if len(printed) > _REMEMBERED:
+            del printed[next(iter(printed))]
+        write_line(event)
+
     async with AdminClient(address) as client:
         await _refuse_unknown(client, request.fits.workspace)
-        position = None
+        position: int | str | None = None
         if request.since is not None or request.limit is not None or not request.follow:
             position = await _print_recorded(client, request, write)
         if request.follow:
             async for event in client.events(position, request.fits.query()):
-                if request.fits.fits(event):
-                    write(event)
+                if request.fits.fits(event) and event["id"] not in printed:
+                    write_line(event)
 
 
 async def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
@@ -63,11 +72,12 @@ async def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
 
 async def _print_recorded(
     client: AdminClient, request: EventRequest, write: Callable[[Event], None]
-) -> int:
-    """Return the position behind the last event that was read."""
+) -> int | str:
+    """Return what leads behind the last event that was read."""
     if request.since is None and request.limit != 0:
         return await _print_newest(client, request, write)
-    printed = position = 0
+    printed = 0
+    position: int | str = 0
     async for rows, position in _forward(client, request):
         for recorded in rows:
             if not request.fits.fits(recorded["event"]):
@@ -82,13 +92,13 @@ async def _print_recorded(
 
 async def _forward(
     client: AdminClient, request: EventRequest
-) -> AsyncIterator[tuple[list[dict[str, Any]], int]]:
-    """Yield pages of events, oldest first, each with the position up to which the log was read."""
+) -> AsyncIterator[tuple[list[dict[str, Any]], int | str]]:
+    """Yield pages of events, oldest first, each with what leads behind it."""
     query = {"limit": str(_PAGE), **request.fits.query()}
     place = {} if request.since is None else {"since": request.since}
     while True:
         page = await client.get(_PATH, {**query, **place})
-        rows, position = rows_of(page), int(page["next"])
+        rows, position = rows_of(page), page["next"]
         yield rows, position
         if not page.get("has_more", len(rows) >= _PAGE):
             return
@@ -97,12 +107,15 @@ async def _forward(
 
 async def _print_newest(
     client: AdminClient, request: EventRequest, write: Callable[[Event], None]
-) -> int:
+) -> int | str:
     """Print the newest events that fit, oldest first; search backwards for them."""
     most = request.limit or _LAST
+    last = await client.get(_PATH, {"limit": "1", "last": "1"})
+    if not isinstance(last["next"], int):
+        return await _print_newest_of_several(client, request, write, most=most)
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
     oldest = rows_of(await client.get(_PATH, {"limit": "1"}))
-    newest = int((await client.get(_PATH, {"limit": "1", "last": "1"}))["next"])
+    newest: int = last["next"]
     end = oldest[0]["position"] if oldest else newest + 1
     fitting: list[Event] = []
     before, pages = newest + 1, 0
@@ -121,6 +134,29 @@ async def _print_newest(
     elif not fitting:
         print_remark("no event is recorded yet" if request.fits.is_any else "no event fits")
     return newest
+
+
+async def _print_newest_of_several(
+    client: AdminClient,
+    request: EventRequest,
+    write: Callable[[Event], None],
+    *,
+    most: int,
+) -> int | str:
+    """Print the newest events where several logs have no common position to search backwards by."""
+    size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
+    page = await client.get(_PATH, {"limit": str(_PAGE), "last": str(size), **request.fits.query()})
+    fitting = [row["event"] for row in rows_of(page) if request.fits.fits(row["event"])]
+    for event in fitting[-most:]:
+        write(event)
+    if len(fitting) > most:
+        print_remark(f"showing the newest {most:,}; --limit 0 for all, or --since 7d")
+    elif not request.fits.is_any:
+        print_remark(f"searched the newest {size:,} events; --since 30d for older ones")
+    elif not fitting:
+        print_remark("no event is recorded yet")
+    position: int | str = page["next"]
+    return position
 
 
 def _writer(request: EventRequest) -> Callable[[Event], None]:

@@ -33,12 +33,22 @@ log = structlog.get_logger()
 
 STATUS = "status"  # topic of the state entry
 REACHABILITY = "reachability"  # topic of the entry that holds the last days
+DETAILS = "details"  # topic of what other daemons show of a workspace; where the store is shared
 _KEY = "last"
 # After a kill so much is forgotten: little beside the limit at which a state turns unknown.
 _STORE_SECONDS = 15.0
 _COMMIT_SECONDS = 10.0
+_PATIENCE_SECONDS = 2.0  # nobody waits for it
 # Past this between two attempts to store, the machine was asleep: nobody watched.
 _AWAKE_SECONDS = 120.0
+
+
+# Of a status, what changes seldom.
+_STORED_DETAILS = (
+    "edition", "edition_reason", "capabilities", "clock_skew_seconds", "clock_set_back",
+    "followed_since", "schedules", "schedules_read_at", "schedules_read_before", "schedules_of",
+    "webhook_tasks",
+)  # fmt: skip
 
 
 class LastStatus(Struct, frozen=True, kw_only=True):
@@ -60,6 +70,7 @@ class LastStatus(Struct, frozen=True, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(LastStatus)
+_DETAILS = msgspec.json.Decoder(WorkspaceStatus)
 _HISTORY = msgspec.json.Decoder(tuple[ReachabilityStretch, ...])
 
 
@@ -97,6 +108,15 @@ def show_status(live_state: LiveState, name: str, last: LastStatus, *, now: date
             live_state.active[key] = msgspec.structs.replace(active, confirmed_at=at)
 
 
+def show_details(live_state: LiveState, name: str, entries: Mapping[str, bytes]) -> None:
+    """Show what is stored under topic `DETAILS` of a workspace that another daemon follows."""
+    details = decode_entries(entries, _DETAILS, topic=DETAILS).get(_KEY)
+    if details is None:
+        return
+    known = {field: getattr(details, field) for field in _STORED_DETAILS}
+    live_state.update_workspace(name, **known)
+
+
 def last_history(entries: Mapping[str, bytes]) -> tuple[ReachabilityStretch, ...]:
     """Return how a workspace answered, from the entries of topic `REACHABILITY`."""
     return decode_entries(entries, _HISTORY, topic=REACHABILITY).get(_KEY, ())
@@ -114,6 +134,7 @@ class StatusMemory:
         self._clock = clock
         self._stored: LastStatus | None = None
         self._stored_history: tuple[ReachabilityStretch, ...] = ()
+        self._stored_details: WorkspaceStatus | None = None
         self._attempted_at: datetime | None = None  # to store; None: not since the start
 
     async def restore(self) -> None:
@@ -146,9 +167,9 @@ class StatusMemory:
         """Store what changes until cancelled."""
         while True:
             await self._clock.sleep(_STORE_SECONDS)
-            await self.store()
+            await self.store(patience_seconds=_PATIENCE_SECONDS)
 
-    async def store(self) -> None:
+    async def store(self, *, patience_seconds: float = 0.0) -> None:
         """Store the present status; a failure is logged, the next attempt is near."""
         status = self._live_state.workspaces.get(self._workspace)
         if status is None or status.is_remembered or status.known_at is None:
@@ -161,14 +182,20 @@ class StatusMemory:
         # It stands once in the status, so it is rewritten only when another stretch begins.
         if not is_alike(history, self._stored_history):
             entries.append(self._entry(REACHABILITY, history))
+        details = _details(status)
+        if self._bus.shard and details != self._stored_details:  # nobody else reads a file
+            entries.append(self._entry(DETAILS, details))
         try:
             await self._bus.commit(
-                Change(state_entries=tuple(entries)), timeout_seconds=_COMMIT_SECONDS
+                Change(state_entries=tuple(entries)),
+                timeout_seconds=_COMMIT_SECONDS,
+                patience_seconds=patience_seconds,
             )
         except BusError as exc:
             log.info("workspace status not stored", workspace=self._workspace, reason=str(exc))
         else:
             self._stored, self._stored_history = last, history
+            self._stored_details = details
 
     def _history_with(self, status: WorkspaceStatus) -> tuple[ReachabilityStretch, ...]:
         """Return how the workspace answered up to this status, and show it."""
@@ -206,3 +233,10 @@ class StatusMemory:
             active=active,
             names=self._live_state.names.shared(self._workspace),
         )
+
+
+def _details(status: WorkspaceStatus) -> WorkspaceStatus:
+    known = {field: getattr(status, field) for field in _STORED_DETAILS}
+    skew = status.clock_skew_seconds
+    known["clock_skew_seconds"] = None if skew is None else float(round(skew))
+    return WorkspaceStatus(workspace=status.workspace, **known)

@@ -22,8 +22,9 @@ from monitor.config import Configuration
 from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
 from monitor.model.errors import NoSuchObjectError
-from monitor.model.live_state import Reachability
+from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
+from monitor.model.triggers import DailyTrigger
 from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
@@ -36,6 +37,15 @@ from tests.bus.postgres_stores import LONG_SECONDS, StoreHost, store_cluster
 
 CLOCK = SystemClock()
 ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+
+
+NIGHTLY = ScheduleKnown(
+    id="3",
+    name="nightly",
+    is_enabled=True,
+    triggers=(DailyTrigger(hour_of_day=2, minute_of_hour=0),),
+    pipelines=(ORDERS,),
+)
 
 
 class Holder:
@@ -89,7 +99,12 @@ class Holder:
     async def store(self) -> None:
         """Store a run, a pipeline's health and the status, as observer and memory do."""
         self.live_state.update_workspace(
-            "sales", reachability=Reachability.REACHABLE, known_at=CLOCK.now(), since=CLOCK.now()
+            "sales",
+            reachability=Reachability.REACHABLE,
+            known_at=CLOCK.now(),
+            since=CLOCK.now(),
+            edition="PC",
+            schedules=(NIGHTLY,),
         )
         self.live_state.confirm("sales", RunKind.JOB_GROUP, CLOCK.now())
         active = run(1, workspace="sales", created_at=CLOCK.now())
@@ -157,12 +172,15 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
     assert status is not None
     own = pair.holder.live_state.workspaces["sales"]
     assert (status.reachability, status.known_at) == (Reachability.REACHABLE, own.known_at)
+    assert (status.edition, status.schedules) == ("PC", (NIGHTLY,))
     assert sales.live.confirmed() == pair.holder.live_state.confirmed
     assert sales.mirrored is not None
     mirrored = sales.mirrored()
     assert (mirrored.holder, mirrored.reason) == ("north", None)
     assert mirrored.read_at is not None
     assert pair.mirrors.shown() is pair.mirrors.shown()
+    assert pair.mirrors.problems() == []
+    assert (await pair.mirrors.check()).ok
 
 
 async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:

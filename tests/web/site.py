@@ -49,15 +49,15 @@ class Site:
 
     async def get(self, path: str, *, headers: dict[str, str] | None = None) -> Answer:
         async with self.session.get(self.url + path, headers=headers) as response:
-            return await _answer(response)
+            return await answer_of(response)
 
     async def post(self, path: str, **sent: Any) -> Answer:
         async with self.session.post(self.url + path, **sent) as response:
-            return await _answer(response)
+            return await answer_of(response)
 
     async def delete(self, path: str) -> Answer:
         async with self.session.delete(self.url + path) as response:
-            return await _answer(response)
+            return await answer_of(response)
 
     @contextlib.asynccontextmanager
     async def from_address(self, address: str) -> AsyncIterator[aiohttp.ClientSession]:
@@ -113,7 +113,7 @@ class Site:
         return RunState(**{**made, **more})
 
 
-async def _answer(response: aiohttp.ClientResponse) -> Answer:
+async def answer_of(response: aiohttp.ClientResponse) -> Answer:
     text = await response.text()
     is_json = response.content_type.endswith("json")
     document = await response.json(content_type=None) if is_json else None

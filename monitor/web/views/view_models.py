@@ -88,7 +88,7 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
     is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
     holder: str | None  # id of that daemon
-    holder_url: str | None  # of its page, which knows polls, budgets and schedules
+    holder_url: str | None  # of its page, which alone shows polls and budgets
     as_of: datetime | None  # when it was read from the store; None: it is not
 
 

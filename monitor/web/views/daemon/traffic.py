@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from monitor.model.live_state import PollStatus, WorkspaceStatus
+from monitor.model.words import counted
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -91,6 +92,7 @@ class BudgetList(Struct, frozen=True, kw_only=True):
 
     data: tuple[BudgetView, ...]
     hidden: int
+    elsewhere: str | None  # where workspaces are held by other daemons, whose pages alone show them
     next: str | None = None
 
 
@@ -119,6 +121,7 @@ class PollList(Struct, frozen=True, kw_only=True):
     hidden: int
     overdue: int
     failing: int
+    elsewhere: str | None  # as of `BudgetList`
     next: str | None = None
 
 
@@ -137,6 +140,7 @@ class CallbackList(Struct, frozen=True, kw_only=True):
 
     data: tuple[CallbacksView, ...]
     hidden: int
+    elsewhere: str | None  # as of `BudgetList`
     next: str | None = None
 
 
@@ -162,7 +166,7 @@ class TrafficReader:
         ]
         views.sort(key=lambda view: (not view.starved, view.remaining / max(view.limit, 1)))
         data, hidden = _cut(views, query.limit)
-        return BudgetList(data=data, hidden=hidden)
+        return BudgetList(data=data, hidden=hidden, elsewhere=self._elsewhere(query))
 
     async def polls(self, query: TrafficQuery) -> PollList:
         names = {status.workspace for status in self._workspaces(query)}
@@ -179,6 +183,7 @@ class TrafficReader:
             hidden=hidden,
             overdue=sum(view.is_overdue for view in views),
             failing=sum(view.is_failing for view in views),
+            elsewhere=self._elsewhere(query),
         )
 
     async def callbacks(self, query: TrafficQuery) -> CallbackList:
@@ -199,7 +204,21 @@ class TrafficReader:
         ]
         views.sort(key=lambda view: (-view.callbacks_missed, view.workspace))
         data, hidden = _cut(views, query.limit)
-        return CallbackList(data=data, hidden=hidden)
+        return CallbackList(data=data, hidden=hidden, elsewhere=self._elsewhere(query))
+
+    def _elsewhere(self, query: TrafficQuery) -> str | None:
+        """Return which of these workspaces other daemons hold, and where to look."""
+        mirrored = [shard for shard in self._sources.shards.all() if shard.mirrored is not None]
+        names = [status.workspace for shard in mirrored for status in shard.live.workspaces()]
+        if query.workspace is None:
+            count = f"{counted(len(names), 'workspace')} of other daemons: only their pages show it"
+            return count if names else None
+        found = self._sources.shards.mirrored_of(query.workspace)
+        if found is None:
+            return None
+        where = f" ({found.url})" if found.url is not None else ""
+        holder = f"{found.holder}{where}, and only its page shows this"
+        return f"{query.workspace} is held by {holder if found.holder else 'nobody'}"
 
     def _workspaces(self, query: TrafficQuery) -> list[WorkspaceStatus]:
         statuses = self._sources.live.workspaces()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 
 import aiohttp
@@ -19,6 +20,8 @@ _STORED = re.compile(
     r'^(dataprep_(?!monitor_)\w+_(?:total|count|bucket)\{.*?workspace="([^"]*)".*\}) (\S+)$',
     re.MULTILINE,
 )
+# Of two pipelines with one name either has it alone until the other is known.
+_PIPELINE = re.compile(r'pipeline="(?:[^"\\]|\\.)*",?')
 _FENCED = re.compile(r"^dataprep_monitor_fenced_writes_total(?:\{.*\})? (\S+)$", re.MULTILINE)
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
 
@@ -70,18 +73,20 @@ class CounterWatch:
             return  # killed, or frozen for long
         answered_at = time.time()
         self._fenced[member.name, life] = sum(map(float, _FENCED.findall(text)))
-        self.latest[member.name] = {}
+        totals: defaultdict[str, float] = defaultdict(float)
         workspaces = set()
         for series, workspace, value in _STORED.findall(text):
             workspaces.add(workspace)
-            self.latest[member.name][series] = float(value)
+            totals[_PIPELINE.sub("", series)] += float(value)
+        self.latest[member.name] = dict(totals)
+        for series, total in totals.items():
             most, by = most_before.get(series, (0.0, ""))
-            if float(value) < most:
+            if total < most:
                 self.went_back.append(
-                    f"{answered_at:.3f} {member.name} {series}: {value} after {by}"
+                    f"{answered_at:.3f} {member.name} {series}: {total} after {by}"
                 )
-            if float(value) > self._most.get(series, (0.0, ""))[0]:
-                self._most[series] = float(value), f"{value} {answered_at:.3f} {member.name}"
+            if total > self._most.get(series, (0.0, ""))[0]:
+                self._most[series] = total, f"{total} {answered_at:.3f} {member.name}"
         self.exposures += [
             Exposure(asked_at, answered_at, member.name, workspace) for workspace in workspaces
         ]

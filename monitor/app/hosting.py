@@ -9,10 +9,12 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
-from monitor.app.shard_definitions import configuration_of
+from monitor.app.shard_definitions import configuration_of, shard_definitions
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
+    CLUSTER,
     CallbacksArrived,
     ShardGranted,
     ShardLost,
@@ -190,6 +192,14 @@ class Hosting:
             clock=self._clock,
             registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
+            cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
+        )
+
+    def _cluster_watch(self) -> ClusterWatch:
+        return ClusterWatch(
+            self._store,
+            configured=lambda: {shard.name for shard in shard_definitions(self._configuration)},
+            clock=self._clock,
         )
 
     @property

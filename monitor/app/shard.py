@@ -10,6 +10,7 @@ import structlog
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
+from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
 from monitor.app.instructions import InstructionRunner
@@ -21,6 +22,7 @@ from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
+from monitor.model.alerts import DaemonCondition
 from monitor.model.clock import Clock
 from monitor.model.registries import ShardRegistry
 from monitor.outputs.event_output import DaemonInfo
@@ -50,7 +52,10 @@ class HostedShard:
         clock: Clock,
         registry: ShardRegistry,
         supervisor: Supervisor,
+        cluster: ClusterWatch | None = None,
     ) -> None:
+        """``cluster``: only of the shard whose holder watches the cluster for all."""
+        self._cluster = cluster
         self.name = bus.shard
         self.bus = bus
         self._instructions = instructions
@@ -87,7 +92,7 @@ class HostedShard:
             info=daemon_info(configuration),
             alerting=self.engine.snapshot,
         )
-        self.engine.watch_topics(self.outputs.overwritten)
+        self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
             observer=self.observer,
@@ -106,6 +111,13 @@ class HostedShard:
             settings=self.configuration.metrics,
             capabilities=list(Capability),
             alerting=self.engine.snapshot,
+        )
+
+    def _condition(self) -> DaemonCondition:
+        return DaemonCondition(
+            shard=self.name,
+            overwritten=self.outputs.overwritten(),
+            troubles=() if self._cluster is None else self._cluster.troubles,
         )
 
     def shown(self) -> ShownShard:
@@ -171,6 +183,8 @@ class HostedShard:
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
         self.tasks.start("alerting", self.engine.run)
+        if self._cluster is not None:
+            self.tasks.start("cluster watch", self._cluster.run)
         self.tasks.start_all(self.outputs.tasks())
         for workspace in self.workspaces.by_name.values():
             self.workspaces.start(workspace)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.bus.shards import SOLE, ShardDefinition, WorkspaceIdentity
+from monitor.bus.shards import CLUSTER, SOLE, ShardDefinition, WorkspaceIdentity
 from monitor.config import Configuration, WorkspaceConfiguration, without_locations
 
 # Where a daemon listens, how it reaches its store, and what it logs are its own.
@@ -23,9 +23,9 @@ def shard_of(workspace: WorkspaceConfiguration, configuration: Configuration) ->
 
 def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
     """Return the shards in the order of their names, each with its workspaces by name."""
-    members: dict[str, list[WorkspaceConfiguration]] = {}
-    if configuration.storage.postgres is None:
-        members[SOLE] = []
+    # There also without any workspace: in a cluster, one shard is about the cluster itself.
+    is_alone = configuration.storage.postgres is None
+    members: dict[str, list[WorkspaceConfiguration]] = {SOLE if is_alone else CLUSTER: []}
     for workspace in sorted(configuration.workspaces, key=lambda workspace: workspace.name):
         members.setdefault(shard_of(workspace, configuration), []).append(workspace)
     shared = _shared_settings(configuration)

@@ -96,7 +96,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     ] = None
     lease_seconds: Annotated[
         float,
-        Meta(ge=2, le=600),
+        Meta(ge=3, le=600),
         StartSetting(
             "A daemon that has not reached the database for so long is gone, and others take its "
             "shards over. The same in every daemon; a file has no use for it."

@@ -28,6 +28,9 @@ from monitor.bus.contract import (
 from monitor.model.runs import RunState
 
 SOLE = ""  # the name of the only shard of an embedded store
+# The shard without workspaces that every cluster has: its holder watches the cluster for all. No
+# workspace can have the name.
+CLUSTER = "_cluster"
 
 
 class WorkspaceIdentity(Struct, frozen=True, kw_only=True):

@@ -154,6 +154,10 @@ class WriteQueue:
                 job.end()
         self._queue = [job for job in self._queue if not job.answer.done()]
 
+    def has_some(self, is_meant: Callable[[WriteJob[Any]], bool]) -> bool:
+        """True while the caller of such a job waits."""
+        return any(is_meant(job) and not job.answer.done() for job in (*self.group, *self._queue))
+
     async def drain(self) -> None:
         """Return when nothing waits any more; those that could wait longer go at once."""
         self._end_patience(self._queue)

@@ -158,6 +158,25 @@ class OverwrittenTopics(Struct, frozen=True, kw_only=True):
     topic: str
 
 
+class ClusterTrouble(Struct, frozen=True, kw_only=True):
+    """What the cluster lacks, as the daemon sees it that watches for all."""
+
+    part: str  # daemon:NAME or shard:NAME
+    since: datetime  # our clock
+    reason: str
+
+
+class DaemonCondition(Struct, frozen=True, kw_only=True):
+    """What rules about the daemon are told beside the figures of the store.
+
+    ``shard`` sets apart the parts of shards that have a name, which may be at any daemon.
+    """
+
+    shard: str = ""
+    overwritten: OverwrittenTopics | None = None
+    troubles: tuple[ClusterTrouble, ...] = ()
+
+
 class StartAfterGrace(Struct, frozen=True, kw_only=True):
     """What is awaited once the next start is later than the rule allows."""
 

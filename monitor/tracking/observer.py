@@ -47,6 +47,7 @@ OBSERVED_AT_ONCE = 50
 FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
 # A run whose end lies this close to the horizon may have been forgotten already.
+_IDLE_PATIENCE_SECONDS = 1.0
 _HORIZON_MARGIN = timedelta(hours=1)
 _NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
 
@@ -354,8 +355,13 @@ class Observer:
         )
 
     async def _commit(self, change: Change) -> tuple[Received, ...]:
-        seconds = self._settings.commit_timeout_seconds
-        return await self._bus.commit(change, timeout_seconds=seconds)
+        # A watermark alone: a thousand idle workspaces share a transaction.
+        is_idle = not (change.runs or change.events or change.processed or change.arrived)
+        return await self._bus.commit(
+            change,
+            timeout_seconds=self._settings.commit_timeout_seconds,
+            patience_seconds=_IDLE_PATIENCE_SECONDS if is_idle else 0.0,
+        )
 
     def _learn(
         self,

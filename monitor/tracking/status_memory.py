@@ -38,6 +38,7 @@ _KEY = "last"
 # After a kill so much is forgotten: little beside the limit at which a state turns unknown.
 _STORE_SECONDS = 15.0
 _COMMIT_SECONDS = 10.0
+_PATIENCE_SECONDS = 2.0  # nobody waits for it
 # Past this between two attempts to store, the machine was asleep: nobody watched.
 _AWAKE_SECONDS = 120.0
 
@@ -166,9 +167,9 @@ class StatusMemory:
         """Store what changes until cancelled."""
         while True:
             await self._clock.sleep(_STORE_SECONDS)
-            await self.store()
+            await self.store(patience_seconds=_PATIENCE_SECONDS)
 
-    async def store(self) -> None:
+    async def store(self, *, patience_seconds: float = 0.0) -> None:
         """Store the present status; a failure is logged, the next attempt is near."""
         status = self._live_state.workspaces.get(self._workspace)
         if status is None or status.is_remembered or status.known_at is None:
@@ -186,7 +187,9 @@ class StatusMemory:
             entries.append(self._entry(DETAILS, details))
         try:
             await self._bus.commit(
-                Change(state_entries=tuple(entries)), timeout_seconds=_COMMIT_SECONDS
+                Change(state_entries=tuple(entries)),
+                timeout_seconds=_COMMIT_SECONDS,
+                patience_seconds=patience_seconds,
             )
         except BusError as exc:
             log.info("workspace status not stored", workspace=self._workspace, reason=str(exc))

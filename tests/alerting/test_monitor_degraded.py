@@ -8,10 +8,11 @@ from monitor.alerting.rules.contract import DaemonFacts
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus, WriteFailures
-from monitor.model.alerts import OverwrittenTopics
+from monitor.model.alerts import ClusterTrouble, DaemonCondition, OverwrittenTopics
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 RETENTION = Retention(events_hard_cap=1_000)
+MQTT_OF_SALES = "backlog:mqtt@sales"
 
 
 def consumer(
@@ -39,6 +40,8 @@ def facts(
     wall: float | None = None,
     failures: WriteFailures | None = None,
     overwritten: OverwrittenTopics | None = None,
+    shard: str = "",
+    troubles: tuple[ClusterTrouble, ...] = (),
 ) -> DaemonFacts:
     """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
     bus = StoreStatus(
@@ -53,7 +56,7 @@ def facts(
         bus=bus,
         retention=RETENTION,
         wall_now=None if wall is None else at(wall),
-        overwritten=overwritten,
+        condition=DaemonCondition(shard=shard, overwritten=overwritten, troubles=troubles),
     )
 
 
@@ -163,7 +166,35 @@ def test_every_part_is_named_once() -> None:
     """Each consumer has its parts, but for those that stay behind on purpose."""
     bus = facts(consumer("mqtt"), consumer("misses/marketing")).bus
     own = ("store", "retained")
-    assert parts(bus) == (*own, "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt")
+    assert parts(bus, DaemonCondition()) == (
+        *own,
+        "backlog:mqtt",
+        "dead_letters:mqtt",
+        "lost:mqtt",
+    )
+
+
+def test_parts_of_a_shard_carry_its_name() -> None:
+    """Each shard has an output mqtt: an alert about the one is none about the other."""
+    late = facts(consumer("mqtt", backlog=1, oldest=0), shard="sales")
+    assert parts(late.bus, late.condition)[:3] == ("store@sales", "retained@sales", MQTT_OF_SALES)
+    assert part_rule(MQTT_OF_SALES).evaluate(late, 400) == "firing"
+    assert part_rule("store@sales").evaluate(late, 400) == "ok"
+
+
+def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are_back() -> None:
+    """Only those in trouble have a part; what is no trouble any more ends its alert."""
+    troubles = (
+        ClusterTrouble(part="daemon:north", since=at(100), reason="north is gone"),
+        ClusterTrouble(part="shard:sales", since=at(130), reason="nobody holds sales"),
+    )
+    lacking = facts(shard="_cluster", troubles=troubles)
+    assert parts(lacking.bus, lacking.condition)[-2:] == ("daemon:north", "shard:sales")
+    for part, since in (("daemon:north", 100), ("shard:sales", 130)):
+        rule = part_rule(part)
+        assert rule.evaluate(lacking, 200) == "firing"
+        assert rule.firing.since == at(since)
+        assert rule.evaluate(facts(shard="_cluster"), 300) == "ok"
 
 
 def test_somebody_who_overwrites_retained_topics_fires_until_it_ends() -> None:

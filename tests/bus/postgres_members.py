@@ -62,6 +62,8 @@ class LeaseOnly:
         self.lease = lease
         self.shard = lease.shard
         self.is_closed = False
+        self.may_close = asyncio.Event()  # a real bus writes first what it has accepted
+        self.may_close.set()
 
     def may_publish(self) -> bool:
         return not self.is_closed and self.lease.may_publish()
@@ -70,6 +72,7 @@ class LeaseOnly:
         self.lease.lose(reason)
 
     async def close(self) -> None:
+        await self.may_close.wait()
         self.is_closed = True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -55,6 +56,12 @@ class Chaos:
     async def cycle(self) -> None:
         await self._any().cycle()
 
+    async def cycle_together(self) -> None:
+        await asyncio.gather(
+            *(member.cycle() for member in self.cluster.members),
+            *(member.obey() for member in self.cluster.members),
+        )
+
     async def obey(self) -> None:
         await self._any().obey()
 
@@ -66,7 +73,15 @@ class Chaos:
 
     async def step(self) -> None:
         actions: list[Callable[[], Awaitable[None]]] = [
-            *(self.cycle, self.cycle, self.cycle, self.cycle, self.obey, self.obey, self.obey),
+            *(
+                self.cycle,
+                self.cycle,
+                self.cycle_together,
+                self.cycle_together,
+                self.obey,
+                self.obey,
+                self.obey,
+            ),
             *(self.come, self.die, self.stop_for_long, self.be_late, self.drain),
         ]
         await self.random.choice(actions)()

@@ -151,6 +151,18 @@ async def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     assert str(missing) in str(error)
 
 
+async def test_a_passfile_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    """As libpq does, but with a word about it; so is one that is not there."""
+    passfile = tmp_path / "passfile"
+    missing = await refusal(f"{hosts(1)}?passfile={passfile}")
+    passfile.touch(mode=0o644)
+    readable = await refusal(f"{hosts(1)}?passfile={passfile}")
+
+    assert (type(missing), type(readable)) == (ConfigurationError, ConfigurationError)
+    assert f"passfile {passfile}: No such file" in str(missing)
+    assert "chmod 600" in str(readable)
+
+
 async def test_a_database_that_does_not_exist_is_an_error_of_the_configuration(
     postgres: PostgresServer,
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from monitor.bus.postgres.connecting import Connection, connect
 from monitor.bus.postgres.migrations import (
+    LOCK,
     Migration,
     examine,
     migrations,
@@ -17,7 +18,7 @@ from monitor.bus.postgres.migrations import (
     prepare,
 )
 from monitor.bus.postgres_address import postgres_address
-from monitor.model.errors import BusSchemaError, ConfigurationError
+from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 from tests.postgres_server import PostgresServer
 
 ADDITIVE = Migration("-- works with: 1\nALTER TABLE shard ADD COLUMN colour text;", works_with=1)
@@ -60,6 +61,17 @@ async def test_daemons_that_start_together_apply_the_schema_once(empty_database:
     async with connected(empty_database) as connection:
         assert await versions(connection) == list(migrations())
         assert await examine(connection) == newest_schema()
+
+
+async def test_a_database_that_is_being_filled_is_not_waited_for_for_ever(
+    connection: Connection, empty_database: str
+) -> None:
+    """Whoever prepares or fills it has a lock; the message says so instead of a statement's end."""
+    async with connected(empty_database) as other:
+        await other.execute(f"SELECT pg_advisory_lock({LOCK})")
+        with pytest.raises(BusUnavailableError, match="start again when it has ended"):
+            await prepare(connection, lock_seconds=0.05)
+    assert await prepare(connection) == newest_schema()
 
 
 async def test_a_schema_that_fails_leaves_nothing_behind(connection: Connection) -> None:

@@ -16,7 +16,7 @@ from tests.postgres_server import PostgresServer
 from tests.servers import Relay
 
 SHORT_SECONDS = 0.3
-_CUTS = 60
+_CUTS = 40
 _WRITING_PROCESS = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'WITH fence %'"
 _AWAIT_END = (
     "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE pid = {process}) LOOP"

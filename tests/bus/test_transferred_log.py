@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from monitor.bus.contract import Change, EventBus, Received, Retention, Step
 from monitor.bus.transfer.tables import StoreTable
+from monitor.model.errors import BusLostError
 from monitor.model.events import RunEvent
 from tests.bus.examples import NOW, SOON, at, callback
 from tests.bus.postgres_backend import TestDaemon
@@ -89,6 +92,20 @@ async def test_a_log_goes_on_after_moves(tmp_path: Path, empty_database: str) ->
             assert pruned.events > 0
             left = [recorded.event for recorded in await bus.events(after=0, limit=1_000)]
             assert all(event.recorded_at >= at(30) for event in left[-1:])
+
+
+async def test_who_held_a_shard_before_a_move_writes_nothing(
+    tmp_path: Path, empty_database: str
+) -> None:
+    """A daemon that was stopped for so long that it counts as gone has lost both shards."""
+    await fill(tmp_path / "state.db")
+    await to_database(tmp_path / "state.db", empty_database, SHARDS)
+    async with TestDaemon(empty_database) as daemon:
+        shards = [await daemon.open("acme"), await daemon.open("small")]
+        await move(empty_database, "beta", "acme")
+        for bus, number in zip(shards, (300, 301), strict=True):
+            with pytest.raises(BusLostError):
+                await bus.commit(Change(events=(run_event(number),)), timeout_seconds=SOON)
 
 
 async def test_a_log_that_has_forgotten_goes_on(tmp_path: Path, empty_database: str) -> None:

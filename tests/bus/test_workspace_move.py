@@ -24,6 +24,7 @@ from tests.bus.transfer_scenes import (
     to_database,
     to_file,
 )
+from tests.postgres_server import PostgresServer
 
 ONE = dict.fromkeys(("acme", "beta", "gamma"), "one")
 
@@ -159,3 +160,17 @@ async def test_a_move_that_cannot_be_changes_nothing(
     with pytest.raises(ConfigurationError, match=problem):
         await move(empty_database, workspace, to)
     assert await in_database(empty_database) == before
+
+
+async def test_instructions_are_executed_first(
+    tmp_path: Path, postgres: PostgresServer, empty_database: str
+) -> None:
+    """A silence that waits for the holder of a shard would be lost, or meet another shard."""
+    await fill(tmp_path / "state.db")
+    await to_database(tmp_path / "state.db", empty_database, ONE)
+    await postgres.execute(
+        "INSERT INTO instruction (shard, id, kind, body) SELECT number, 'i1', 'x', '{}' FROM shard",
+        database=empty_database.rpartition("/")[2],
+    )
+    with pytest.raises(ConfigurationError, match=r"1 instructions .* wait for a daemon"):
+        await move(empty_database, "beta", "two")

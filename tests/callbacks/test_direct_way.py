@@ -43,11 +43,15 @@ class HeldBus(SqliteBus):
         held.is_full = False
         return held
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         await self.may_commit.wait()
         if self.is_full:
             raise BusUnavailableError("the disk is full")
-        return await super().commit(change, timeout_seconds=timeout_seconds)
+        return await super().commit(
+            change, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
 
 
 @dataclass

@@ -124,9 +124,10 @@ def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None
 def test_parts_of_the_monitor_are_called_as_it_calls_them() -> None:
     """By the label `part` an Alertmanager knows that Prometheus and the monitor mean the same."""
     parts = {rule["alert"]: rule["labels"].get("part") for rule in ALERTS}
+    of_shard = "{{ with $labels.shard }}@{{ . }}{{ end }}"
     assert {alert: part for alert, part in parts.items() if part} == {
-        "DataprepMonitorOutputBehind": f"{BACKLOG}:{{{{ $labels.consumer }}}}",
-        "DataprepMonitorDeadLetters": f"{DEAD_LETTERS}:{{{{ $labels.output }}}}",
+        "DataprepMonitorOutputBehind": BACKLOG + ":{{ $labels.consumer }}" + of_shard,
+        "DataprepMonitorDeadLetters": DEAD_LETTERS + ":{{ $labels.output }}" + of_shard,
     }
 
 

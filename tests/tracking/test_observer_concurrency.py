@@ -57,10 +57,14 @@ class DelayedCommits(SqliteBus):
         delayed.may_commit = asyncio.Event()
         return delayed
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         self.has_begun.set()
         await self.may_commit.wait()
-        return await super().commit(change, timeout_seconds=timeout_seconds)
+        return await super().commit(
+            change, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from monitor.alerting.rules.contract import (
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import Retention, StoreStatus
-from monitor.model.alerts import OverwrittenTopics
+from monitor.model.alerts import DaemonCondition
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
@@ -117,7 +117,7 @@ class EvaluationContext:
         wall_now: datetime,
         monotonic: float,
         store: StoreStatus | None,
-        overwritten: OverwrittenTopics | None,
+        condition: DaemonCondition,
     ) -> None:
         """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
         self.pending = pending
@@ -135,7 +135,7 @@ class EvaluationContext:
         self._schedules = schedules
         self._retention = retention
         self._store = store
-        self._overwritten = overwritten
+        self._condition = condition
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     def renew_suppression(self) -> None:
@@ -162,7 +162,7 @@ class EvaluationContext:
     def vital_subjects(self) -> Iterator[Subject]:
         """Yield what is evaluated in every cycle, because it may inhibit all else."""
         if self._store is not None:
-            for part in parts(self._store):
+            for part in parts(self._store, self._condition):
                 yield Subject(subject_kind=SubjectKind.DAEMON, thing=part)
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
@@ -213,7 +213,7 @@ class EvaluationContext:
                 bus=self._store,
                 retention=self._retention,
                 wall_now=self.wall_now,
-                overwritten=self._overwritten,
+                condition=self._condition,
             )
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:

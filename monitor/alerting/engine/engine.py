@@ -50,7 +50,7 @@ from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Retention, StoreStatus
-from monitor.model.alerts import Acknowledgement, AlertingSnapshot, OverwrittenTopics, Silence
+from monitor.model.alerts import Acknowledgement, AlertingSnapshot, DaemonCondition, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
@@ -105,12 +105,12 @@ class Engine:
         self._is_current = False
         self._snapshots = Snapshots()
         self._memory_retention = MemoryRetention()
-        self._overwritten: Callable[[], OverwrittenTopics | None] = lambda: None
+        self._condition: Callable[[], DaemonCondition] = DaemonCondition
         self._use(settings)
 
-    def watch_topics(self, overwritten: Callable[[], OverwrittenTopics | None]) -> None:
+    def watch_daemon(self, condition: Callable[[], DaemonCondition]) -> None:
         """Evaluate also what this returns; to be called before `run`."""
-        self._overwritten = overwritten
+        self._condition = condition
 
     @property
     def position(self) -> int:
@@ -392,7 +392,7 @@ class Engine:
             wall_now=self._clock.now(),
             monotonic=self._clock.monotonic(),
             store=status,
-            overwritten=self._overwritten(),
+            condition=self._condition(),
         )
 
     def _now(self) -> datetime:

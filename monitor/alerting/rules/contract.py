@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from monitor.bus.contract import Retention, StoreStatus
-from monitor.model.alerts import BRIDGE, OverwrittenTopics
+from monitor.model.alerts import BRIDGE, DaemonCondition
 from monitor.model.events import RunEvent
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import (
@@ -118,7 +118,7 @@ class DaemonFacts(Struct, frozen=True, kw_only=True):
     bus: StoreStatus
     retention: Retention
     wall_now: datetime | None = None
-    overwritten: OverwrittenTopics | None = None
+    condition: DaemonCondition = DaemonCondition()
 
 
 class EventInput(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,6 +1,8 @@
 """monitor_degraded: an output of this daemon lags or lost events, or its store is in trouble.
 
-Each part is evaluated by itself: an output that lags is not a full store.
+Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
+name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
+that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from monitor.alerting.rules.definition import MINUTE, RuleDefinition, seconds
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import ConsumerStatus, StoreStatus
-from monitor.model.alerts import Severity
+from monitor.model.alerts import DaemonCondition, Severity
 
 STORE = "store"
 BACKLOG = "backlog"
 DEAD_LETTERS = "dead_letters"
 LOST = "lost"
 RETAINED = "retained"
+GONE = "daemon"
+UNHELD = "shard"
 
 # They stay behind on purpose, until a callback that has not come counts as missed.
 _WAITING_CONSUMERS = "misses/"
@@ -39,15 +43,21 @@ class Losses(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grew_at: datetime | None = None
 
 
-def parts(bus: StoreStatus) -> tuple[str, ...]:
+def parts(bus: StoreStatus, condition: DaemonCondition) -> tuple[str, ...]:
     """Return the parts of the daemon, each a subject of its own."""
+    end = _end_of(condition)
     consumers = [
         consumer.consumer
         for consumer in bus.consumers
         if not consumer.consumer.startswith(_WAITING_CONSUMERS)
     ]
     kinds = (BACKLOG, DEAD_LETTERS, LOST)
-    return (STORE, RETAINED, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
+    own = (STORE, RETAINED, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
+    return (*(f"{part}{end}" for part in own), *(trouble.part for trouble in condition.troubles))
+
+
+def _end_of(condition: DaemonCondition) -> str:
+    return f"@{condition.shard}" if condition.shard else ""
 
 
 def evaluate(
@@ -56,11 +66,10 @@ def evaluate(
     now, facts = state.as_of, state.facts
     if now is None:
         return RuleAnswer(Unknown("the daemon has just started"), memory)
-    kind, _, name = state.subject.thing.partition(":")
-    if kind in (STORE, RETAINED):
-        is_store = kind == STORE
-        result = _refusing(facts, now) or _store(facts, now) if is_store else _retained(facts, now)
-        return RuleAnswer(result)
+    part = state.subject.thing.removesuffix(_end_of(facts.condition))
+    kind, _, name = part.partition(":")
+    if not name or kind in (GONE, UNHELD):
+        return RuleAnswer(_whole(facts, part, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(Ok(at=now))  # it is no longer configured
@@ -77,6 +86,13 @@ def evaluate(
     return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)
 
 
+def _whole(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
+    """Return the result of a part that is no output's."""
+    if part == STORE:
+        return _refusing(facts, now) or _store(facts, now)
+    return _retained(facts, now) if part == RETAINED else _cluster(facts, part, now)
+
+
 def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
     failures = facts.bus.write_failures
     if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SHOWN_SECONDS):
@@ -87,12 +103,20 @@ def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
 
 
 def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
-    overwritten = facts.overwritten
+    overwritten = facts.condition.overwritten
     if overwritten is None:
         return Ok(at=now)
     since = f"{overwritten.since:%Y-%m-%dT%H:%M:%SZ}"
     reason = f"another client overwrites {overwritten.topic} after each repair, since {since}"
     return _firing(min(overwritten.since, now), now, what="mqtt", reason=reason)
+
+
+def _cluster(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
+    trouble = next((found for found in facts.condition.troubles if found.part == part), None)
+    if trouble is None:
+        return Ok(at=now)
+    since = min(now, now - ((facts.wall_now or now) - trouble.since))
+    return _firing(since, now, what=part.replace(":", " ", 1), reason=trouble.reason)
 
 
 def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
@@ -143,7 +167,7 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about=(
         "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
-        "writes or is near its cap."
+        "writes or is near its cap; or, in a cluster, a daemon is gone or nobody holds a shard."
     ),
     severity=Severity.CRITICAL,
     summary="The monitor itself is in trouble: {what}",

@@ -131,8 +131,13 @@ class EventBus(StoredShard, Protocol):
             BusUnavailableError: the shard was lost, or what is stored is damaged.
         """
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         """Return once the change is durable, with an answer for each callback that arrived.
+
+        With ``patience_seconds`` a store may let it wait so long for a transaction that somebody
+        else causes; the time-out begins only then.
 
         The same change again is a no-op. A callback that is a duplicate, as `receive` says, is not
         stored again; the rest of the change is stored.

@@ -18,7 +18,7 @@ from monitor.bus.postgres.leased_shard import LeasedShard, LeaseHolding
 from monitor.bus.postgres.reader import Reading
 from monitor.model.errors import BusSchemaError
 
-_READ_AT_ONCE = 1_000
+_READ_AT_ONCE = 100  # and decoded in one piece, which nothing else can interrupt
 _WAITING_IDS = (
     "SELECT shard, id FROM callback WHERE shard = ANY ($1::int[]) AND processed_at IS NULL"
     " ORDER BY id"

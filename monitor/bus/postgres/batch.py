@@ -234,7 +234,9 @@ class WriteBatch:
                 progress.position = max(progress.position, position)
         for number, name, *_ in self._letters:
             if number in held:
-                self.shards[number].consumers[codec.read_text(name)].dead_letters = None
+                progress = self.shards[number].consumers[codec.read_text(name)]
+                progress.dead_letters = None  # some may have been there before
+                progress.letters_at_most += 1
 
     def _answer(
         self, row: CallbackRow, stored: Mapping[Identity, int], answered: set[Identity]

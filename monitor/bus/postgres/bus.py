@@ -176,7 +176,7 @@ class PostgresBus(PostgresStoredShard):
             return
         self._is_closed = True
         self._held.tail.end()
-        if not self._held.is_over:
+        if not self._held.is_over and self._writer.is_writing(self._held):
             await self._finish_writes()
         self._writer.abandon(self._held, "the store is closed")
         self._reading.end(BusUnavailableError("the store is closed"))
@@ -192,10 +192,14 @@ class PostgresBus(PostgresStoredShard):
         except BusUnavailableError as exc:
             logger.warning("shard closed unfinished", shard=self.shard, reason=str(exc))
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
         rows = rows_of_change(change, shard=self._number, now=self._clock.now())
-        return await self._store(rows, timeout_seconds=timeout_seconds)
+        return await self._store(
+            rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
+        )
 
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
@@ -324,14 +328,17 @@ class PostgresBus(PostgresStoredShard):
         await self._store(
             rows_of_step(step), timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
-        if step.dead_letters:
+        progress = self._held.consumers.get(step.consumer)
+        if progress is not None and progress.letters_at_most > consumers.DEAD_LETTERS_BOUND:
             await self._writer.run(
                 partial(consumers.trim_dead_letters, consumer=step.consumer),
                 [self._held],
                 timeout_seconds=timeout_seconds,
             )
+            progress.letters_at_most = consumers.DEAD_LETTERS_BOUND
 
     async def probe(self, *, timeout_seconds: float) -> None:
+        self._reading.check()
         await self._writer.probe(timeout_seconds=timeout_seconds)
 
     async def status(self) -> StoreStatus:

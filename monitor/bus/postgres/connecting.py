@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import stat
 from collections.abc import Collection, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
@@ -114,7 +116,21 @@ async def connect(
     return connection
 
 
+def _refuse_passfile(file: str) -> None:
+    # libpq's rules, by which asyncpg only warns and goes on without a password.
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError as exc:
+        raise ConfigurationError(f"storage.url: passfile {file}: {reason_of(exc)}") from exc
+    if not stat.S_ISREG(mode) or mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(
+            f"storage.url: passfile {file} must be a file that only its owner may read: chmod 600"
+        )
+
+
 def _parameters(address: PostgresAddress, password: Secret | None) -> dict[str, Any]:
+    if address.password_file is not None:
+        _refuse_passfile(address.password_file)
     return {
         "database": address.database,
         "user": address.user,

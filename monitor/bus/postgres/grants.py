@@ -1,7 +1,7 @@
 """Which shards the host of this daemon has been given, and the changes that it has yet to take.
 
-A grant ends once: lost, or released by the host. One that is lost stays known until the host has
-released it, so that its shard is not claimed again while its former life still ends here.
+A grant ends once: lost, or released by the host. It stays known until its bus is closed, so that
+its shard is neither named free nor claimed again while its former life still ends here.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Grants:
     def __init__(self) -> None:
         self._granted: dict[str, Grant] = {}
         self._lost: dict[str, Grant] = {}
+        self._ending: dict[str, Grant] = {}  # the host has ended it, and its bus closes
         self._undelivered: list[Grant] = []  # lost before the host had them
         self._changes: deque[LeaseChange] = deque()
         self._has_changes = asyncio.Event()
@@ -59,8 +60,12 @@ class Grants:
         return self._granted.get(shard)
 
     def is_ending(self, shard: str) -> bool:
-        """True while the host has not released a shard that was lost."""
-        return shard in self._lost
+        """True while a former life of the shard has not ended here."""
+        return shard in self._lost or shard in self._ending
+
+    def is_closing(self, shard: str) -> bool:
+        """True while its bus may still write what it has accepted: its row stays as it is."""
+        return shard in self._ending
 
     def grant(self, lease: Lease, bus: PostgresBus, *, at: float) -> None:
         self._granted[lease.shard] = Grant(lease=lease, bus=bus, granted_at=at)
@@ -94,7 +99,7 @@ class Grants:
             self._add(change)
 
     def take(self, shard: str) -> Grant | None:
-        """Return the grant that the host ends, lost or not; None where it has none."""
+        """Return the grant that the host ends, lost or not, until `ended`; None without any."""
         grant = self._lost.pop(shard, None)
         if grant is None:
             grant = self._granted.get(shard)
@@ -107,7 +112,12 @@ class Grants:
             for change in self._changes
             if isinstance(change, ShardGranted) or change.shard != shard
         )
+        self._ending[shard] = grant
         return grant
+
+    def ended(self, grant: Grant) -> None:
+        """Let the shard be claimed again: the bus is closed, and its row named free."""
+        self._ending.pop(grant.lease.shard, None)
 
     def take_undelivered(self) -> list[Grant]:
         """Return the grants of which the host has never learned, for their buses to be closed."""

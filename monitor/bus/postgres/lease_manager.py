@@ -31,6 +31,7 @@ from monitor.bus.postgres.lease_decisions import (
 )
 from monitor.bus.postgres.lease_table import Neighbour
 from monitor.bus.postgres.metrics import LeaseMetrics
+from monitor.bus.postgres.releases import ShardReleases
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
@@ -40,6 +41,7 @@ from monitor.model.waits import happens_within
 log = structlog.get_logger()
 
 _LOCKED_RETRY_SECONDS = 0.3  # a shard whose row a dying transaction has locked
+_CYCLE_GAP_SECONDS = 0.1  # between the beginnings of two cycles
 _WATCH_SECONDS = 1.0  # a suspended machine stops the loop's timers, and not the deadline
 _FORGET_SECONDS = 3_600.0
 
@@ -71,6 +73,7 @@ class LeaseManager:
         self._forgotten_at = -1e9
         self._next_in = 0.0  # seconds until the next cycle, at most
         self._wake = asyncio.Event()
+        self._releases = ShardReleases(heartbeat, on_release=on_change)
         self._claiming = Claiming(
             heartbeat,
             grants=self.grants,
@@ -129,24 +132,20 @@ class LeaseManager:
         lease = grant.lease
         was_lost = lease.is_lost
         try:
-            await grant.bus.close()
+            try:
+                await grant.bus.close()
+            finally:
+                # Whatever the bus still had to do is over: from here on it may write nothing.
+                lease.lose(reason)
+            if not was_lost:
+                with contextlib.suppress(BusUnavailableError):  # a later cycle sees it unused
+                    # First others must not count on this daemon any more, or nobody claims it.
+                    if lease.shard in self._given_up:
+                        await self._publish()
+                    await self._releases.release(lease.number, lease.epoch)
         finally:
-            # Whatever the bus still had to do is over: from here on it may write nothing.
-            lease.lose(reason)
+            self.grants.ended(grant)
             self.wake()
-        if not was_lost:
-            # First others must not count on this daemon any more, or nobody would claim it.
-            with contextlib.suppress(BusUnavailableError):  # a later cycle sees it unused
-                await self._publish()
-                await self._release(lease.number, lease.epoch)
-
-    async def _release(self, number: int, epoch: int) -> None:
-        await self._heartbeat.run(
-            lambda connection: lease_table.release(
-                connection, self._heartbeat.myself, number, epoch
-            )
-        )
-        self._on_change()
 
     async def drain(self) -> None:
         """Claim nothing any more, and let the others know."""
@@ -174,8 +173,10 @@ class LeaseManager:
     async def close(self) -> None:
         """End every grant, and leave the cluster; the tasks have ended."""
         self._is_draining = True
-        for grant in self.grants.take_all():
-            await grant.bus.close()
+        grants = self.grants.take_all()
+        # Together: where the server is away each waits for the time-out of a write.
+        await asyncio.gather(*(grant.bus.close() for grant in grants))
+        for grant in grants:
             grant.lease.lose("closed")
         await self._heartbeat.depart()
         self._on_change()
@@ -199,6 +200,7 @@ class LeaseManager:
         """
         while True:
             self._wake.clear()
+            began_at = self._clock.monotonic()
             try:
                 await self.cycle()
             except BusUnavailableError:
@@ -210,6 +212,8 @@ class LeaseManager:
                 seconds=self._next_in,
                 name="next lease cycle",
             )
+            # Many shards that are handed over, or many daemons that start, wake it often.
+            await self._clock.sleep(began_at + _CYCLE_GAP_SECONDS - self._clock.monotonic())
 
     async def cycle(self) -> None:
         """Do once all that there is to do about leases.
@@ -309,8 +313,8 @@ class LeaseManager:
             action = view.action(lease, hosted_epoch=None if grant is None else grant.lease.epoch)
             if isinstance(action, Forfeit) and grant is not None:
                 grant.lease.lose("another daemon has the shard")
-            elif isinstance(action, ReleaseUnused):
-                await self._release(lease.number, lease.epoch)
+            elif isinstance(action, ReleaseUnused) and not self.grants.is_closing(lease.name):
+                await self._releases.release(lease.number, lease.epoch)
             elif isinstance(action, Claim) and self._may_claim(lease):
                 claims.append(action)
         for piece in pieces_of(claims):

@@ -84,6 +84,14 @@ _RELEASE = (
     "UPDATE shard SET holder = NULL, incarnation = NULL"
     " WHERE number = $1 AND holder = $2 AND epoch = $3 RETURNING true"
 )
+_RELEASE_UNLOCKED = (
+    "WITH own AS (SELECT shard.number FROM shard"
+    " JOIN unnest($3::integer[], $4::bigint[]) AS given (number, epoch)"
+    " ON given.number = shard.number AND given.epoch = shard.epoch"
+    " WHERE holder = $1 AND incarnation = $2 FOR UPDATE OF shard SKIP LOCKED)"
+    " UPDATE shard SET holder = NULL, incarnation = NULL FROM own"
+    " WHERE shard.number = own.number RETURNING shard.number"
+)
 _RELEASE_ALL = (
     "WITH own AS (SELECT number FROM shard WHERE holder = $1 AND incarnation = $2"
     " ORDER BY number FOR UPDATE)"
@@ -233,6 +241,16 @@ async def claim(
 async def release(connection: Connection, myself: Myself, number: int, epoch: int) -> bool:
     """Name the shard free; False where it was not this daemon's any more."""
     return bool(await connection.fetchval(_RELEASE, number, myself.id, epoch))
+
+
+async def release_unlocked(
+    connection: Connection, myself: Myself, epochs: Mapping[int, int]
+) -> set[int]:
+    """Name shards free, of these with their epochs; return which, without those locked now."""
+    rows = await connection.fetch(
+        _RELEASE_UNLOCKED, myself.id, myself.incarnation, list(epochs), list(epochs.values())
+    )
+    return {row["number"] for row in rows}
 
 
 async def depart(connection: Connection, myself: Myself) -> None:

@@ -19,6 +19,7 @@ class ConsumerProgress(Struct, kw_only=True, gc=False):
     lost: int = 0
     counted_until: int = 0
     dead_letters: int | None = None
+    letters_at_most: int = 0
     is_named: bool = True  # by the configuration
     oldest: tuple[int, int] | None = None  # its first unread event: position, recorded at
 

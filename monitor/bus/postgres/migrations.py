@@ -18,7 +18,7 @@ import structlog
 
 from monitor.bus.postgres.connecting import Connection
 from monitor.bus.postgres.failures import bus_errors, reason_of
-from monitor.model.errors import BusSchemaError, ConfigurationError
+from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 
 log = structlog.get_logger()
 
@@ -27,7 +27,7 @@ UNFINISHED = f"{APPLICATION}: unfinished transfer"  # until everything is there
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
 _HEADER = re.compile(r"-- works with: (\d+)\n")
 LOCK = 6_711_446  # of this database; any number that no other application uses
-_LOCK_SECONDS = 60
+_LOCK_SECONDS = 60.0
 _OTHERS_SHOWN = 5
 
 _PLACE = (
@@ -83,7 +83,12 @@ def newest_schema() -> int:
     return max(migrations())
 
 
-async def prepare(connection: Connection, files: Mapping[int, Migration] | None = None) -> int:
+async def prepare(
+    connection: Connection,
+    files: Mapping[int, Migration] | None = None,
+    *,
+    lock_seconds: float = _LOCK_SECONDS,
+) -> int:
     """Bring the database to the newest schema, or a newer one as it is; return which it has.
 
     Raises:
@@ -95,9 +100,7 @@ async def prepare(connection: Connection, files: Mapping[int, Migration] | None 
     files = files or migrations()
     with bus_errors("the schema of the store cannot be read"):
         async with connection.transaction():
-            await connection.execute(f"SET LOCAL statement_timeout = '{_LOCK_SECONDS}s'")
-            # Other daemons that start at the same time find the schema finished.
-            await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+            await _lock(connection, lock_seconds)
             present = await _present_schema(connection, newest=max(files))
             missing = {number: files[number] for number in files if number > present}
             if missing:
@@ -117,6 +120,18 @@ async def examine(connection: Connection, files: Mapping[int, Migration] | None 
         present = await _present_schema(connection, newest=max(files or migrations()))
         await _refuse_missing_rights(connection)
     return present
+
+
+async def _lock(connection: Connection, seconds: float) -> None:
+    """Let other daemons that start at the same time find the schema finished."""
+    await connection.execute(f"SET LOCAL statement_timeout = '{seconds * 1000:.0f}ms'")
+    try:
+        await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+    except asyncpg.QueryCanceledError as exc:
+        raise BusUnavailableError(
+            f"another process has prepared or filled the database for more than {seconds:g} s; "
+            "start again when it has ended"
+        ) from exc
 
 
 async def _present_schema(connection: Connection, *, newest: int) -> int:

@@ -9,6 +9,7 @@ from monitor.bus.postgres.lease import Lease
 from monitor.bus.postgres.leased_shard import ConsumerProgress, LeasedShard
 from monitor.bus.postgres.reader import Reading
 from monitor.model.errors import BusLostError
+from monitor.model.slices import in_slices
 
 _SHARDS = (
     "SELECT number, newest_position, last_transaction, coalesce((SELECT min(position) FROM event"
@@ -39,7 +40,7 @@ async def read_shards(reader: Reading, leases: Sequence[Lease]) -> list[LeasedSh
     rows = await reader.fetch(_SHARDS, numbers, [lease.epoch for lease in leases], leases[0].holder)
     by_number = {row["number"]: row for row in rows}
     shards: dict[int, LeasedShard] = {}
-    for lease in leases:
+    async for lease in in_slices(leases):
         row = by_number.get(lease.number)
         if row is None:
             raise BusLostError(f"the shard {lease.shard} was taken over by another daemon")
@@ -54,7 +55,7 @@ async def read_shards(reader: Reading, leases: Sequence[Lease]) -> list[LeasedSh
 
 
 async def _read_consumers(reader: Reading, shards: dict[int, LeasedShard]) -> None:
-    for row in await reader.fetch(_CONSUMERS, list(shards)):
+    async for row in in_slices(await reader.fetch(_CONSUMERS, list(shards))):
         shards[row["shard"]].consumers[codec.read_text(row["name"])] = ConsumerProgress(
             position=row["position"],
             lost=row["lost"],
@@ -65,4 +66,4 @@ async def _read_consumers(reader: Reading, shards: dict[int, LeasedShard]) -> No
     for row in await reader.fetch(_DEAD_LETTERS, list(shards)):
         progress = shards[row["shard"]].consumers.get(codec.read_text(row["consumer"]))
         if progress is not None:
-            progress.dead_letters = row["letters"]
+            progress.dead_letters = progress.letters_at_most = row["letters"]

@@ -90,7 +90,8 @@ PROCESSED = Part(
     "shard int, id bigint, processed_at bigint",
     "UPDATE callback SET processed_at = given.processed_at, body = ''::bytea"
     " FROM {given} WHERE {held} AND callback.id = given.id AND callback.shard = given.shard"
-    " AND callback.processed_at IS NULL",
+    # Not "IS NULL", or the plan may read the whole index of what waits, for each row.
+    " AND coalesce(callback.processed_at, 0) = 0",
 )
 FORGOTTEN = Part("forgotten", _CALLBACK_COLUMNS, _FORGET)
 ARRIVED = Part(

@@ -112,6 +112,10 @@ class PostgresWriter:
         """Take writes for a shard, and tell it of callbacks that arrive here."""
         self._held[shard.number] = shard
 
+    def is_writing(self, shard: LeasedShard) -> bool:
+        """True while a write of the shard has no answer."""
+        return self._jobs.has_some(lambda job: shard in shards_of(job))
+
     def abandon(self, shard: LeasedShard, reason: str) -> None:
         """Take no more writes for the shard; who waits for one fails."""
         if self._held.get(shard.number) is shard:
@@ -329,10 +333,10 @@ class PostgresWriter:
 
     async def _was_kept(self, transaction: Transaction) -> bool:
         """Find out whether a transaction without an answer was kept, and then what it answered."""
+        self._line.drop()
         shards = transaction.shards
         if not shards:
             return False
-        self._line.drop()
         while True:
             connection = await self._line.connection(partial(has_holder, shards))
             if connection is None:
@@ -347,6 +351,7 @@ class PostgresWriter:
                 self._line.drop()
 
     def _conclude(self, transaction: Transaction, jobs: WriteGroup) -> None:
+        self._line.report_work()
         held = transaction.conclude()
         for shard in transaction.shards:
             if shard.number not in held:
@@ -361,7 +366,7 @@ class PostgresWriter:
                 job.result = transaction.result
         if stored:
             self.failures.stored()
-        self._line.report_answer()
+            self._line.report_answer()
 
     def _lose(self, shard: LeasedShard, jobs: WriteGroup) -> None:
         refused = sum(shard in shards_of(job) for job in jobs)
@@ -375,7 +380,7 @@ class PostgresWriter:
         else:
             self._on_foreign(row.shard)
 
-    def _refuse(self, jobs: WriteGroup, cause: BaseException) -> None:
+    def _refuse(self, jobs: WriteGroup, cause: Exception) -> None:
         """Fail jobs of which nothing was kept."""
         for job in jobs:
             job.error = BusUnavailableError(f"the store did not take it: {reason_of(cause)}")
@@ -383,7 +388,7 @@ class PostgresWriter:
         refused = sum(not job.is_probe for job in jobs)
         if refused:
             self.failures.refused(reason_of(cause), writes=refused)
-        log.warning("store write failed", error=reason_of(cause), writes=len(jobs))
+        self._line.report(cause, what="store write failed")
 
 
 def _lost(shard: LeasedShard) -> str:

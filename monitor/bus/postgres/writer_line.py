@@ -33,7 +33,7 @@ class WriterLine:
         self._answer_seconds = answer_seconds
         self._connection: Connection | None = None
         self._failures = 0  # since the last answer
-        self._attempts = 0  # at a connection, since the last one
+        self._attempts = 0  # at a connection, since one has done its work
         self._closing = asyncio.Event()
 
     @property
@@ -45,14 +45,12 @@ class WriterLine:
         while is_needed() and not self._closing.is_set():
             if self._connection is not None and not self._connection.is_closed():
                 return self._connection
+            await self._pause()
+            self._attempts += 1
             try:
                 self._connection = await self._connect_once()
             except (*SERVER_ERRORS, MonitorError) as exc:
                 self.report(exc)
-                self._attempts += 1
-                await self._pause()
-            else:
-                self._attempts = 0
         return None
 
     async def in_time(self, connection: Connection, answer: Awaitable[T]) -> T:
@@ -69,14 +67,19 @@ class WriterLine:
         finally:
             limit.cancel()
 
-    def report(self, cause: Exception) -> None:
+    def report(self, cause: Exception, *, what: str = "store connection lost") -> None:
         """Log the first failure since the last answer."""
         self._failures += 1
         if self._failures == 1 and not self._closing.is_set():
             reason = str(cause) if isinstance(cause, MonitorError) else reason_of(cause)
-            log.warning("store connection lost", error=reason)
+            log.warning(what, error=reason)
+
+    def report_work(self) -> None:
+        """Note that the connection has done what it was made for."""
+        self._attempts = 0
 
     def report_answer(self) -> None:
+        """Log the end of failures, if there were any."""
         if self._failures:
             log.info("store writable again", failures=self._failures)
             self._failures = 0
@@ -102,6 +105,9 @@ class WriterLine:
         return connection
 
     async def _pause(self) -> None:
+        """Wait before the next attempt, not before the first one."""
+        if self._attempts == 0:
+            return
         seconds = backoff_seconds(
             self._attempts,
             base_seconds=_RECONNECT_SECONDS,

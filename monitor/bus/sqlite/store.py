@@ -188,8 +188,11 @@ class SqliteBus:
         await asyncio.to_thread(self._lock.release)
         logger.info("store closed", store=str(self._path))
 
-    async def commit(self, change: Change, *, timeout_seconds: float) -> tuple[Received, ...]:
+    async def commit(
+        self, change: Change, *, timeout_seconds: float, patience_seconds: float = 0.0
+    ) -> tuple[Received, ...]:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
+        del patience_seconds  # a transaction of its own costs next to nothing here
         prepared = changes.prepare_change(change, now=self._clock.now())
         return await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
 

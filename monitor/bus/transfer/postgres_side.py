@@ -51,6 +51,7 @@ _WORKSPACES = (
     "SELECT shard.name AS shard, workspace.name, url FROM workspace"
     " JOIN shard ON shard.number = workspace.shard ORDER BY workspace.name"
 )
+_INSTRUCTIONS = "SELECT count(*) FROM instruction WHERE done_at IS NULL"
 _ALIVE = (
     "SELECT id, host FROM daemon WHERE NOT is_gone AND expires_at > clock_timestamp() ORDER BY id"
 )
@@ -98,20 +99,30 @@ async def open_store(address: PostgresAddress, password: Secret | None) -> Conne
     """Return a connection as `open_database`, to a store of the newest schema.
 
     Raises:
-        BusError, ConfigurationError: as `open_database`, or there is no store that can be used.
+        BusError, ConfigurationError: as `open_database`, there is no store that can be used, or
+            instructions wait in it.
     """
     connection = await open_database(address, password)
     try:
-        is_store = await examine(connection) > 0
-        if is_store:
-            await prepare(connection)
+        await _refuse_unfit(connection, address)
     except BaseException:
         connection.terminate()
         raise
-    if is_store:
-        return connection
-    connection.terminate()
-    raise ConfigurationError(f"{address} holds no store of the monitor")
+    return connection
+
+
+async def _refuse_unfit(connection: Connection, address: PostgresAddress) -> None:
+    """Bring the store to the newest schema; return where nothing waits in it."""
+    if await examine(connection) == 0:
+        raise ConfigurationError(f"{address} holds no store of the monitor")
+    await prepare(connection)
+    with bus_errors(str(address)):
+        waiting = await connection.fetchval(_INSTRUCTIONS)
+    if waiting:
+        raise ConfigurationError(
+            f"{address}: {waiting} instructions (silences, track, replay) wait for a daemon; start "
+            "one until they are executed, and end it with SIGTERM"
+        )
 
 
 class PostgresSource:

@@ -7,7 +7,7 @@ its table and shard; at the end the target is read, and must give the same sums.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 from monitor.bus.transfer.event_subjects import letter_of, subject_of, with_position
@@ -62,10 +62,11 @@ class StoreTransfer:
             BusUnavailableError: a store fails, or the target does not hold what was written.
         """
         self._ends = await self._source.shards()
-        goals: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        goals: dict[str, dict[str, str]] = {}
         for shard, end in self._ends.items():
+            goals.setdefault(self._routing.shard_of(shard, BRIDGE), {})
             for workspace, url in end.workspaces.items():
-                goals[self._routing.shard_of(shard, workspace)][workspace] = url
+                goals.setdefault(self._routing.shard_of(shard, workspace), {})[workspace] = url
         self._consumers = [
             ConsumerPlace(shard, *row)
             async for shard, row in self._source.rows(StoreTable.CONSUMER)

@@ -21,6 +21,10 @@ from monitor.model.errors import ConfigurationError
 
 _READ_AT_ONCE = 500
 _SHARD = "SELECT number, name, newest_position FROM shard WHERE {} FOR UPDATE"
+_FENCE = (
+    "UPDATE shard SET holder = NULL, incarnation = NULL, epoch = epoch + 1"
+    " WHERE number = ANY($1::integer[])"
+)
 _OLDEST = "SELECT coalesce(min(position), $2) FROM event WHERE shard = $1"
 _KNOWN = (
     "DELETE FROM event WHERE shard = $1"
@@ -102,6 +106,8 @@ class WorkspaceMove:
 
     async def _move(self) -> MovedWorkspace:
         old, new = await self._shards()
+        # Whoever had one of them, and wakes up, is fenced as by a takeover.
+        await self._connection.execute(_FENCE, [old.number, new.number])
         rows = await self._connection.fetch(
             "SELECT name FROM workspace WHERE shard = $1", old.number
         )

@@ -1,0 +1,80 @@
+"""Watches the cluster for all of its daemons; a task of whoever holds the shard for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+
+import structlog
+
+from monitor.alerting.rules.monitor_degraded import GONE, UNHELD
+from monitor.bus.shards import ClusterStatus, ShardStore
+from monitor.model.alerts import ClusterTrouble
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
+
+log = structlog.get_logger()
+
+_READ_SECONDS = 5.0
+
+
+class ClusterWatch:
+    """``troubles`` is what the store showed last; the engine of the shard alerts about it."""
+
+    def __init__(
+        self, store: ShardStore, *, configured: Callable[[], Collection[str]], clock: Clock
+    ) -> None:
+        """``configured`` returns the shards that somebody should hold."""
+        self._store = store
+        self._configured = configured
+        self._clock = clock
+        self._unheld_since: dict[str, datetime] = {}
+        self.troubles: tuple[ClusterTrouble, ...] = ()
+
+    async def run(self) -> None:
+        """Read who shares the store until cancelled."""
+        while True:
+            try:
+                status = await self._store.cluster()
+            except BusUnavailableError as exc:
+                log.warning("cluster not read", reason=str(exc))
+            else:
+                if status is not None:
+                    self.read(status)
+            await self._clock.sleep(_READ_SECONDS)
+
+    def read(self, status: ClusterStatus) -> None:
+        """Find what is wrong by this status."""
+        now = self._clock.now()
+        alive = {daemon.id for daemon in status.daemons if daemon.is_alive}
+        unheld = {
+            shard.name
+            for shard in status.shards
+            if shard.name in self._configured() and shard.holder not in alive
+        }
+        self._unheld_since = {name: self._unheld_since.get(name, now) for name in sorted(unheld)}
+        self.troubles = (*_gone(status, now), *_unheld(status, self._unheld_since))
+
+
+def _gone(status: ClusterStatus, now: datetime) -> Iterator[ClusterTrouble]:
+    for daemon in status.daemons:
+        if not daemon.is_alive:
+            # Ages are of the server's clock, which need not be ours.
+            since = now - (status.at - daemon.expires_at)
+            reason = (
+                f"the daemon {daemon.id} on {daemon.host} has not renewed its lease since "
+                f"{daemon.renewed_at:%Y-%m-%dT%H:%M:%SZ}, nor ended in order; others take over"
+            )
+            yield ClusterTrouble(part=f"{GONE}:{daemon.id}", since=since, reason=reason)
+
+
+def _unheld(status: ClusterStatus, since: dict[str, datetime]) -> Iterator[ClusterTrouble]:
+    for shard in status.shards:
+        if shard.name in since:
+            reason = (
+                f"no daemon holds the shard {shard.name}: nothing is watched in "
+                f"{', '.join(shard.workspaces) or 'it'}"
+            )
+            yield ClusterTrouble(
+                part=f"{UNHELD}:{shard.name}", since=since[shard.name], reason=reason
+            )

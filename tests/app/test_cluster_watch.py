@@ -1,0 +1,107 @@
+"""What the daemon that watches the cluster finds wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.app.cluster_watch import ClusterWatch
+from monitor.bus.settings import StorageSettings
+from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
+from monitor.bus.sqlite.sole_shard import SqliteStore
+from tests.clocks import ManualClock
+
+# The server's clock is an hour ahead of ours.
+AHEAD = timedelta(hours=1)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def watch(tmp_path: Path, clock: ManualClock) -> AsyncIterator[ClusterWatch]:
+    """A watch over the configured shards ``sales`` and ``orders``; its store is read by no test."""
+    store = await SqliteStore.open(
+        StorageSettings(url=f"sqlite://{tmp_path}/state.db"),
+        clock=clock,
+        registry=CollectorRegistry(),
+    )
+    yield ClusterWatch(store, configured=lambda: {"sales", "orders"}, clock=clock)
+    await store.close()
+
+
+def daemon(name: str, *, at: datetime, expired_seconds: float = -9.0) -> DaemonRecord:
+    expires_at = at - timedelta(seconds=expired_seconds)
+    return DaemonRecord(
+        id=name,
+        host=f"{name}.example.com",
+        process_id=1,
+        version="1",
+        url=None,
+        started_at=at,
+        renewed_at=expires_at - timedelta(seconds=9),
+        expires_at=expires_at,
+        is_alive=expired_seconds < 0,
+        shards=1,
+    )
+
+
+def shard(name: str, holder: str | None) -> ShardRecord:
+    return ShardRecord(
+        name=name,
+        workspaces=(name,),
+        holder=holder,
+        epoch=1,
+        held_since=None,
+        newest_position=0,
+        backlog=0,
+        inbox=0,
+        last_change="claimed",
+    )
+
+
+def status(at: datetime, daemons: tuple[DaemonRecord, ...], *shards: ShardRecord) -> ClusterStatus:
+    return ClusterStatus(
+        this="south", at=at, schema=1, lease_seconds=9.0, daemons=daemons, shards=shards
+    )
+
+
+def test_a_daemon_that_vanished_is_gone_since_its_lease_ended(
+    watch: ClusterWatch, clock: ManualClock
+) -> None:
+    """By the age on the server's clock; one that ended in order has left no record."""
+    at = clock.now() + AHEAD
+    daemons = (daemon("north", at=at, expired_seconds=20), daemon("south", at=at))
+    watch.read(status(at, daemons, shard("sales", "south"), shard("orders", "south")))
+    [trouble] = watch.troubles
+    assert (trouble.part, trouble.since) == (
+        "daemon:north",
+        clock.now() - timedelta(seconds=20),
+    )
+    assert "north.example.com" in trouble.reason
+    watch.read(status(at, daemons[1:], shard("sales", "south"), shard("orders", "south")))
+    assert watch.troubles == ()
+
+
+def test_a_shard_that_nobody_alive_holds_is_unheld_until_somebody_does(
+    watch: ClusterWatch, clock: ManualClock
+) -> None:
+    """Since it was first seen so; what no configuration names any more is nobody's to hold."""
+    at = clock.now()
+    south = (daemon("south", at=at),)
+    unheld = (shard("sales", None), shard("orders", "north"), shard("former", None))
+    watch.read(status(at, south, *unheld))
+    clock.set_wall(at + timedelta(seconds=30))
+    watch.read(status(clock.now(), south, *unheld))
+    assert [(trouble.part, trouble.since) for trouble in watch.troubles] == [
+        ("shard:sales", at),
+        ("shard:orders", at),
+    ]
+    watch.read(status(clock.now(), south, shard("sales", "south"), unheld[1]))
+    assert [trouble.part for trouble in watch.troubles] == ["shard:orders"]

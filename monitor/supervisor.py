@@ -159,16 +159,16 @@ class Supervisor:
             if not finite:
                 raise TaskReturnedError("the task returned, and it should run for ever")  # noqa: TRY301 - one way to fail
         except Exception as exc:
-            if not vital and _is_of_lost_store(exc):
+            cause = _error_of_store(exc)
+            if not vital and isinstance(cause, BusLostError):
                 # Not its failure: what watches the store says it once, and ends all of its tasks.
                 self._set_status(name, TaskState.DONE)
                 return True
             self._failures.labels(name).inc()
-            self._set_status(name, TaskState.FAILED, reason=_one_line(exc))
+            self._set_status(name, TaskState.FAILED, reason=_one_line(cause or exc))
             # An error of the store explains itself; a trace with each restart would hide it.
-            is_foreign = not isinstance(exc, BusError)
-            reason = {} if is_foreign else {"reason": str(exc)}
-            log.exception("task failed", task=name, vital=vital, exc_info=is_foreign, **reason)
+            reason = {} if cause is None else {"reason": str(cause)}
+            log.exception("task failed", task=name, vital=vital, exc_info=cause is None, **reason)
             if vital:
                 raise
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -197,10 +197,17 @@ class Supervisor:
         )
 
 
-def _is_of_lost_store(exc: BaseException) -> bool:
-    if isinstance(exc, BaseExceptionGroup):
-        return all(map(_is_of_lost_store, exc.exceptions))
-    return isinstance(exc, BusLostError)
+def _error_of_store(exc: BaseException) -> BusError | None:
+    """Return the store's error, also where it ended a group; None where anything else failed.
+
+    One that passes goes before the loss of the store.
+    """
+    if not isinstance(exc, BaseExceptionGroup):
+        return exc if isinstance(exc, BusError) else None
+    causes = [_error_of_store(error) for error in exc.exceptions]
+    if None in causes:
+        return None
+    return min(causes, key=lambda cause: isinstance(cause, BusLostError))
 
 
 def _one_line(exc: Exception) -> str:

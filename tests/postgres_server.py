@@ -43,6 +43,7 @@ _SMALL = {
     "shared_buffers": "16MB",
     "max_wal_size": "256MB",
     "wal_keep_size": "64MB",
+    "wal_retrieve_retry_interval": "200ms",
     "autovacuum": "off",
     "jit": "off",
     "log_line_prefix": "%m [%p] %a ",

@@ -237,10 +237,14 @@ async def test_a_task_that_fails_while_it_is_cancelled_is_over(scene: Supervisor
     assert scene.supervisor.status() == {}
 
 
-async def test_the_store_needs_no_trace(scene: SupervisorScene) -> None:
-    """A failure of the store is one sentence with each restart."""
+@pytest.mark.parametrize("is_grouped", [False, True])
+async def test_the_store_needs_no_trace(scene: SupervisorScene, *, is_grouped: bool) -> None:
+    """A failure of the store is one sentence with each restart, also where it ended a group."""
+    error = BusSchemaError("an event cannot be understood")
     with structlog.testing.capture_logs() as logged:
-        await scene.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
+        await scene.start(
+            "metrics", Worker(ExceptionGroup("tasks", [error]) if is_grouped else error)
+        )
     assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)
 
 

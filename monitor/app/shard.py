@@ -228,6 +228,7 @@ class HostedShard:
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
+            await self.workspaces.close()
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

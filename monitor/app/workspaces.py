@@ -81,6 +81,12 @@ class FollowedWorkspaces:
         await workspace.close()
         self._followed.pop(name, None)
 
+    async def close(self) -> None:
+        """Release the connections of all that `stop` has not ended; their tasks have ended."""
+        while self._followed:
+            _, workspace = self._followed.popitem()
+            await workspace.close()
+
     def forget(self, name: str) -> None:
         """Drop what is known of a workspace that is not followed; the store keeps what it has."""
         self._observer.leave(name)

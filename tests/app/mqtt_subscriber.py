@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -109,13 +110,16 @@ class Subscriber:
 class ReceivedEvents:
     """The events in a stretch of messages, each id once."""
 
-    def __init__(self, messages: list[EventInput]) -> None:
+    def __init__(self, messages: Iterable[EventInput] = ()) -> None:
         self.contents: defaultdict[str, set[bytes]] = defaultdict(set)
         self.events: dict[str, dict[str, Any]] = {}  # by id, in the order of their first arrival
         for message in messages:
-            event = json.loads(message.payload)
-            self.contents[event["id"]].add(message.payload)
-            self.events.setdefault(event["id"], event)
+            self.add(message)
+
+    def add(self, message: EventInput) -> None:
+        event = json.loads(message.payload)
+        self.contents[event["id"]].add(message.payload)
+        self.events.setdefault(event["id"], event)
 
     def ambiguous(self) -> list[str]:
         """Return ids that came with two contents."""

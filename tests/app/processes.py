@@ -141,13 +141,18 @@ class DaemonProcess:
         shell = ("bash", "-c", f'ulimit {ulimit}; exec "$0" "$@"')
         self._limited = () if ulimit is None else shell
         self.face = Face(settings.port)
-        self._environment = {**os.environ, **(environment or {})}
+        self.environment = {**os.environ, **(environment or {})}  # from the next start on
         self._process: Process | None = None
         self._log = settings.folder / "daemon.log"
 
     @property
     def log(self) -> str:
         return self._log.read_text()
+
+    @property
+    def is_started(self) -> bool:
+        """True from its start until a test has ended it."""
+        return self._process is not None
 
     @property
     def process_id(self) -> int:
@@ -162,7 +167,7 @@ class DaemonProcess:
                 *("run", "-c", str(self.settings.path)),
                 stdout=log,
                 stderr=log,
-                env=self._environment,
+                env=self.environment,
             )
         await eventually(self._answers, why=lambda: f"the daemon did not start:\n{self.log}")
 

@@ -22,6 +22,7 @@ from tests.bench import (
     alert_rules,
     alerts,
     backtest,
+    idle_shards,
     ingest,
     job_library,
     outage,
@@ -31,6 +32,7 @@ from tests.bench import (
     pipelines,
     requests,
     run_memory,
+    stores,
     subscriber,
 )
 from tests.bench.figures import Figure, table
@@ -52,6 +54,8 @@ BENCHMARKS = {
     "page_reads": page_reads,
     "page_viewers": page_viewers,
     "page_bytes": page_bytes,
+    "stores": stores,
+    "idle_shards": idle_shards,
 }
 
 

@@ -36,7 +36,6 @@ class Costs:
     shard_bytes: float
     active_run_bytes: float
     # Of one database.
-    commits_per_second: float  # of one daemon, each of one transition
     rows_per_second: float  # of all daemons together, in commits of a hundred
     event_bytes: float  # with its indexes
     run_bytes: float  # with its indexes
@@ -59,14 +58,13 @@ class Load:
 
 
 COSTS = Costs(
-    transition_seconds=0.0015,
-    idle_workspace_seconds=0.0005,
-    daemon_bytes=150e6,
-    shard_bytes=300e3,
+    transition_seconds=0.0012,
+    idle_workspace_seconds=0.0006,
+    daemon_bytes=110e6,
+    shard_bytes=400e3,
     active_run_bytes=1_500,
-    commits_per_second=900,
-    rows_per_second=10_000,
-    event_bytes=2_000,
+    rows_per_second=14_000,
+    event_bytes=1_500,
     run_bytes=2_000,
     lease_seconds=9,
     shard_start_seconds=0.02,

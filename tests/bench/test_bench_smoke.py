@@ -13,6 +13,7 @@ from tests.bench import (
     alert_rules,
     alerts,
     backtest,
+    idle_shards,
     ingest,
     job_library,
     outage,
@@ -22,6 +23,7 @@ from tests.bench import (
     pipelines,
     requests,
     run_memory,
+    stores,
     subscriber,
 )
 from tests.bench.figures import Figure, percentile, ratios, table
@@ -133,6 +135,17 @@ async def test_transitions_are_measured() -> None:
     """Few and many runs in memory yield a ratio and a weight."""
     sizes = run_memory.Sizes(repetitions=1, few=10, many=100, transitions=20, weighed=100)
     assert_measured(await run_memory.measure(sizes))
+
+
+async def test_stores_are_measured() -> None:
+    """PostgreSQL, SQLite and the bare writer yield rates and ratios."""
+    assert_measured(await stores.measure(stores.Sizes(repetitions=1, transitions=40, at_once=10)))
+
+
+async def test_idle_shards_are_measured() -> None:
+    """Few and many idle shards yield queries, memory and processor time."""
+    sizes = idle_shards.Sizes(few=1, many=3, quiet_seconds=0.1, seconds=2.5)
+    assert_measured(await idle_shards.measure(sizes))
 
 
 async def test_pages_of_the_job_library_are_measured() -> None:

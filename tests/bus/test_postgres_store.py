@@ -68,6 +68,14 @@ async def test_a_daemon_without_shards_has_started_at_once(cluster: StoreCluster
     assert south.changes == []
 
 
+async def test_a_daemon_that_defines_nothing_has_started_at_once(cluster: StoreCluster) -> None:
+    """Its configuration names no workspace yet: there is nothing to wait for."""
+    north = await cluster.join("north", ())
+    async with asyncio.timeout(LONG_SECONDS):
+        await north.store.await_first_shards()
+    assert north.changes == []
+
+
 async def test_shards_go_to_a_daemon_that_comes_and_back_when_it_ends(
     cluster: StoreCluster,
 ) -> None:

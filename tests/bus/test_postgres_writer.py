@@ -108,14 +108,14 @@ async def test_a_write_whose_caller_is_gone_is_not_stored(daemon: TestDaemon) ->
 
 async def test_a_stuck_transaction_is_cut_and_written_again(url: str) -> None:
     """A server that does not answer holds up a write only until the line is cut."""
-    async with TestDaemon(url, answer_seconds=SHORT_SECONDS) as daemon:
+    async with TestDaemon(url, answer_seconds=4 * SHORT_SECONDS) as daemon:
         bus = await daemon.open()
         await bus.commit(events(1), timeout_seconds=SOON)
         locking = await connect(url)
         async with locking.transaction():
             await locking.execute("SELECT FROM shard FOR UPDATE")
             writing = asyncio.create_task(bus.commit(events(2), timeout_seconds=SOON))
-            done, _ = await asyncio.wait([writing], timeout=4 * SHORT_SECONDS)
+            done, _ = await asyncio.wait([writing], timeout=9 * SHORT_SECONDS)
             assert not done
         await writing
         await locking.close()

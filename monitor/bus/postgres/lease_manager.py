@@ -68,6 +68,7 @@ class LeaseManager:
         self._judged: object = None  # what the last cycle has compared its grants with
         self._given_up = GivenUpShards(clock)
         self._published: dict[str, str] = {}
+        self._is_defined = False
         self._is_draining = False
         self._renewed_at = -1e9  # on the monotonic clock, as what follows
         self._forgotten_at = -1e9
@@ -97,6 +98,7 @@ class LeaseManager:
             )
         )
         self._published = digests
+        self._is_defined = True
         for grant in self.grants.all():
             defined = self.definitions.get(grant.lease.shard)
             if defined is not None and defined != before.get(grant.lease.shard):
@@ -198,14 +200,20 @@ class LeaseManager:
         Raises:
             BusLockedError: another daemon has taken over the id of this one.
         """
+        is_failing = False
         while True:
             self._wake.clear()
             began_at = self._clock.monotonic()
             try:
                 await self.cycle()
-            except BusUnavailableError:
-                # The connector has logged it; others take over if it lasts.
+            except BusUnavailableError as exc:
+                # Others take over if it lasts.
                 self._next_in = min(self._heartbeat.renew_seconds / 4, 1.0)
+                if not is_failing:
+                    log.warning("leases not renewed", reason=str(exc))
+                is_failing = True
+            else:
+                is_failing = False
             await happens_within(
                 self._wake.wait(),
                 clock=self._clock,
@@ -221,6 +229,7 @@ class LeaseManager:
         Raises:
             BusUnavailableError: the server did not answer; what was done is done.
         """
+        is_defined = self._is_defined  # a configuration that comes meanwhile is for the next one
         await self._renew_if_due()
         await self._publish()
         self._next_in = self._heartbeat.renew_seconds
@@ -236,7 +245,7 @@ class LeaseManager:
         self._shorten_wait()
         for grant in self.grants.take_undelivered():
             await grant.bus.close()
-        if self.definitions:
+        if is_defined:
             self.grants.first_cycle_ended()
 
     async def _renew_if_due(self) -> None:
@@ -307,7 +316,7 @@ class LeaseManager:
                 hosted=[grant.lease.number for grant in self.grants.all()],
             )
         )
-        claims: list[Claim] = []
+        claims: list[tuple[Claim, str]] = []  # with the digest of this time
         async for lease in in_slices(leases):
             grant = self.grants.of(lease.name)
             action = view.action(lease, hosted_epoch=None if grant is None else grant.lease.epoch)
@@ -316,10 +325,9 @@ class LeaseManager:
             elif isinstance(action, ReleaseUnused) and not self.grants.is_closing(lease.name):
                 await self._releases.release(lease.number, lease.epoch)
             elif isinstance(action, Claim) and self._may_claim(lease):
-                claims.append(action)
+                claims.append((action, self.definitions[lease.name].digest))
         for piece in pieces_of(claims):
-            named = {claim: self.definitions[claim.lease.name].digest for claim in piece}
-            if not await self._claiming.claim(named):
+            if not await self._claiming.claim(dict(piece)):
                 self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
 
     def _may_claim(self, lease: ShardLease) -> bool:

@@ -250,11 +250,14 @@ class PostgresWriter:
         try:
             await self._transact(jobs)
         except JOB_ERRORS as exc:
-            if len(jobs) == 1:
-                self._refuse(jobs, exc)
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._write_together([job])
                 return
-            for job in jobs:
-                await self._write_together([job])
+            self._refuse(jobs, exc)
+        # Now, and not with the whole group: callers prepare their next writes meanwhile.
+        for job in jobs:
+            job.end()
 
     async def _transact(self, jobs: WriteGroup) -> None:
         """Execute until it is known how it ended, for as long as anybody waits."""

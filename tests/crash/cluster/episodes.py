@@ -1,0 +1,24 @@
+"""One episode: a cluster under load, a few faults after each other, and the judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.app.eventually import pause
+from tests.crash.cluster.faults import FAULTS
+from tests.crash.cluster.judge import Findings, judge
+from tests.crash.cluster.scene import ClusterOptions, cluster
+
+
+async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> Findings:
+    """Let the named faults happen, each when everything is held again after the one before."""
+    async with cluster(folder, options) as scene:
+        async with scene.load.running():
+            await pause(1)
+            for name in faults:
+                scene.faults.append(name)
+                await FAULTS[name](scene)
+                await scene.until_settled()
+                await pause(scene.chance.uniform(0, 1.5))
+        return await judge(scene)

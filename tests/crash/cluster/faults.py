@@ -1,0 +1,232 @@
+"""What may happen to a cluster. A fault is over when it returns; its consequences may not be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.app.eventually import pause
+from tests.crash.cluster.member import Member
+from tests.crash.cluster.newer_program import newer_program
+from tests.crash.cluster.scene import Cluster
+
+_CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
+
+
+async def kill(scene: Cluster) -> None:
+    """A daemon is killed; the others take over before it comes again, or do not."""
+    member = await _any_holder(scene)
+    await member.kill()
+    if scene.chance.random() < 0.7:
+        await scene.until_held_by_others(member)
+    else:
+        await pause(scene.chance.uniform(0, scene.lease_seconds / 2))
+    await member.start()
+
+
+async def freeze(scene: Cluster) -> None:
+    """A daemon stands still until its lease is another's, then goes on as if nothing had been."""
+    member = await _any_holder(scene)
+    member.note_absence("stopped")
+    member.freeze()
+    await scene.until_held_by_others(member)
+    await pause(scene.chance.uniform(0, 1))
+    member.thaw()
+
+
+async def freeze_briefly(scene: Cluster) -> None:
+    """A daemon stands still for less than its lease lasts, or just about."""
+    member = await _any_holder(scene)
+    member.freeze()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.1))
+    member.thaw()
+
+
+async def freeze_before_write(scene: Cluster) -> None:
+    """A daemon stands still in mid-write; what it has sent arrives after the takeover."""
+    await _freeze_at_write(scene, answer=False)
+
+
+async def freeze_after_write(scene: Cluster) -> None:
+    """A daemon stands still before it learns that its write is durable."""
+    await _freeze_at_write(scene, answer=True)
+
+
+async def _freeze_at_write(scene: Cluster, *, answer: bool) -> None:
+    member = await _any_holder(scene)
+    await _hold_at_write(member, answer=answer)
+    member.note_absence("stopped in mid-write")
+    member.freeze()
+    await scene.until_held_by_others(member)
+    member.release_networks()
+    await pause(scene.chance.uniform(0, 0.5))
+    member.thaw()
+
+
+async def lose_answer(scene: Cluster) -> None:
+    """The answer to a write is lost with the connection."""
+    member = await _any_holder(scene)
+    await _hold_at_write(member, answer=True)
+    member.cut_networks()
+    member.release_networks()
+
+
+async def lose_write(scene: Cluster) -> None:
+    """A write is lost with the connection."""
+    member = await _any_holder(scene)
+    await _hold_at_write(member, answer=False)
+    member.cut_networks()
+    member.release_networks()
+
+
+async def partition(scene: Cluster) -> None:
+    """Nothing passes between a daemon and the database until others have its shards."""
+    member = await _any_holder(scene)
+    member.note_absence("cut off")
+    member.hold_networks()
+    await scene.until_held_by_others(member)
+    await pause(scene.chance.uniform(0, 2))
+    member.release_networks()
+
+
+async def partition_briefly(scene: Cluster) -> None:
+    """Nothing passes between a daemon and the database for less than the lease lasts."""
+    member = await _any_holder(scene)
+    member.hold_networks()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.1, 0.9))
+    member.release_networks()
+
+
+async def cut(scene: Cluster) -> None:
+    """All connections of every daemon break, a few times."""
+    for _ in range(scene.chance.randrange(1, 4)):
+        for member in scene.members:
+            member.cut_networks()
+        await pause(scene.chance.uniform(0, 0.5))
+
+
+async def restart_database(scene: Cluster) -> None:
+    """The database ends in order and starts again."""
+    await scene.database.primary.stop()
+    await pause(scene.chance.uniform(0, 1.5 * scene.lease_seconds))
+    await scene.database.primary.start()
+
+
+async def kill_database(scene: Cluster) -> None:
+    """The database is killed and recovers."""
+    await scene.database.primary.kill()
+    await pause(scene.chance.uniform(0, 2))
+    await scene.database.primary.start()
+
+
+async def freeze_database(scene: Cluster) -> None:
+    """The machine of the database hangs for a while, at times beyond the expiry."""
+    scene.database.primary.freeze()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
+    scene.database.primary.thaw()
+
+
+async def promote_standby(scene: Cluster) -> None:
+    """The primary is killed for good, and its synchronous standby takes its place."""
+    await scene.database.promote()
+    await pause(scene.chance.uniform(0, 2))
+    await scene.database.replace_standby()
+    scene.lead_networks()
+
+
+async def promote_late_standby(scene: Cluster) -> None:
+    """A standby that has fallen behind takes the primary's place.
+
+    A write that is given up while it waits for the standby is there on the primary for all to see.
+    It may not have been acknowledged, nor may anything that was found stored already.
+    """
+    scene.database.hold_replication()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 2.0))
+    await promote_standby(scene)
+
+
+async def stall_replication(scene: Cluster) -> None:
+    """No write is answered for a while, because the standby is out of reach."""
+    scene.database.hold_replication()
+    await pause(scene.lease_seconds * scene.chance.uniform(0.2, 1.5))
+    scene.database.release_replication()
+
+
+async def stop_and_start(scene: Cluster) -> None:
+    """Every daemon in turn ends in order and starts again, as in an upgrade."""
+    for member in scene.chance.sample(scene.members, len(scene.members)):
+        await member.stop()
+        await pause(scene.chance.uniform(0, 1))
+        await member.start()
+
+
+async def upgrade(scene: Cluster) -> None:
+    """Every daemon in turn starts again as a newer program, whose schema the others do not know."""
+    folder = newer_program(scene.folder, scene.database.schema + 1)
+    for member in scene.chance.sample(scene.members, len(scene.members)):
+        await member.stop()
+        member.process.environment["PYTHONPATH"] = str(folder)
+        await member.start()
+        await scene.until_settled()
+        await pause(scene.chance.uniform(0, 1))
+    scene.database.schema += 1
+
+
+async def kill_all(scene: Cluster) -> None:
+    """All daemons are killed at once and start again."""
+    await asyncio.gather(*(member.kill() for member in scene.members))
+    await asyncio.gather(*(member.start() for member in scene.members))
+
+
+async def restart_broker(scene: Cluster) -> None:
+    """The broker ends and starts again, with what it has kept."""
+    await scene.broker.stop()
+    await pause(scene.chance.uniform(0, 2))
+    await scene.broker.start()
+
+
+async def _any_holder(scene: Cluster) -> Member:
+    return scene.chance.choice(await scene.holding_members())
+
+
+async def _hold_at_write(member: Member, *, answer: bool) -> None:
+    """Return when one of the daemon's writes, or its answer, is held with everything after it."""
+    waiting = [
+        asyncio.create_task(network.hold_at_write(answer=answer)) for network in member.networks
+    ]
+    done, undone = await asyncio.wait(
+        waiting, timeout=_CATCH_SECONDS, return_when=asyncio.FIRST_COMPLETED
+    )
+    for task in undone:
+        task.cancel()
+    assert done, f"{member.name} wrote nothing:\n{member.process.log[-3000:]}"
+    member.hold_networks()
+
+
+Fault = Callable[[Cluster], Awaitable[None]]
+
+FAULTS: dict[str, Fault] = {
+    fault.__name__: fault
+    for fault in (
+        kill,
+        freeze,
+        freeze_briefly,
+        freeze_before_write,
+        freeze_after_write,
+        lose_answer,
+        lose_write,
+        partition,
+        partition_briefly,
+        cut,
+        restart_database,
+        kill_database,
+        freeze_database,
+        promote_standby,
+        promote_late_standby,
+        stall_replication,
+        stop_and_start,
+        upgrade,
+        kill_all,
+        restart_broker,
+    )
+}

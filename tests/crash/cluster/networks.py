@@ -1,0 +1,80 @@
+"""The network between one daemon and one database server: cut, silent, or slow at one request."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from tests.servers import Relay
+
+_WRITER = b"application_name\0dataprep-monitor writer\0"  # in the first message of a connection
+_EXECUTE = b"B"  # the messages that execute a prepared statement begin with its values
+
+
+class Network(Relay):
+    """Passes everything on until it is told to hold; what is held is passed on later."""
+
+    def __init__(self, target_port: int) -> None:
+        super().__init__(target_port)
+        self._passes = asyncio.Event()
+        self._passes.set()
+        self._is_write_awaited = False
+        self._holds_answer = False
+        self._caught = asyncio.Event()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.cut()
+        self.release()  # to nobody any more
+        await super().__aexit__(kind, error, trace)
+
+    def lead_to(self, port: int) -> None:
+        """Reach another server from the next connection on."""
+        self._target_port = port
+
+    def hold(self) -> None:
+        """Keep what either side sends; connections stay open, new ones get no answer."""
+        self._passes.clear()
+
+    def release(self) -> None:
+        """Deliver what was kept, in order."""
+        self._is_write_awaited = False
+        self._passes.set()
+
+    async def hold_at_write(self, *, answer: bool) -> None:
+        """Return when the daemon has sent a write to its store, and hold that from then on.
+
+        ``answer`` lets the write pass and holds what the server answers.
+        """
+        self._caught.clear()
+        self._holds_answer = answer
+        self._is_write_awaited = True
+        await self._caught.wait()
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        is_writing_connection = False
+        try:
+            while chunk := await reader.read(65_536):
+                is_writing_connection |= not is_answer and _WRITER in chunk
+                is_caught = (
+                    is_writing_connection and self._is_write_awaited and chunk[:1] == _EXECUTE
+                )
+                if is_caught:
+                    self._is_write_awaited = False
+                    self.hold()
+                    self._caught.set()
+                if not (is_caught and self._holds_answer):
+                    await self._passes.wait()
+                writer.write(chunk)
+                await writer.drain()
+        except OSError:
+            pass  # cut; the other side is told below
+        finally:
+            writer.transport.abort()
+            self._writers.discard(writer)

@@ -1,0 +1,268 @@
+"""Three daemons as processes on one database, and everything around them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from monitor.model.clock import SystemClock
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.app.processes import Watched
+from tests.app.stage import started
+from tests.crash.cluster.counters import CounterWatch
+from tests.crash.cluster.database import NAME, Database
+from tests.crash.cluster.load import Load
+from tests.crash.cluster.member import ClusterAddresses, Member, MemberSettings
+from tests.crash.cluster.networks import Network
+from tests.crash.cluster.peers import process_of
+from tests.crash.cluster.received import ReceivedByWorkspace
+from tests.crash.cluster.watches import AlertmanagerWatch, BrokerWatch
+from tests.outputs.receiving import PostReceiver
+from tests.servers import Alertmanager, Mosquitto
+
+NAMES = ("north", "east", "west")
+_PATIENCE_SECONDS = 90.0
+
+
+class ClusterOptions(Struct, frozen=True, kw_only=True):
+    """How large a cluster is, and how quick."""
+
+    seed: int
+    lease_seconds: float = 9.0
+    workspaces: int = 4
+    start_pause_seconds: float = 0.5  # between two runs of one workspace, on average
+
+
+class Cluster:
+    """Everything of one scenario, and what a fault may do to it."""
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        *,
+        folder: Path,
+        workspaces: dict[str, Sandbox],
+        database: Database,
+        broker: Mosquitto,
+        broker_watch: BrokerWatch,
+        alertmanager_watch: AlertmanagerWatch,
+        notified: PostReceiver,
+        subscriber: Subscriber,
+        members: Sequence[Member],
+    ) -> None:
+        self.options = options
+        self.folder = folder
+        self.workspaces = workspaces
+        self.database = database
+        self.broker = broker
+        self.broker_watch = broker_watch
+        self.alertmanager_watch = alertmanager_watch
+        self.notified = notified
+        self.subscriber = subscriber
+        self.received = ReceivedByWorkspace(subscriber, workspaces)
+        self.members = members
+        self.chance = random.Random(options.seed)  # noqa: S311 - no secret
+        self.counters = CounterWatch(members)
+        self.load = Load(
+            workspaces,
+            [member.callbacks_port for member in members],
+            chance=random.Random(options.seed + 1),  # noqa: S311 - no secret
+            pause_seconds=options.start_pause_seconds,
+        )
+        self.faults: list[str] = []
+
+    @property
+    def lease_seconds(self) -> float:
+        return self.options.lease_seconds
+
+    @property
+    def logs(self) -> str:
+        """Return the ends of all logs, for a failure."""
+        return "\n".join(
+            f"--- {member.name}\n{member.process.log[-3000:]}" for member in self.members
+        )
+
+    async def holders(self) -> dict[str, str | None]:
+        return await self.database.holders()
+
+    async def holding_members(self) -> list[Member]:
+        """Return the daemons that hold something; a fault of another shows nothing."""
+        holders = set((await self.holders()).values())
+        return [member for member in self.members if member.name in holders]
+
+    async def until_settled(self) -> None:
+        """Return when every daemon is up and every shard is held by one of them."""
+        for member in self.members:
+            if not member.is_alive:
+                await member.start()
+        live = {member.name for member in self.members}
+        holders: dict[str, str | None] = {}
+
+        async def is_held() -> bool:
+            nonlocal holders
+            holders = await self.holders()
+            return len(holders) >= len(self.workspaces) and set(holders.values()) <= live
+
+        await eventually(
+            is_held,
+            why=lambda: (
+                f"{holders} after {self.faults[-3:]}, seed {self.options.seed}\n{self.logs}"
+            ),
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
+    async def until_followed(self) -> None:
+        """Return when every workspace is: what ends before that is history to the daemons."""
+
+        async def are_followed() -> bool:
+            holders = await self.holders()
+            return all(
+                [
+                    await member.process.face.is_following(name)
+                    for member in self.members
+                    for name in self.workspaces
+                    if holders.get(name) == member.name
+                ]
+            )
+
+        await eventually(are_followed, why=lambda: self.logs, within_seconds=_PATIENCE_SECONDS)
+
+    async def until_held_by_others(self, member: Member) -> float:
+        """Return after how many seconds everything of this daemon was taken over."""
+        began = time.monotonic()
+
+        async def is_taken() -> bool:
+            return member.name not in (await self.holders()).values()
+
+        await eventually(
+            is_taken,
+            why=lambda: (
+                f"{member.name} still holds something, seed {self.options.seed}\n{self.logs}"
+            ),
+            within_seconds=_PATIENCE_SECONDS,
+        )
+        return time.monotonic() - began
+
+    def lead_networks(self) -> None:
+        """Let every daemon reach the servers where they are now."""
+        for member in self.members:
+            for network, port in zip(member.networks, self.database.ports, strict=True):
+                network.lead_to(port)
+
+
+@contextlib.asynccontextmanager
+async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
+    """Set everything up; yield it under load, once every shard is held and every daemon is up."""
+    workspaces = {
+        f"team{number}": _sandbox(options.seed + number) for number in range(options.workspaces)
+    }
+    members: list[Member] = []
+
+    def find_daemon(port: int, to: int) -> str | None:
+        by_process = {
+            member.process.process_id: member.name
+            for member in members
+            if member.process.is_started
+        }
+        found = process_of(port, to=to, process_ids=by_process)
+        return None if found is None else by_process[found]
+
+    async with contextlib.AsyncExitStack() as stack:
+        watched = [
+            Watched(name, await stack.enter_async_context(started(sandbox)), sandbox.token)
+            for name, sandbox in workspaces.items()
+        ]
+        database = await stack.enter_async_context(Database(*NAMES))
+        broker = await stack.enter_async_context(keeping_broker(folder))
+        broker_watch = await stack.enter_async_context(
+            BrokerWatch(broker.port, find_daemon=find_daemon)
+        )
+        notified = await stack.enter_async_context(PostReceiver())
+        alertmanager = await stack.enter_async_context(
+            Alertmanager(folder, notify_url=notified.url, group_by="'...'")
+        )
+        alertmanager_watch = await stack.enter_async_context(
+            AlertmanagerWatch(alertmanager.url, find_daemon=find_daemon)
+        )
+        addresses = ClusterAddresses(
+            broker=f"mqtt://127.0.0.1:{broker_watch.port}",
+            alertmanager=alertmanager_watch.url,
+            lease_seconds=options.lease_seconds,
+        )
+        for name in NAMES:
+            networks = [await stack.enter_async_context(Network(port)) for port in database.ports]
+            members.append(_member(folder, name, watched, networks, addresses))
+        scene = Cluster(
+            options,
+            folder=folder,
+            workspaces=workspaces,
+            database=database,
+            broker=broker,
+            broker_watch=broker_watch,
+            alertmanager_watch=alertmanager_watch,
+            notified=notified,
+            subscriber=await stack.enter_async_context(Subscriber(broker.port)),
+            members=members,
+        )
+        await stack.enter_async_context(_living(scene))
+        yield scene
+
+
+@contextlib.asynccontextmanager
+async def _living(scene: Cluster) -> AsyncIterator[None]:
+    """Let the daemons run, and whoever watches them."""
+    reading = asyncio.create_task(scene.counters.run(), name="reading counters")
+    try:
+        await asyncio.gather(*(member.start() for member in scene.members))
+        await scene.until_settled()
+        await scene.until_followed()
+        for sandbox in scene.workspaces.values():
+            sandbox.open_for_work()
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        for member in scene.members:
+            await member.process.leave()
+
+
+def _sandbox(seed: int) -> Sandbox:
+    return Sandbox(
+        SandboxSettings(
+            seed=seed,
+            work=WorkSettings(speed=1.0, steps_per_job=2),
+            traffic=None,
+            schedules_fire=False,
+            is_busy_at_once=False,
+        ),
+        SystemClock(),
+    )
+
+
+def _member(
+    folder: Path,
+    name: str,
+    watched: Sequence[Watched],
+    networks: Sequence[Network],
+    addresses: ClusterAddresses,
+) -> Member:
+    own = folder / name
+    own.mkdir()
+    hosts = ",".join(f"127.0.0.1:{network.port}" for network in networks)
+    settings = MemberSettings(
+        own,
+        name,
+        *watched,
+        addresses=addresses,
+        storage_url=f"postgresql://{name}@{hosts}/{NAME}?sslmode=disable",
+    )
+    return Member(settings, networks)

@@ -1,0 +1,151 @@
+"""What each daemon says to the outside as the present state, with the instant of its arrival."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+from msgspec import Struct
+
+from tests.servers import Relay
+
+_PUBLISH = 3
+_RETAINED = 1
+
+# Who connected from one port to another.
+FindDaemon = Callable[[int, int], str | None]
+
+
+class PublishedState(Struct, frozen=True):
+    """A state of a workspace that a daemon sent; an instant as of `time.time`."""
+
+    at: float
+    daemon: str
+    workspace: str
+    what: str  # the topic, or the alert
+
+
+class BrokerWatch(Relay):
+    """Stands before the broker and reads which daemon publishes retained messages."""
+
+    def __init__(self, broker_port: int, *, find_daemon: FindDaemon) -> None:
+        super().__init__(broker_port)
+        self._find_daemon = find_daemon
+        self.published: list[PublishedState] = []
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        daemon = self._find_daemon(writer.get_extra_info("peername")[1], self.port)
+        watched = asyncio.StreamReader()
+        self._pump_and_read(reader, watched, daemon or "")
+        await self._join(watched, writer)
+
+    def _pump_and_read(
+        self, reader: asyncio.StreamReader, watched: asyncio.StreamReader, daemon: str
+    ) -> None:
+        pump = asyncio.create_task(self._read(reader, watched, daemon))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+
+    async def _read(
+        self, reader: asyncio.StreamReader, watched: asyncio.StreamReader, daemon: str
+    ) -> None:
+        unread = b""
+        try:
+            while chunk := await reader.read(65_536):
+                unread = self._take_packets(unread + chunk, daemon)
+                watched.feed_data(chunk)
+        except OSError:
+            pass  # cut; the end is passed on below
+        finally:
+            watched.feed_eof()
+
+    def _take_packets(self, data: bytes, daemon: str) -> bytes:
+        """Note the states among the complete packets; return the incomplete rest."""
+        while (sizes := _sizes(data)) is not None and len(data) >= sum(sizes):
+            header, body = sizes
+            if data[0] >> 4 == _PUBLISH and data[0] & _RETAINED:
+                length = int.from_bytes(data[header : header + 2], "big")
+                topic = data[header + 2 : header + 2 + length].decode()
+                self._note(topic, daemon)
+            data = data[header + body :]
+        return data
+
+    def _note(self, topic: str, daemon: str) -> None:
+        levels = topic.split("/")
+        if levels[2] != "bridge":
+            self.published.append(PublishedState(time.time(), daemon, levels[2], topic))
+
+
+def _sizes(data: bytes) -> tuple[int, int] | None:
+    """Return the lengths of the first packet's header and body, None while they are unknown."""
+    body = 0
+    for index, byte in enumerate(data[1:5]):
+        body |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return index + 2, body
+    return None
+
+
+class AlertmanagerWatch:
+    """Stands before an Alertmanager and reads which daemon sends which alerts."""
+
+    def __init__(self, url: str, *, find_daemon: FindDaemon) -> None:
+        self._url = url
+        self._find_daemon = find_daemon
+        self._runner: web.AppRunner | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self.port = 0
+        self.sent: list[PublishedState] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._session = aiohttp.ClientSession()
+        self._runner = web.AppRunner(app, shutdown_timeout=1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        (address,) = self._runner.addresses
+        self.port = int(address[1])
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        assert self._session is not None
+        assert request.transport is not None
+        at = time.time()
+        daemon = self._find_daemon(request.transport.get_extra_info("peername")[1], self.port)
+        body = await request.read()
+        if request.method == "POST":
+            for alert in json.loads(body):
+                labels = alert["labels"]
+                workspace = labels.get("workspace", "")
+                self.sent.append(PublishedState(at, daemon or "", workspace, json.dumps(alert)))
+        async with self._session.request(
+            request.method,
+            self._url + request.path_qs,
+            data=body,
+            headers={"Content-Type": request.content_type},
+        ) as answer:
+            return web.Response(
+                status=answer.status, body=await answer.read(), content_type=answer.content_type
+            )

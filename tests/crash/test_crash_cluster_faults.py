@@ -1,0 +1,24 @@
+"""Three daemons on one database lose a daemon, a lease in mid-transaction and the primary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.crash.cluster.episodes import play
+from tests.crash.cluster.scene import ClusterOptions
+from tests.crash.conftest import ReportCounts
+
+LEASE_SECONDS = 3.0
+TAKEOVER_SECONDS = 15.0
+
+
+async def test_a_cluster_loses_nothing_and_says_nothing_twice(
+    tmp_path: Path, seed: int, report_counts: ReportCounts
+) -> None:
+    """A kill, a daemon that wakes after its lease in mid-write, a promoted standby."""
+    options = ClusterOptions(seed=seed % 100_000, lease_seconds=LEASE_SECONDS, workspaces=3)
+    findings = await play(tmp_path, options, ["kill", "freeze_before_write", "promote_standby"])
+    assert findings.broken == []
+    assert findings.lost == 0
+    assert max(findings.takeovers) < TAKEOVER_SECONDS
+    report_counts("cluster", seed=seed, **findings.counts())

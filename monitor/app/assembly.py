@@ -11,7 +11,6 @@ from monitor.app.hosting import Hosting
 from monitor.app.mirrors import Mirrors
 from monitor.app.readiness import readiness_checks
 from monitor.bus.shards import ShardStore
-from monitor.bus.sqlite.upgrade import newest_schema
 from monitor.bus.store_identity import store_identity
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
@@ -53,7 +52,7 @@ def build_server(
             supervisor=supervisor,
         ),
         cluster_problems=list if mirrors is None else mirrors.problems,
-        daemon=_daemon_status(configuration, hosting, started_at=clock.now()),
+        daemon=_daemon_status(configuration, hosting, store, started_at=clock.now()),
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,
         store_id=_store_id(configuration),
@@ -97,15 +96,13 @@ def build_listener(
 
 
 def _daemon_status(
-    configuration: Configuration, hosting: Hosting, *, started_at: datetime
+    configuration: Configuration, hosting: Hosting, store: ShardStore, *, started_at: datetime
 ) -> ReadDaemonStatus:
-    newest = newest_schema()
-
     def status() -> DaemonStatus:
         return DaemonStatus(
             started_at=started_at,
             config_hash=config_hash(hosting.configuration),
-            store_schema=newest,
+            store_schema=store.schema,
             retention=configuration.storage.retention,
         )
 

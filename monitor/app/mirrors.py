@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -26,7 +28,7 @@ from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
 from monitor.web.health import HealthFinding
-from monitor.web.shown_shards import ShownShard, ShownShards, page_url
+from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
 
@@ -61,6 +63,8 @@ class Mirrors:
         self._mirrors: dict[str, Mirror] = {}
         self._made_of: tuple[Mapping[str, ShownShard], tuple[str, ...]] | None = None
         self._shown: Mapping[str, ShownShard] = {}
+        self._hosted_before: Mapping[str, ShownShard] = {}
+        self._lost: dict[str, ShownShard] = {}  # held here before, as they were then
         self._begun_at = float("-inf")  # monotonic; of the newest read
         self._requested_at = float("-inf")
         self._has_read = False
@@ -71,12 +75,18 @@ class Mirrors:
         """Return hosted shards, then those of others; the same mapping until one comes or goes."""
         hosted, names = self._hosted(), tuple(self._mirrors)
         if self._made_of is None or self._made_of[0] is not hosted or self._made_of[1] != names:
+            self._remember_lost(hosted)
             self._made_of = hosted, names
-            mirrors = {
-                name: mirror.shown for name, mirror in self._mirrors.items() if name not in hosted
-            }
-            self._shown = {**hosted, **mirrors}
+            mirrors = {name: mirror.shown for name, mirror in self._mirrors.items()}
+            self._shown = {**self._lost, **mirrors, **hosted}
         return self._shown
+
+    def _remember_lost(self, hosted: Mapping[str, ShownShard]) -> None:
+        """Keep what was known of shards that were held here until the store can be read."""
+        before, self._hosted_before = self._hosted_before, hosted
+        for name in before.keys() - hosted.keys() - self._mirrors.keys():
+            lost = Mirrored(holder=None, url=None, read_at=self._clock.now())
+            self._lost[name] = replace(before[name], mirrored=partial(_itself, lost))
 
     async def refresh(self) -> None:
         """Read again what is not fresh; what does not come soon the next request shows."""
@@ -158,6 +168,9 @@ class Mirrors:
                 mirror.cannot_be_read(str(exc))
         else:
             self._has_read = True
+            if self._lost:
+                self._lost.clear()
+                self._made_of = None
 
     async def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
         """Begin and end mirrors, so that there is one for each shard that is not hosted here."""
@@ -226,6 +239,10 @@ class Mirrors:
             if entry.value is not None:
                 stored[entry.workspace, entry.topic][entry.key] = entry.value
         return stored
+
+
+def _itself(mirrored: Mirrored) -> Mirrored:
+    return mirrored
 
 
 def _oldest_first(due: tuple[float, ShardRecord]) -> tuple[float, str]:

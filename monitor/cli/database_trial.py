@@ -22,14 +22,14 @@ _SKEW_SECONDS = 2.0
 _STANDBY = "a standby"
 
 if TYPE_CHECKING:
-    from monitor.bus.postgres.examination import DatabaseExamination
+    from monitor.bus.postgres.connections.examination import DatabaseExamination
 
 
 async def check_database(settings: StorageSettings, address: PostgresAddress) -> list[CheckLine]:
     """Connect, and look at everything that a daemon needs. Changes nothing."""
     try:
         refuse_missing_extra()
-        from monitor.bus.postgres.examination import (  # noqa: PLC0415 - needs the extra
+        from monitor.bus.postgres.connections.examination import (  # noqa: PLC0415 - needs the extra
             examine_database,
         )
 

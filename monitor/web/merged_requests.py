@@ -24,10 +24,12 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.outputs.replaying import Replayed
+from monitor.web.http.request_parsing import SHOWN
 from monitor.web.requests import AlertingRequests, Requests
 from monitor.web.shown_shards import ShardDirectory, ShownShard
 
 T = TypeVar("T")
+_NAMED = 10  # workspaces in a sentence
 
 
 def merged_requests(shards: ShardDirectory) -> Requests:
@@ -38,11 +40,11 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         if workspace is None and len(names) == 1:
             workspace = names[0]
         if workspace is None:
-            raise ConfigurationError(f"workspace is not named; it is one of {', '.join(names)}")
+            raise ConfigurationError(f"workspace is not named; it is one of {_some(names)}")
         shard = shards.of(workspace)
         if shard is None:
-            hint = did_you_mean(workspace, names) or f"; known: {', '.join(names)}"
-            raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
+            hint = did_you_mean(workspace[:SHOWN], names) or f"; known: {_some(names)}"
+            raise ConfigurationError(f"workspace {workspace[:SHOWN]!r} is not configured{hint}")
         return shard, workspace
 
     async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
@@ -56,6 +58,11 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         return await shard.requests.webhooks(name, action, flow)
 
     return Requests(track=track, webhooks=webhooks)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def merged_alerting(shards: ShardDirectory) -> AlertingRequests:

@@ -119,11 +119,13 @@ class Holder:
 
 
 class Pair:
-    """The holder, and the mirrors of the daemon beside it."""
+    """The holder, and the mirrors of the daemon beside it; ``hosted`` are that one's own."""
 
-    def __init__(self, holder: Holder, mirrors: Mirrors) -> None:
+    def __init__(self, holder: Holder, mirrors: Mirrors, south: StoreHost) -> None:
         self.holder = holder
         self.mirrors = mirrors
+        self.south = south
+        self.hosted: dict[str, ShownShard] = {}
 
     async def sales(self) -> ShownShard:
         """Return the mirror as it is now in the store."""
@@ -142,9 +144,9 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
         await holder.bus.subscribe("alerting", start=Start.NEWEST)
         await holder.engine.restore()
         assert south.store.elsewhere is not None
-        nothing: dict[str, ShownShard] = {}
+        pairs: list[Pair] = []
         mirrors = Mirrors(
-            lambda: nothing,
+            lambda: pairs[0].hosted,
             south.store.elsewhere,
             cluster=south.store.cluster,
             configuration=lambda: Configuration(workspaces=()),
@@ -152,7 +154,8 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
         )
         running = asyncio.create_task(holder.runner.run())
         try:
-            yield Pair(holder, mirrors)
+            pairs.append(Pair(holder, mirrors, south))
+            yield pairs[0]
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -216,3 +219,20 @@ async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:
         assert rows == [{"workspace": "sales", "action": "sync", "flow": "7"}]
         assert (await sales.alerting.replay("mqtt", CLOCK.now())).sent == 3
         assert not await sales.alerting.acknowledge("9f86", CLOCK.now(), "ann", "")
+
+
+async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
+    """Its workspaces do not vanish while the store cannot be read: what is left is not all."""
+    await pair.holder.store()
+    pair.hosted = {"sales": pair.holder.shown()}
+    assert pair.mirrors.shown()["sales"].mirrored is None
+    pair.hosted = {}
+    lost = pair.mirrors.shown()["sales"]
+    assert lost.mirrored is not None
+    assert lost.mirrored().holder is None
+    status = lost.live.workspace("sales")
+    assert status is not None
+    assert status.reachability is Reachability.REACHABLE
+    again = await pair.sales()
+    assert again.mirrored is not None
+    assert again.mirrored().holder == "north"

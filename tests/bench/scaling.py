@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 
 MINUTES = 24 * 60
 DAY_SECONDS = 86_400

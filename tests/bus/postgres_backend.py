@@ -9,12 +9,12 @@ from typing import Self
 import asyncpg
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.postgres import migrations
 from monitor.bus.postgres.bus import PostgresBus
-from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.lease import Lease, LeaseDeadline, boottime
-from monitor.bus.postgres.reader import PostgresReader
-from monitor.bus.postgres.writer import PostgresWriter
+from monitor.bus.postgres.connections import migrations
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.reader import PostgresReader
+from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline, boottime
+from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.postgres.connecting import Connection, connect
-from monitor.bus.postgres.connector import PostgresConnector
-from monitor.bus.postgres.heartbeat import Heartbeat
-from monitor.bus.postgres.lease import Lease, LeaseDeadline
+from monitor.bus.postgres.connections.connecting import Connection, connect
+from monitor.bus.postgres.connections.connector import PostgresConnector
+from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres.lease_manager import LeaseManager
+from monitor.bus.postgres.leases.heartbeat import Heartbeat
+from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.metrics import LeaseMetrics
-from monitor.bus.postgres.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.shards import (
     LeaseChange,

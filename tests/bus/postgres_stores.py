@@ -10,8 +10,8 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus
-from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.lease import LeaseDeadline, boottime
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.leases.lease import LeaseDeadline, boottime
 from monitor.bus.postgres.store import PostgresStore
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import (

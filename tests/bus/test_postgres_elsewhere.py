@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from monitor.bus.contract import Change, Start, StateEntry, Step
-from monitor.bus.postgres.instructions import OPEN_BOUND
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.leases.rendezvous import best_daemon
+from monitor.bus.postgres.writing.instructions import OPEN_BOUND
 from monitor.bus.shards import ShardInstructions, ShardsElsewhere
 from monitor.model.errors import BusLostError, ConfigurationError
 from monitor.model.runs import Status

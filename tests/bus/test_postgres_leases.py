@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 from monitor.bus.shards import ShardGranted, ShardLost
 from monitor.model.errors import BusLockedError, BusSchemaError, BusUnavailableError
 from tests.bus.postgres_members import (

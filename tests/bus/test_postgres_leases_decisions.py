@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.bus.postgres.lease import Lease, LeaseDeadline
-from monitor.bus.postgres.lease_decisions import (
+from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
+from monitor.bus.postgres.leases.lease_decisions import (
     CLAIMED,
     HANDED_OVER,
     TAKEN_OVER,

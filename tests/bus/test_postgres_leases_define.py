@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.bus.postgres.cluster import cluster_status
-from monitor.bus.postgres.migrations import newest_schema
+from monitor.bus.postgres.connections.migrations import newest_schema
+from monitor.bus.postgres.leases.cluster import cluster_status
 from monitor.bus.shards import ShardDefinition, WorkspaceIdentity
 from monitor.model.errors import ConfigurationError
 from tests.bus.postgres_members import (

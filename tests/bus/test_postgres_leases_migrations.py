@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.bus.postgres.connecting import Connection, connect
-from monitor.bus.postgres.migrations import (
+from monitor.bus.postgres.connections.connecting import Connection, connect
+from monitor.bus.postgres.connections.migrations import (
     LOCK,
     Migration,
     examine,

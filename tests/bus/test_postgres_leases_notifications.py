@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from monitor.bus.postgres.connector import PostgresConnector
-from monitor.bus.postgres.notifications import CHANNEL, Notice, Notifications
+from monitor.bus.postgres.connections.connector import PostgresConnector
+from monitor.bus.postgres.leases.notifications import CHANNEL, Notice, Notifications
 from monitor.bus.postgres_address import postgres_address
 from tests.bus.postgres_members import prepare_database
 from tests.clocks import FastClock

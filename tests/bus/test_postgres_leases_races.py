@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.bus.postgres import lease_table
-from monitor.bus.postgres.lease_decisions import CLAIMED, Claim, LivingDaemon, ShardLease
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.leases import lease_table
+from monitor.bus.postgres.leases.lease_decisions import CLAIMED, Claim, LivingDaemon, ShardLease
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 from tests.bus.postgres_members import (
     NAMES,
     LeaseCluster,

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 
 NAMES = st.text("abcdefghij-0123456789", min_size=1, max_size=12)
 SHARDS = st.lists(NAMES, min_size=1, max_size=40, unique=True)

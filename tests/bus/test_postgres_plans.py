@@ -10,22 +10,19 @@ from typing import Any
 
 import pytest
 
-from monitor.bus.postgres import (
+from monitor.bus.postgres import bus
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.sessions import set_up
+from monitor.bus.postgres.reading import opening, status, stored_runs, stored_shard
+from monitor.bus.postgres.writing import (
     arrivals,
-    bus,
     consumers,
     inbox_bounds,
-    opening,
     pruning,
     statements,
-    status,
-    stored_runs,
-    stored_shard,
     transactions,
     unanswered,
 )
-from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.sessions import set_up
 from tests.bus.postgres_backend import connect, new_database
 from tests.postgres_server import PostgresServer
 

@@ -19,11 +19,11 @@ from monitor.bus.contract import (
     StateEntry,
     Step,
 )
-from monitor.bus.postgres.arrivals import learn_arrivals
 from monitor.bus.postgres.bus import PostgresBus
-from monitor.bus.postgres.pruning import prune_all
-from monitor.bus.postgres.rows import callback_row
-from monitor.bus.postgres.stored_runs import StoredPostgresRuns
+from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
+from monitor.bus.postgres.writing.arrivals import learn_arrivals
+from monitor.bus.postgres.writing.pruning import prune_all
+from monitor.bus.postgres.writing.rows import callback_row
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.runs import RunKey, RunKind, Status
 from tests.bus.examples import NOW, SOON, at, callback, event, events, key, log_of, run
@@ -249,7 +249,7 @@ async def test_older_callbacks_are_read_from_the_store(
     daemon: TestDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory has the places of all that wait, and the contents of the newest only."""
-    monkeypatch.setattr("monitor.bus.postgres.waiting_callbacks.BODIES_KEPT", 2)
+    monkeypatch.setattr("monitor.bus.postgres.writing.waiting_callbacks.BODIES_KEPT", 2)
     bus = await daemon.open()
     for number in range(5):
         await receive(daemon, bus, number)

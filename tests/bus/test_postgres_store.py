@@ -11,8 +11,13 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Received
 from monitor.bus.postgres import open_postgres
-from monitor.bus.postgres.migrations import Migration, migrations, newest_schema, prepare
-from monitor.bus.postgres.rendezvous import best_daemon
+from monitor.bus.postgres.connections.migrations import (
+    Migration,
+    migrations,
+    newest_schema,
+    prepare,
+)
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import CallbacksArrived, ShardLost
 from monitor.model.clock import SystemClock

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import DeadLetter
-from monitor.bus.postgres.connecting import connect
-from monitor.bus.postgres.migrations import prepare
+from monitor.bus.postgres.connections.connecting import connect
+from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.transfer.tables import StoreTable

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from monitor.bus.contract import StoredCallback
-from monitor.bus.postgres.waiting_callbacks import WaitingCallbacks
+from monitor.bus.postgres.writing.waiting_callbacks import WaitingCallbacks
 from tests.bus.examples import callback, key
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.bus.postgres.connecting import connect
-from monitor.bus.postgres.migrations import prepare
+from monitor.bus.postgres.connections.connecting import connect
+from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.settings import StorageSettings
 from monitor.cli.configuration_report import report

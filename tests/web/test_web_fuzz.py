@@ -56,7 +56,7 @@ def status_of(answer: Answer) -> int:
     path=st.sampled_from(["runs", "events", "pipelines", "webhooks", "workspaces"]), query=QUERIES
 )
 async def test_no_query_is_a_failure(site: Site, path: str, query: list[tuple[str, str]]) -> None:
-    """Any cursor, limit or word leads to data or to 400."""
+    """Any cursor, limit or word leads to data or to 400; tasks of no workspace to 409."""
     text = "&".join(f"{name}={quote(word, safe='')}" for name, word in query)
     answer = await site.get(f"/api/v1/{path}?{text}")
 
@@ -64,7 +64,7 @@ async def test_no_query_is_a_failure(site: Site, path: str, query: list[tuple[st
         # The store is empty; there is one workspace, and one task as the site has it.
         assert len(answer.document["data"]) == (path in ("webhooks", "workspaces"))
     else:
-        assert answer.status == 400
+        assert answer.status in ((400, 409) if path == "webhooks" else (400,))
 
 
 @MANY

@@ -29,18 +29,18 @@ from monitor.bus.contract import (
     StoredCallback,
     StoreStatus,
 )
-from monitor.bus.postgres import consumers, pruning
-from monitor.bus.postgres.arrivals import learn_waiting, read_callbacks
-from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.instructions import PostgresInstructions
-from monitor.bus.postgres.lease import Lease
-from monitor.bus.postgres.leased_shard import LeasedShard
-from monitor.bus.postgres.opening import read_shards
-from monitor.bus.postgres.reader import PostgresReader
-from monitor.bus.postgres.rows import ShardRows, callback_row, rows_of_change, rows_of_step
-from monitor.bus.postgres.status import status_of
-from monitor.bus.postgres.stored_shard import PostgresStoredShard
-from monitor.bus.postgres.writer import PostgresWriter
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.reader import PostgresReader
+from monitor.bus.postgres.leases.lease import Lease
+from monitor.bus.postgres.reading.opening import read_shards
+from monitor.bus.postgres.reading.status import status_of
+from monitor.bus.postgres.reading.stored_shard import PostgresStoredShard
+from monitor.bus.postgres.writing import consumers, pruning
+from monitor.bus.postgres.writing.arrivals import learn_waiting, read_callbacks
+from monitor.bus.postgres.writing.instructions import PostgresInstructions
+from monitor.bus.postgres.writing.leased_shard import LeasedShard
+from monitor.bus.postgres.writing.rows import ShardRows, callback_row, rows_of_change, rows_of_step
+from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError

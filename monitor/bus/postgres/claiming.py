@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 
-from monitor.bus.postgres import lease_table
-from monitor.bus.postgres.given_up import GivenUpShards
 from monitor.bus.postgres.grants import Grants
-from monitor.bus.postgres.heartbeat import Heartbeat
-from monitor.bus.postgres.lease import Lease
-from monitor.bus.postgres.lease_decisions import TAKEN_OVER, Claim
+from monitor.bus.postgres.leases import lease_table
+from monitor.bus.postgres.leases.given_up import GivenUpShards
+from monitor.bus.postgres.leases.heartbeat import Heartbeat
+from monitor.bus.postgres.leases.lease import Lease
+from monitor.bus.postgres.leases.lease_decisions import TAKEN_OVER, Claim
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monitor.bus.postgres.lease import Lease
+from monitor.bus.postgres.leases.lease import Lease
 from monitor.bus.shards import (
     CallbacksArrived,
     LeaseChange,

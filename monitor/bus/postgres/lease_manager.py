@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from monitor.bus.postgres import lease_table
 from monitor.bus.postgres.claiming import Claiming, OpenBuses
-from monitor.bus.postgres.definitions import DefinedShard, store_definitions
-from monitor.bus.postgres.given_up import GivenUpShards
 from monitor.bus.postgres.grants import Grant, Grants
-from monitor.bus.postgres.heartbeat import Heartbeat
-from monitor.bus.postgres.lease import Lease
-from monitor.bus.postgres.lease_decisions import (
+from monitor.bus.postgres.leases import lease_table
+from monitor.bus.postgres.leases.definitions import DefinedShard, store_definitions
+from monitor.bus.postgres.leases.given_up import GivenUpShards
+from monitor.bus.postgres.leases.heartbeat import Heartbeat
+from monitor.bus.postgres.leases.lease import Lease
+from monitor.bus.postgres.leases.lease_decisions import (
     Claim,
     Forfeit,
     LeaseView,
@@ -29,9 +29,9 @@ from monitor.bus.postgres.lease_decisions import (
     ReleaseUnused,
     ShardLease,
 )
-from monitor.bus.postgres.lease_table import Neighbour
+from monitor.bus.postgres.leases.lease_table import Neighbour
+from monitor.bus.postgres.leases.releases import ShardReleases
 from monitor.bus.postgres.metrics import LeaseMetrics
-from monitor.bus.postgres.releases import ShardReleases
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError

@@ -13,23 +13,23 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Pruned, Received, Retention, StoredCallback, StoredRuns
-from monitor.bus.postgres import migrations
-from monitor.bus.postgres.arrivals import learn_arrivals
 from monitor.bus.postgres.bus import PostgresBus
-from monitor.bus.postgres.cluster import cluster_status
-from monitor.bus.postgres.connector import PostgresConnector
-from monitor.bus.postgres.elsewhere import PostgresElsewhere
-from monitor.bus.postgres.heartbeat import Heartbeat
-from monitor.bus.postgres.instructions import InstructionSender, learn_instructions
-from monitor.bus.postgres.lease import Lease, LeaseDeadline
+from monitor.bus.postgres.connections import migrations
+from monitor.bus.postgres.connections.connector import PostgresConnector
+from monitor.bus.postgres.connections.reader import PostgresReader
 from monitor.bus.postgres.lease_manager import LeaseManager
+from monitor.bus.postgres.leases.cluster import cluster_status
+from monitor.bus.postgres.leases.heartbeat import Heartbeat
+from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
+from monitor.bus.postgres.leases.notifications import ClusterNews, Notice, Notifications
 from monitor.bus.postgres.metrics import LeaseMetrics
-from monitor.bus.postgres.notifications import ClusterNews, Notice, Notifications
-from monitor.bus.postgres.pruning import prune_all
-from monitor.bus.postgres.reader import PostgresReader
-from monitor.bus.postgres.stored_log import PostgresLog
-from monitor.bus.postgres.stored_runs import StoredPostgresRuns
-from monitor.bus.postgres.writer import PostgresWriter
+from monitor.bus.postgres.reading.elsewhere import PostgresElsewhere
+from monitor.bus.postgres.reading.stored_log import PostgresLog
+from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
+from monitor.bus.postgres.writing.arrivals import learn_arrivals
+from monitor.bus.postgres.writing.instructions import InstructionSender, learn_instructions
+from monitor.bus.postgres.writing.pruning import prune_all
+from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ClusterStatus, LeaseChange, ShardDefinition, ShardsElsewhere
 from monitor.model.clock import Clock

@@ -10,9 +10,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from monitor.bus.postgres import codec
-from monitor.bus.postgres.connecting import Connection, connect
-from monitor.bus.postgres.failures import bus_errors
-from monitor.bus.postgres.migrations import APPLICATION, LOCK, UNFINISHED, examine, prepare
+from monitor.bus.postgres.connections.connecting import Connection, connect
+from monitor.bus.postgres.connections.failures import bus_errors
+from monitor.bus.postgres.connections.migrations import (
+    APPLICATION,
+    LOCK,
+    UNFINISHED,
+    examine,
+    prepare,
+)
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.transfer.tables import COLUMNS, Row, ShardEnd, ShardRow, StoreTable
 from monitor.model.errors import BusLockedError, ConfigurationError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monitor.bus.postgres import codec
-from monitor.bus.postgres.connecting import Connection
-from monitor.bus.postgres.failures import bus_errors
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.transfer.event_subjects import letter_of, subject_of, with_position
 from monitor.bus.transfer.tables import TransferRouting
 from monitor.model.errors import ConfigurationError

@@ -9,7 +9,7 @@ from typing import Self
 import asyncpg
 from msgspec import Struct
 
-from monitor.bus.postgres import migrations
+from monitor.bus.postgres.connections import migrations
 from tests.crash.cluster.networks import Network
 from tests.postgres_server import PostgresServer
 

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: found, checked, refused, and the schema they find."""

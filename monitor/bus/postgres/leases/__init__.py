@@ -1,0 +1,1 @@
+"""Which daemon holds which shard: heartbeats, claims, hand-overs, and news of others."""

@@ -1,0 +1,125 @@
+"""What a configuration says of shards, compared with what the store has: in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.leases.lease_table import Myself, publish
+from monitor.bus.shards import ShardDefinition
+from monitor.model.errors import ConfigurationError
+
+_LOCK = 6_711_447
+_ADD_SHARDS = (
+    "INSERT INTO shard (name) SELECT name FROM unnest($1::text[]) AS defined (name)"
+    " WHERE NOT EXISTS (SELECT FROM shard WHERE shard.name = defined.name)"
+    " ORDER BY name ON CONFLICT DO NOTHING"
+)
+_NUMBERS = "SELECT name, number FROM shard WHERE name = ANY($1::text[])"
+_ADD_WORKSPACES = (
+    "INSERT INTO workspace (name, shard, url)"
+    " SELECT * FROM unnest($1::text[], $2::integer[], $3::text[]) AS defined (name, shard, url)"
+    " WHERE NOT EXISTS (SELECT FROM workspace WHERE workspace.name = defined.name)"
+    " ORDER BY name ON CONFLICT DO NOTHING"
+)
+_OTHERWISE = (
+    "SELECT workspace.name, shard.name AS shard, workspace.url FROM workspace"
+    " JOIN shard ON shard.number = workspace.shard"
+    " JOIN unnest($1::text[], $2::integer[], $3::text[]) AS defined (name, shard, url)"
+    " ON defined.name = workspace.name"
+    " WHERE workspace.shard <> defined.shard OR workspace.url <> defined.url"
+    " ORDER BY workspace.name"
+)
+_WHO_DEFINES = (
+    "SELECT id, host FROM daemon WHERE id <> $1 AND NOT is_gone"
+    " AND expires_at > clock_timestamp() AND digests ? $2 ORDER BY id LIMIT 1"
+)
+_CHANGE_URL = "UPDATE workspace SET url = $2 WHERE name = $1"
+
+
+class DefinedShard(NamedTuple):
+    """A shard of the configuration, with its number in the store."""
+
+    number: int
+    digest: str
+
+
+class _Workspace(NamedTuple):
+    """A workspace as it is configured."""
+
+    shard: str
+    url: str
+
+
+class _WorkspaceChange(NamedTuple):
+    """A workspace that the store knows otherwise than the configuration."""
+
+    name: str
+    stored: _Workspace
+    configured: _Workspace
+
+
+async def store_definitions(
+    connection: Connection,
+    myself: Myself,
+    definitions: Sequence[ShardDefinition],
+    digests: Mapping[str, str],
+) -> dict[str, DefinedShard]:
+    """Add what is new, publish what this daemon would hold, and return the shards by name.
+
+    Raises:
+        ConfigurationError: a workspace is stored in another shard, or means another URL to a
+            daemon that is alive; nothing was added.
+    """
+    names = [definition.name for definition in definitions]
+    configured = {
+        workspace.name: _Workspace(definition.name, workspace.url)
+        for definition in definitions
+        for workspace in definition.workspaces
+    }
+    async with connection.transaction():
+        # Two daemons that start with different configurations: the second one sees the first.
+        await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        await connection.execute(_ADD_SHARDS, names)
+        rows = await connection.fetch(_NUMBERS, names)
+        numbers = {row["name"]: row["number"] for row in rows}
+        workspaces = (
+            list(configured),
+            [numbers[workspace.shard] for workspace in configured.values()],
+            [workspace.url for workspace in configured.values()],
+        )
+        await connection.execute(_ADD_WORKSPACES, *workspaces)
+        problems: list[str] = []
+        for row in await connection.fetch(_OTHERWISE, *workspaces):
+            stored = _Workspace(row["shard"], row["url"])
+            change = _WorkspaceChange(row["name"], stored, configured[row["name"]])
+            problem = await _problem(connection, myself.id, change)
+            problems += [] if problem is None else [problem]
+        if problems:
+            raise ConfigurationError(problems)
+        await publish(connection, myself, digests)
+    return {
+        definition.name: DefinedShard(numbers[definition.name], definition.digest)
+        for definition in definitions
+    }
+
+
+async def _problem(connection: Connection, daemon_id: str, change: _WorkspaceChange) -> str | None:
+    """Return why the change is refused; None where it was made."""
+    name, stored, configured = change
+    if stored.shard != configured.shard:
+        return (
+            f"workspaces.{name}.shard: is {configured.shard!r}, and the workspace is stored in "
+            f"shard {stored.shard!r}; set that, or end the daemons and run dataprep-monitor store "
+            f"move {name} --to {configured.shard}"
+        )
+    other = await connection.fetchrow(_WHO_DEFINES, daemon_id, configured.shard)
+    if other is not None:
+        return (
+            f"workspaces.{name}.url: is {configured.url}, and daemon {other['id']} on "
+            f"{other['host']} follows {stored.url} under this name; give both the same URL, or "
+            "another name, or end that daemon first"
+        )
+    await connection.execute(_CHANGE_URL, name, configured.url)
+    return None

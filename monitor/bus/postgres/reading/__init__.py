@@ -1,0 +1,1 @@
+"""Reads of one shard or of all, whoever holds them."""

@@ -1,0 +1,41 @@
+"""The kinds of writes, by what they are given, and what is asked of any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from monitor.bus.postgres.writing.leased_shard import LeasedShard
+from monitor.bus.write_queue import WriteGroup, WriteJob
+from monitor.model.errors import BusUnavailableError
+
+# Kinds of jobs; those of the first two are done together.
+ROWS, FOREIGN, PROBE, WORK = "rows", "foreign", "probe", "work"
+# Jobs of one statement: more would hold the loop, and the row of the shard, for long.
+_TOGETHER = 100
+
+
+def has_caller(jobs: WriteGroup) -> bool:
+    return any(not job.answer.done() for job in jobs)
+
+
+def has_holder(shards: Collection[LeasedShard]) -> bool:
+    return any(not shard.lease.is_lost for shard in shards)
+
+
+def give_up(job: WriteJob[Any]) -> None:
+    """End a claimed job that is late, where whoever stores the same again finds it there."""
+    if job.work in (FOREIGN, PROBE):
+        job.error = BusUnavailableError(f"no answer within {job.timeout_seconds:g} s")
+        job.end()
+
+
+def shards_of(job: WriteJob[Any]) -> Sequence[LeasedShard]:
+    if job.work == ROWS:
+        return (job.given.shard,)
+    return job.given[1] if job.work == WORK else ()
+
+
+def pieces(jobs: WriteGroup) -> Iterator[WriteGroup]:
+    for start in range(0, len(jobs), _TOGETHER):
+        yield jobs[start : start + _TOGETHER]

@@ -93,7 +93,10 @@ PURE = (
     *(f"tracking.{name}" for name in ("run_status", "transitions")),
 )
 # Words of the bus contract that say how the store is; a rule is given them.
-PURE_WORDS = {f"bus.contract.{name}" for name in ("ConsumerStatus", "Retention", "StoreStatus")}
+PURE_WORDS = {
+    f"bus.contract.{name}"
+    for name in ("ConsumerStatus", "Retention", "StoreStatus", "WAITING_CONSUMERS")
+}
 PURE_LIBRARIES = (
     *("__future__", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime"),
     *("difflib", "enum", "fnmatch", "functools", "hashlib", "heapq", "itertools", "math", "re"),

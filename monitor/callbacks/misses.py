@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.bus.contract import EventBus, Recorded, Start, Step
+from monitor.bus.contract import WAITING_CONSUMERS, EventBus, Recorded, Start, Step
 from monitor.callbacks.own_tasks import registered_at
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
@@ -46,7 +46,7 @@ class MissWatch:
     @staticmethod
     def consumer(workspace: str) -> str:
         """Return the name under which the bus keeps the position."""
-        return f"misses/{workspace}"
+        return f"{WAITING_CONSUMERS}{workspace}"
 
     async def run(self) -> None:
         """Judge until cancelled."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Received
+from monitor.bus.contract import Received, Start
 from monitor.bus.postgres import open_postgres
 from monitor.bus.postgres.connections.migrations import (
     Migration,
@@ -53,12 +53,15 @@ async def test_a_lone_daemon_is_granted_all_at_its_start(cluster: StoreCluster) 
         await bus.confirm()
         await bus.commit(events(1), timeout_seconds=SOON)
     await north.store.probe(timeout_seconds=SOON)
+    # One that waits on purpose is no backlog.
+    await north.buses[NAMES[0]].subscribe("misses/late", start=Start.OLDEST)
     status = await north.store.cluster()
 
     assert north.store.daemon_id == "north"
     assert north.store.schema == newest_schema()
     assert status is not None
     assert [shard.newest_position for shard in status.shards] == [1] * len(NAMES)
+    assert [shard.backlog for shard in status.shards] == [0] * len(NAMES)
     assert len(await north.store.stored_runs.events_by_id([event.id for event in events(1).events]))
     assert north.store.away_since is None
 

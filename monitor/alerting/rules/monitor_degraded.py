@@ -15,7 +15,7 @@ from monitor.alerting.rules.contract import DaemonFacts, StateInput, SubjectKind
 from monitor.alerting.rules.definition import MINUTE, RuleDefinition, seconds
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.bus.contract import ConsumerStatus, StoreStatus
+from monitor.bus.contract import WAITING_CONSUMERS, ConsumerStatus, StoreStatus
 from monitor.model.alerts import DaemonCondition, Severity
 
 STORE = "store"
@@ -26,8 +26,6 @@ RETAINED = "retained"
 GONE = "daemon"
 UNHELD = "shard"
 
-# They stay behind on purpose, until a callback that has not come counts as missed.
-_WAITING_CONSUMERS = "misses/"
 # Of the hard cap, at which events are deleted although a consumer needs them.
 _STORE_FULL, _STORE_OK = 0.9, 0.85
 _LOSS_SHOWN = timedelta(hours=1)  # after the last one
@@ -49,7 +47,7 @@ def parts(bus: StoreStatus, condition: DaemonCondition) -> tuple[str, ...]:
     consumers = [
         consumer.consumer
         for consumer in bus.consumers
-        if not consumer.consumer.startswith(_WAITING_CONSUMERS)
+        if not consumer.consumer.startswith(WAITING_CONSUMERS)
     ]
     kinds = (BACKLOG, DEAD_LETTERS, LOST)
     own = (STORE, RETAINED, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))

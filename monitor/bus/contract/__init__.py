@@ -7,6 +7,7 @@ observation taken again makes the same ids, and an id that the log holds already
 from monitor.bus.contract.event_bus import EventBus, StoredRuns, StoredShard
 from monitor.bus.contract.stored_log import RecordedIn, StoredLog
 from monitor.bus.contract.words import (
+    WAITING_CONSUMERS,
     Arrivals,
     Batch,
     Change,
@@ -28,6 +29,7 @@ from monitor.bus.contract.words import (
 )
 
 __all__ = [
+    "WAITING_CONSUMERS",
     "Arrivals",
     "Batch",
     "Change",

@@ -21,6 +21,10 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
+# Consumers whose names begin so read only what is old enough, on purpose: they are always behind.
+WAITING_CONSUMERS = "misses/"
+
+
 class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
     """One small durable fact of a workspace: a watermark, a task's id, a pipeline's health.
 

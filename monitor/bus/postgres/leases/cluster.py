@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.bus.contract import WAITING_CONSUMERS
 from monitor.bus.postgres.connections.reader import Reading
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.slices import in_slices
@@ -19,7 +20,8 @@ _SHARDS = (
     " coalesce((SELECT array_agg(workspace.name ORDER BY workspace.name) FROM workspace"
     " WHERE workspace.shard = number), '{}') AS workspaces,"
     " coalesce((SELECT newest_position - min(position) FROM consumer"
-    " WHERE consumer.shard = number), 0) AS backlog,"
+    " WHERE shard = number AND NOT starts_with(consumer.name, $1)), 0)"
+    " AS backlog,"
     " (SELECT count(*) FROM callback WHERE callback.shard = number"
     " AND processed_at IS NULL) AS inbox"
     " FROM shard ORDER BY name"
@@ -33,7 +35,7 @@ async def cluster_status(reader: Reading, *, this: str, lease_seconds: float) ->
     """
     (store,) = await reader.fetch(_STORE)
     daemons = await reader.fetch(_DAEMONS)
-    shards = await reader.fetch(_SHARDS)
+    shards = await reader.fetch(_SHARDS, WAITING_CONSUMERS)
     return ClusterStatus(
         this=this,
         at=store["at"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -78,7 +78,7 @@ class Mirrors:
             self._remember_lost(hosted)
             self._made_of = hosted, names
             mirrors = {name: mirror.shown for name, mirror in self._mirrors.items()}
-            self._shown = {**self._lost, **mirrors, **hosted}
+            self._shown = {**mirrors, **self._lost, **hosted}
         return self._shown
 
     def _remember_lost(self, hosted: Mapping[str, ShownShard]) -> None:
@@ -87,6 +87,16 @@ class Mirrors:
         for name in before.keys() - hosted.keys() - self._mirrors.keys():
             lost = Mirrored(holder=None, url=None, read_at=self._clock.now())
             self._lost[name] = replace(before[name], mirrored=partial(_itself, lost))
+            self._begun_at = float("-inf")  # the next request reads it
+
+    def _forget_lost(self, stored: Collection[str]) -> None:
+        """Let mirrors show what was just read; what left meanwhile has none yet."""
+        gone = self._lost.keys() & (self._mirrors.keys() | self._hosted().keys())
+        for name in gone | (self._lost.keys() - set(stored)):
+            del self._lost[name]
+            self._made_of = None
+        if self._lost:
+            self._begun_at = float("-inf")
 
     async def refresh(self) -> None:
         """Read again what is not fresh; what does not come soon the next request shows."""
@@ -168,9 +178,7 @@ class Mirrors:
                 mirror.cannot_be_read(str(exc))
         else:
             self._has_read = True
-            if self._lost:
-                self._lost.clear()
-                self._made_of = None
+            self._forget_lost({record.name for record in cluster.shards})
 
     async def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
         """Begin and end mirrors, so that there is one for each shard that is not hosted here."""

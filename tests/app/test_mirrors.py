@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from monitor.app.instructions import InstructionRunner
 from monitor.app.mirrors import Mirrors
 from monitor.app.requests import alerting_requests
 from monitor.bus.contract import Change, Retention, Start
-from monitor.bus.shards import ShardGranted
+from monitor.bus.shards import ShardGranted, ShardRecord
 from monitor.config import Configuration
 from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
@@ -236,3 +236,30 @@ async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
     again = await pair.sales()
     assert again.mirrored is not None
     assert again.mirrored().holder == "north"
+
+
+async def test_a_shard_that_leaves_while_others_are_read_stays_shown(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown as it was until it is read as another daemon's; at no time it is missing."""
+    await pair.holder.store()
+    pair.hosted = {"sales": pair.holder.shown()}
+    assert pair.mirrors.shown()["sales"].mirrored is None
+    read_states = pair.mirrors._read_states
+
+    async def hand_over(records: Sequence[ShardRecord]) -> None:
+        await read_states(records)
+        pair.hosted = {}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pair.mirrors, "_read_states", hand_over)
+        await pair.mirrors.refresh()
+    left = pair.mirrors.shown()["sales"]
+    assert left.mirrored is not None
+    assert left.live.workspace("sales") is not None
+
+    await pair.mirrors.refresh()
+    mirror = pair.mirrors.shown()["sales"]
+    assert mirror.mirrored is not None
+    assert mirror.mirrored().holder == "north"
+    assert mirror.live.workspace("sales") is not None

@@ -22,6 +22,7 @@ from tests.bench import (
     alert_rules,
     alerts,
     backtest,
+    cluster,
     idle_shards,
     ingest,
     job_library,
@@ -56,6 +57,7 @@ BENCHMARKS = {
     "page_bytes": page_bytes,
     "stores": stores,
     "idle_shards": idle_shards,
+    "cluster": cluster,
 }
 
 

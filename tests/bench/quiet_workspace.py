@@ -19,17 +19,25 @@ from tests.polling.tiny_workspace import TinyWorkspace, stamp
 
 async def main(first: str, running: str, flows: str, ended: str, ended_flows: str) -> None:
     """Serve until cancelled."""
-    workspace = TinyWorkspace(SystemClock())
-    end_of_running = int(first) + int(running)
-    for number in range(int(first), end_of_running):
-        _put(workspace, number, "InProgress", flow=number % int(flows) + 1)
-        workspace.put_job(number)
-    for number in range(end_of_running, end_of_running + int(ended)):
-        _put(workspace, number, "Complete", flow=number % int(ended_flows) + 1)
+    workspace = filled(int(first), int(running), int(flows), int(ended), int(ended_flows))
     await workspace.start()
     sys.stdout.write(f"{workspace.url.rpartition(':')[2]}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
+
+
+def filled(
+    first: int, running: int, flows: int, ended: int = 0, ended_flows: int = 1
+) -> TinyWorkspace:
+    """Return a workspace with these job groups, not yet started."""
+    workspace = TinyWorkspace(SystemClock())
+    end_of_running = first + running
+    for number in range(first, end_of_running):
+        _put(workspace, number, "InProgress", flow=number % flows + 1)
+        workspace.put_job(number)
+    for number in range(end_of_running, end_of_running + ended):
+        _put(workspace, number, "Complete", flow=number % ended_flows + 1)
+    return workspace
 
 
 def _put(workspace: TinyWorkspace, number: int, status: str, *, flow: int) -> None:

@@ -13,6 +13,7 @@ from tests.bench import (
     alert_rules,
     alerts,
     backtest,
+    cluster,
     idle_shards,
     ingest,
     job_library,
@@ -146,6 +147,24 @@ async def test_idle_shards_are_measured() -> None:
     """Few and many idle shards yield queries, memory and processor time."""
     sizes = idle_shards.Sizes(few=1, many=3, quiet_seconds=0.1, seconds=2.5)
     assert_measured(await idle_shards.measure(sizes))
+
+
+async def test_a_cluster_is_measured() -> None:
+    """Two daemons beside one yield ratios, and the kill of one yields times of a takeover."""
+    sizes = cluster.Sizes(
+        repetitions=1,
+        requests_per_minute=MANY,
+        daemons=2,
+        workspaces=2,
+        warm_ups=0,
+        callbacks=4,
+        rest_seconds=0.1,
+        # Longer than the time between two renewals of a lease, so that something is used.
+        idle_seconds=1.0,
+        kills=1,
+        lease_seconds=3.0,
+    )
+    assert_measured(await cluster.measure(sizes))
 
 
 async def test_pages_of_the_job_library_are_measured() -> None:

@@ -178,13 +178,17 @@ class Mirrors:
                 mirror.cannot_be_read(str(exc))
         else:
             self._has_read = True
-            self._forget_lost({record.name for record in cluster.shards})
+            self._forget_lost({record.name for record in cluster.shards if _has_present(record)})
 
     async def _replace(self, cluster: ClusterStatus) -> list[ShardRecord]:
         """Begin and end mirrors, so that there is one for each shard that is not hosted here."""
         hosted = self._hosted()
         urls = {daemon.id: page_url(daemon.url) for daemon in cluster.daemons}
-        records = [record for record in cluster.shards if record.name not in hosted]
+        records = [
+            record
+            for record in cluster.shards
+            if record.name not in hosted and _has_present(record)
+        ]
         for name in self._mirrors.keys() - {record.name for record in records}:
             del self._mirrors[name]
         known = self._mirrors
@@ -247,6 +251,11 @@ class Mirrors:
             if entry.value is not None:
                 stored[entry.workspace, entry.topic][entry.key] = entry.value
         return stored
+
+
+def _has_present(record: ShardRecord) -> bool:
+    """True unless no configuration has it any more: then what is stored is its past."""
+    return record.is_configured or record.holder is not None
 
 
 def _itself(mirrored: Mirrored) -> Mirrored:

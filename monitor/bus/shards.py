@@ -127,6 +127,7 @@ class ShardRecord(Struct, frozen=True, kw_only=True):
     backlog: int
     inbox: int
     last_change: str  # how it came to its holder: claimed, handed over, taken over
+    is_configured: bool = True  # at a daemon that is alive; else nobody is to hold it
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):

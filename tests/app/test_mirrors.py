@@ -31,6 +31,8 @@ from monitor.tracking.pipeline_health import PipelineHealthTracker
 from monitor.tracking.status_memory import StatusMemory
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import ShownShard
+from monitor.web.views.daemon.cluster import without_holder
+from tests.app.eventually import eventually
 from tests.bus.examples import SOON, run
 from tests.bus.postgres_members import shards
 from tests.bus.postgres_stores import LONG_SECONDS, StoreHost, store_cluster
@@ -121,8 +123,11 @@ class Holder:
 class Pair:
     """The holder, and the mirrors of the daemon beside it; ``hosted`` are that one's own."""
 
-    def __init__(self, holder: Holder, mirrors: Mirrors, south: StoreHost) -> None:
+    def __init__(
+        self, holder: Holder, mirrors: Mirrors, *, north: StoreHost, south: StoreHost
+    ) -> None:
         self.holder = holder
+        self.north = north
         self.mirrors = mirrors
         self.south = south
         self.hosted: dict[str, ShownShard] = {}
@@ -154,7 +159,7 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
         )
         running = asyncio.create_task(holder.runner.run())
         try:
-            pairs.append(Pair(holder, mirrors, south))
+            pairs.append(Pair(holder, mirrors, north=north, south=south))
             yield pairs[0]
         finally:
             running.cancel()
@@ -263,3 +268,22 @@ async def test_a_shard_that_leaves_while_others_are_read_stays_shown(
     assert mirror.mirrored is not None
     assert mirror.mirrored().holder == "north"
     assert mirror.live.workspace("sales") is not None
+
+
+async def test_a_shard_that_no_configuration_has_is_shown_no_more(pair: Pair) -> None:
+    """Its last states are no present, and that nobody holds it is no problem."""
+    await pair.holder.store()
+    await pair.sales()
+    await pair.north.store.define([])
+    await pair.north.store.release("sales")
+
+    async def is_gone() -> bool:
+        pair.mirrors.expect_change()
+        await pair.mirrors.refresh()
+        return "sales" not in pair.mirrors.shown()
+
+    await eventually(is_gone, why="a removed workspace is still shown")
+    status = await pair.south.store.cluster()
+    assert status is not None
+    assert [shard.is_configured for shard in status.shards] == [False]
+    assert without_holder(status) == []

@@ -23,9 +23,9 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from monitor.bus.postgres.leases.rendezvous import best_daemon
 from msgspec import Struct
 
+from monitor.bus.postgres.leases.rendezvous import best_daemon
 from monitor.model.events import STATUS_EVENTS, run_event_id
 from monitor.model.runs import RunKey, RunKind, Status
 from tests.bench.cluster_daemon import FLOWS, ClusterDaemon

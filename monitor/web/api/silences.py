@@ -77,8 +77,10 @@ def expire_write(requests: AlertingRequests) -> ApiWrite:
             raise ProblemDetails(
                 409, f"silence {path.id} is part of the configuration; remove it there"
             )
-        if silence is None or not await requests.expire_silence(path.id):
+        if silence is None:
             raise ProblemDetails(404, f"silence: {unknown(path.id, silences)}")
+        if not await requests.expire_silence(path.id):
+            return Confirmation(detail=f"silence {path.id} had expired before")
         return Confirmation(detail=f"silence {path.id} has expired")
 
     return ApiWrite(

@@ -17,6 +17,8 @@ _DAEMONS = (
 )
 _SHARDS = (
     "SELECT name, holder, epoch, held_since, newest_position, last_change,"
+    " EXISTS (SELECT FROM daemon WHERE NOT is_gone AND expires_at > clock_timestamp()"
+    " AND jsonb_exists(digests, shard.name)) AS is_configured,"
     " coalesce((SELECT array_agg(workspace.name ORDER BY workspace.name) FROM workspace"
     " WHERE workspace.shard = number), '{}') AS workspaces,"
     " coalesce((SELECT newest_position - min(position) FROM consumer"

@@ -154,9 +154,13 @@ class ClusterReader:
 
 
 def without_holder(status: ClusterStatus) -> list[str]:
-    """Return the names of the shards that no living daemon holds."""
+    """Return the names of the shards that no living daemon holds, and one is to."""
     alive = {daemon.id for daemon in status.daemons if daemon.is_alive}
-    return [record.name for record in status.shards if record.holder not in alive]
+    return [
+        record.name
+        for record in status.shards
+        if record.is_configured and record.holder not in alive
+    ]
 
 
 def _without_status(away: str | None) -> ClusterOverview:
@@ -204,7 +208,7 @@ def _state(status: ClusterStatus, away: str | None) -> tuple[Level, str]:
     if gone:
         parts.append(f"{counted(len(gone), 'daemon')} gone: {_named(gone)}")
     alive = len(status.daemons) - len(gone)
-    held = len(status.shards) - len(alone)
+    held = sum(record.holder is not None and record.name not in alone for record in status.shards)
     parts.append(f"{counted(alive, 'daemon')} alive, {counted(held, 'shard')} held")
     level = Level.CRITICAL if alone else Level.WARNING if gone else Level.OK
     return level, "; ".join(parts)

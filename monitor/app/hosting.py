@@ -105,7 +105,13 @@ class Hosting:
                 self._wake_inboxes(change.shard)
                 continue
             is_lost = isinstance(change, ShardLost)
-            reason = change.reason if isinstance(change, ShardLost) else f"for {change.by}"
+            reason = (
+                change.reason
+                if isinstance(change, ShardLost)
+                else f"for {change.by}"
+                if change.by
+                else "not configured"
+            )
             log.info("shard stops", shard=change.shard, is_lost=is_lost, reason=reason)
             self._tenures[change.shard].stop(is_orderly=not is_lost)
 

@@ -38,7 +38,7 @@ _FIELDS = (
     "name", "workspaces", "holder", "held_since", "last_change", "epoch", "newest_position",
     "backlog", "inbox",
 )  # fmt: skip
-_NOBODY_HOLDS = 1  # exit code
+_CODES = {"critical": 1, "unknown": 3}  # exit codes, as `status` has them
 
 
 def cluster(
@@ -51,15 +51,16 @@ def cluster(
 ) -> None:
     """List the daemons that share the store, and who holds which shard.
 
-    Shards that nobody holds come first. Exits 1 where there are any; CSV has the shards only.
+    Shards that nobody holds come first. Exits 1 where there are any, 3 while the store does not
+    answer: then it is what the store said last. CSV has the shards only.
     """
     query = {"holder": holder, "limit": "100000"}
     status = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/cluster", query))
     if not isinstance(status, dict) or "shards" not in status:
         raise lazy.admin.stranger()
     _print(status, output.form)
-    if status["level"] == "critical":
-        raise typer.Exit(_NOBODY_HOLDS)
+    if code := _CODES.get(status["level"], 0):
+        raise typer.Exit(code)
 
 
 def _print(status: dict[str, Any], form: OutputForm) -> None:
@@ -73,9 +74,13 @@ def _print(status: dict[str, Any], form: OutputForm) -> None:
     if not status["is_shared"]:
         return
     alive = {of["id"] for of in status["daemons"] if of["is_alive"]}
-    daemons = [{**of, "state": "alive" if of["is_alive"] else "gone"} for of in status["daemons"]]
+    unknown = "unknown" if status["level"] == "unknown" else None
+    daemons = [
+        {**of, "state": unknown or ("alive" if of["is_alive"] else "gone")}
+        for of in status["daemons"]
+    ]
     shards = [
-        {**shard, "state": "held" if shard["holder"] in alive else "nobody"}
+        {**shard, "state": unknown or ("held" if shard["holder"] in alive else "nobody")}
         for shard in status["shards"]
     ]
     print_rows(daemons, _DAEMONS, form, empty="no daemon is known")

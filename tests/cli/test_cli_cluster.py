@@ -32,3 +32,7 @@ async def test_the_command_lists_daemons_and_shards(
     document["level"] = "critical"
     async with other_server(always(document)) as url:
         assert (await run_command("cluster", "--url", url, config=None)).code == 1
+    document["level"] = "unknown"
+    async with other_server(always(document)) as url:
+        old = await run_command("cluster", "--url", url, config=None)
+    assert (old.code, "unknown" in old.out, "held" in old.out) == (3, True, False)

@@ -47,10 +47,11 @@ class ClusterWatch:
         """Find what is wrong by this status."""
         now = self._clock.now()
         alive = {daemon.id for daemon in status.daemons if daemon.is_alive}
+        configured = self._configured()
         unheld = {
             shard.name
             for shard in status.shards
-            if shard.name in self._configured() and shard.holder not in alive
+            if shard.name in configured and shard.holder not in alive
         }
         self._unheld_since = {name: self._unheld_since.get(name, now) for name in sorted(unheld)}
         self.troubles = (*_gone(status, now), *_unheld(status, self._unheld_since))

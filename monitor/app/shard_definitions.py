@@ -14,20 +14,13 @@ from monitor.config import Configuration, WorkspaceConfiguration, without_locati
 _OF_THE_DAEMON = ("workspaces", "server", "callbacks", "storage", "log")
 
 
-def shard_of(workspace: WorkspaceConfiguration, configuration: Configuration) -> str:
-    """Return the shard of a workspace: on PostgreSQL its own, unless it names another."""
-    if configuration.storage.postgres is None:
-        return SOLE
-    return workspace.workspace.shard or workspace.name
+def shard_names(configuration: Configuration) -> set[str]:
+    """Return the names of all shards; of a thousand at little cost."""
+    return set(_members(configuration))
 
 
 def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
     """Return the shards in the order of their names, each with its workspaces by name."""
-    # There also without any workspace: in a cluster, one shard is about the cluster itself.
-    is_alone = configuration.storage.postgres is None
-    members: dict[str, list[WorkspaceConfiguration]] = {SOLE if is_alone else CLUSTER: []}
-    for workspace in sorted(configuration.workspaces, key=lambda workspace: workspace.name):
-        members.setdefault(shard_of(workspace, configuration), []).append(workspace)
     shared = _shared_settings(configuration)
     return [
         ShardDefinition(
@@ -38,18 +31,36 @@ def shard_definitions(configuration: Configuration) -> list[ShardDefinition]:
             ),
             digest=_digest([shared, name, *map(without_locations, workspaces)]),
         )
-        for name, workspaces in sorted(members.items())
+        for name, workspaces in sorted(_members(configuration).items())
     ]
 
 
 def configuration_of(shard: str, configuration: Configuration) -> Configuration:
     """Return the configuration with the workspaces of one shard only."""
+    if _is_alone(configuration):
+        return configuration
     workspaces = tuple(
-        workspace
-        for workspace in configuration.workspaces
-        if shard_of(workspace, configuration) == shard
+        workspace for workspace in configuration.workspaces if _named(workspace) == shard
     )
     return msgspec.structs.replace(configuration, workspaces=workspaces)
+
+
+def _members(configuration: Configuration) -> dict[str, list[WorkspaceConfiguration]]:
+    is_alone = _is_alone(configuration)
+    # There also without any workspace: in a cluster, one shard is about the cluster itself.
+    members: dict[str, list[WorkspaceConfiguration]] = {SOLE if is_alone else CLUSTER: []}
+    for workspace in sorted(configuration.workspaces, key=lambda workspace: workspace.name):
+        members.setdefault(SOLE if is_alone else _named(workspace), []).append(workspace)
+    return members
+
+
+def _is_alone(configuration: Configuration) -> bool:
+    return configuration.storage.postgres is None
+
+
+def _named(workspace: WorkspaceConfiguration) -> str:
+    """Return the shard of a workspace on PostgreSQL: its own, unless it names another."""
+    return workspace.workspace.shard or workspace.name
 
 
 def _base_url(workspace: WorkspaceConfiguration) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor.app.shard_definitions import shard_definitions
+from monitor.app.shard_definitions import configuration_of, shard_definitions, shard_names
 from monitor.bus.shards import CLUSTER, SOLE, ShardDefinition
 from tests.config.settings_tables import file, parsed, workspace
 
@@ -15,8 +15,13 @@ DATABASE = {"url": "postgresql://db/monitor"}
 
 def shards(*tables: dict[str, Any], **sections: Any) -> dict[str, ShardDefinition]:
     """Return the shards of a file with those workspaces, by name."""
-    mapping = file(workspaces=list(tables), **{"storage": DATABASE, **sections})
-    return {shard.name: shard for shard in shard_definitions(parsed(mapping))}
+    configuration = parsed(file(workspaces=list(tables), **{"storage": DATABASE, **sections}))
+    made = {shard.name: shard for shard in shard_definitions(configuration)}
+    assert shard_names(configuration) == set(made)
+    for name, shard in made.items():
+        of_shard = configuration_of(name, configuration).workspaces
+        assert {workspace.name for workspace in of_shard} == set(names(shard))
+    return made
 
 
 def names(shard: ShardDefinition) -> list[str]:

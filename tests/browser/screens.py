@@ -35,8 +35,13 @@ _STICKING_OUT = """() => {
   };
   return [...document.querySelectorAll("body *")]
     .filter((element) => element.getBoundingClientRect().right > width + 1 && !scrolls(element))
-    .map((element) => `${element.tagName} ${element.id} ${element.className}`.trim());
+    .map((element) => `${element.tagName} ${element.id} ${element.className}: from`
+      + ` ${element.getBoundingClientRect().left} to ${element.getBoundingClientRect().right}`
+      + ` in ${width}`);
 }"""
+# The frame after a resize, in which what observes sizes has answered to it.
+_NEXT_FRAME = """() => new Promise((next) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => next())))"""
 
 
 @contextlib.asynccontextmanager
@@ -88,6 +93,7 @@ class Screen:
 
     async def resize(self, width: int) -> None:
         await self.page.set_viewport_size({"width": width, "height": 900})
+        await self.page.evaluate(_NEXT_FRAME)
 
     async def until(self, condition: str, *, argument: object = None) -> None:
         """Return when a JavaScript expression holds; ``argument`` is known to it as such."""

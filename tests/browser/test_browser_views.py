@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from monitor.web.settings import ServerSettings
-from tests.browser.living_workspace import LivingWorkspace
+from tests.browser.living_workspace import HOSTILE_NAMES, LivingWorkspace
 from tests.browser.screens import DESKTOP, PHONE, TABLET, WIDE, Screen, screen
 from tests.browser.views import LIVE, MORE, VIEWS
 from tests.web.serving import serving
@@ -141,6 +141,23 @@ async def test_names_that_harm_are_shown_as_text(
             assert await shown.sticking_out() == []
         assert await injected(shown) == []
         assert shown.console == []
+
+
+async def test_each_name_that_harms_fits_the_page_of_its_pipeline(
+    living: LivingWorkspace, browser: Browser
+) -> None:
+    """With its runs, parts and alerts; only some names are those of the pages above."""
+    rows = (await living.face.json("/api/v1/pipelines?workspace=hostile&limit=100"))["data"]
+    kinds = [row["kind"] for row in rows]
+    assert (kinds.count("flow"), kinds.count("plan") > 0) == (len(HOSTILE_NAMES), True)
+    async with screen(browser) as shown:
+        for row in rows:
+            await shown.page.goto(
+                f"{living.face.url}/pipelines/hostile/{row['kind']}/{row['pipeline_id']}"
+            )
+            for width in (WIDE, TABLET, PHONE):
+                await shown.resize(width)
+                assert (row["pipeline_id"], await shown.sticking_out()) == (row["pipeline_id"], [])
 
 
 async def test_no_box_fails_for_any_kind(living: LivingWorkspace) -> None:

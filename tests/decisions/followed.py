@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+from monitor.bus.contract import Change, StateEntry
 from monitor.model.events import RunEvent
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.secrets import Secret
@@ -17,8 +18,9 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from monitor.sandbox.world.records.objects import Flow, Recipe
 from monitor.sandbox.world.records.runs import JobGroup, RanFor
+from tests.app.eventually import pause
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, asleep
+from tests.polling.conftest import NAME, Scene, asleep, until
 
 ALL = ["queued", "started", "succeeded"]
 ADA = 11  # the administrator, whose token it is
@@ -57,6 +59,8 @@ class Followed:
         self._page_size = page_size
         self._requests_per_minute = requests_per_minute
         self._tasks: list[asyncio.Task[None]] = []
+        self._arrived = 0
+        self.sandbox.on_request(self._count)
         self.scene: Scene
 
     async def __aenter__(self) -> Self:
@@ -109,6 +113,33 @@ class Followed:
             await self.clock.advance(min(step, seconds))
             await asleep(self.clock)
             seconds -= step
+
+    async def live(self, seconds: int) -> None:
+        """Let both go on second by second, where requests wait for the budget and loops never rest.
+
+        A second begins when requests have their answers and writes have been stored: on a busy
+        machine the monitor's clock would run on meanwhile.
+        """
+        for second in range(seconds):
+            await self.world_clock.advance(1)
+            await self.clock.advance(1)
+            await pause(0.005)
+            await until(lambda: self._arrived <= self._answered())
+            beat = StateEntry(workspace=NAME, topic="test", key="second", value=b"%d" % second)
+            await self.scene.bus.commit(Change(state_entries=(beat,)), timeout_seconds=20)
+
+    def _count(self, *_: object) -> None:
+        self._arrived += 1
+
+    def _answered(self) -> float:
+        name = "dataprep_monitor_api_requests"
+        return sum(
+            sample.value
+            for metric in self.scene.registry.collect()
+            if metric.name == name
+            for sample in metric.samples
+            if sample.name == f"{name}_total"
+        )
 
     async def pass_time_there(self, seconds: float) -> None:
         """Let the workspace live on while the monitor is down."""

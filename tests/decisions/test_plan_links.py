@@ -12,7 +12,6 @@ from monitor.polling.settings import PollSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.settings import WorldOptions
 from monitor.sandbox.world.records.runs import JobGroup, PlanSnapshotRun
-from tests.app.eventually import pause
 from tests.decisions.followed import ADA, HAND_OVER_SECONDS, Followed, following
 
 ERROR = "column amount is missing"
@@ -85,14 +84,14 @@ async def test_links_have_a_share_of_the_budget(tmp_path: Path, requests_per_min
     settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
     async with Followed(tmp_path, settings=settings, requests_per_minute=requests_per_minute) as it:
         it.begin_unawaited()
-        await live(it, 60)
+        await it.live(60)
         for _ in range(80):
             it.run_job_group()
-        await live(it, 20)
+        await it.live(20)
         plan = next(plan for plan in it.sandbox.world.plans.live() if plan.name == "Sensors")
         it.sandbox.engine.order(Order(outcome=Outcome.COMPLETE, work_seconds=3_000.0))
         run = it.sandbox.engine.start_plan_run(plan, by=ADA)
-        await live(it, int(HAND_OVER_SECONDS) + 120)
+        await it.live(int(HAND_OVER_SECONDS) + 120)
         active = it.scene.live_state.active.values()
         linked = [each.run for each in active if each.run.parents.plan_run == str(run.id)]
         assert {each.key.kind for each in linked} == {RunKind.JOB_GROUP, RunKind.FLOW_RUN}
@@ -102,11 +101,3 @@ async def test_links_have_a_share_of_the_budget(tmp_path: Path, requests_per_min
             if recorded.event.type is EventType.RUN_DETAILED
         ]
         assert len(detailed) >= requests_per_minute / 10
-
-
-async def live(it: Followed, seconds: int) -> None:
-    """Let both go on second by second; the budget waits on the clock, the answers do not."""
-    for _ in range(seconds):
-        await it.world_clock.advance(1)
-        await it.clock.advance(1)
-        await pause(0.005)

@@ -52,6 +52,13 @@ class LeasedShard:
         self.is_over = False
         self.on_loss: Callable[[str], None] = lambda _reason: None
 
+    @property
+    def loss(self) -> str:
+        """Why nothing can be written any more."""
+        return self.lease.lost_reason or (
+            f"the shard {self.lease.shard} is not held by this daemon any more"
+        )
+
     def lose(self, reason: str) -> None:
         """End it: readers and those who wait for events go on at once, and fail."""
         if not self.is_over:

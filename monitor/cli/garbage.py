@@ -19,8 +19,8 @@ from monitor.model.clock import Clock
 log = structlog.get_logger()
 
 # So many new objects are searched, after so many such searches also those that outlived one, and
-# after so many of these all that are not exempt: some 45,000.
-_THRESHOLDS = (5_000, 2, 2)
+# after so many of these all that are not exempt: some 20,000.
+_THRESHOLDS = (5_000, 1, 1)
 _COUNTED_EVERY_SECONDS = 3_600.0
 _GROWTH = 2  # of what is exempt, until all of it is searched
 

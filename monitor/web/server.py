@@ -78,8 +78,8 @@ class Server:
         self._checks = checks
         self._store_id = store_id
         self._refresh = refresh
-        self._follower = LogFollower(log)
-        self._live = LivePages(clock=clock)
+        self._follower = LogFollower(log, clock=clock)
+        self._live = LivePages(clock=clock, look=self._follower.look)
         self._follower.add(self._live.on_events)
         directory = ShardDirectory(shards)
         alerting = merged_alerting(directory)

@@ -13,8 +13,8 @@ import pytest
 from monitor.cli.garbage import exempt_what_lasts, search_seldom
 from tests.clocks import ManualClock
 
-_OBJECTS = 300_000
-_SEARCHED_AT_ONCE = 100_000
+_OBJECTS = 150_000
+_SEARCHED_AT_ONCE = 50_000
 
 
 class Circle:

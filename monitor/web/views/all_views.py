@@ -33,7 +33,8 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
+        index = PipelineIndex(sources)
+        strips = RunStrips(sources.runs, clock=sources.clock, look=follower.look)
         follower.add(strips.on_events)
         self.index = index
         self.status: View = status_view(sources, index)
@@ -54,7 +55,6 @@ class AllViews:
             *alert_pages(sources),
             *_pages_of_the_daemon(sources),
         )
-        self.followed = follower
         self.others: tuple[View, ...] = (
             silence_preview_view(sources),
             schedules_view(sources),

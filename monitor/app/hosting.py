@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of, shard_names
+from monitor.app.start_places import StartPlaces
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
@@ -29,11 +30,6 @@ from monitor.supervisor import Supervisor
 from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
-
-# Shards that start at a time, and how long each keeps its place behind its start: its first polls
-# come then. A thousand at once would leave no time for the heartbeat by which they are held.
-_STARTS_AT_ONCE = 8
-_FIRST_POLLS_SECONDS = 0.25
 
 
 class _Tenure:
@@ -76,7 +72,7 @@ class Hosting:
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
-        self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._starts = StartPlaces()
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -147,8 +143,7 @@ class Hosting:
             if tenure.before is not None:
                 await tenure.before.is_over.wait()
                 tenure.before = None
-            await self._starts.acquire()
-            asyncio.get_running_loop().call_later(_FIRST_POLLS_SECONDS, self._starts.release)
+            await self._starts.take()
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await self._run(tenure, tenure.shard)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.app.daemon import Addresses, Daemon
 from monitor.bus.settings import StorageSettings
-from monitor.cli.garbage import exempt_what_lasts
+from monitor.cli.garbage import exempt_what_lasts, search_often
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.listening.handles import raise_handle_limit
 from monitor.model.clock import SystemClock
@@ -40,8 +41,11 @@ async def main(shards: str, workspace_url: str, database_url: str) -> None:
         server=ServerSettings(listen="127.0.0.1:0"),
         storage=StorageSettings(url=database_url, daemon="bench"),
     )
-    daemon = Daemon(configuration, clock=SystemClock(), registry=CollectorRegistry())
-    await daemon.run(asyncio.Event(), on_started=_print_port)
+    clock = SystemClock()
+    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry())
+    await daemon.run(
+        asyncio.Event(), on_started=_print_port, beside={"garbage": partial(search_often, clock)}
+    )
 
 
 def _print_port(addresses: Addresses) -> None:

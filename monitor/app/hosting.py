@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of, shard_names
-from monitor.app.start_places import StartPlaces
+from monitor.app.start_places import StartPlace, StartPlaces
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
@@ -41,8 +41,15 @@ class _Tenure:
         self.before = before  # the shard's former one, which must be over first
         self.shard: HostedShard | None = None
         self.is_stopped = False
+        self.place: StartPlace | None = None  # while it starts
         self.has_started = asyncio.Event()  # or failed to
         self.is_over = asyncio.Event()
+
+    def started(self) -> None:
+        """Let others start: it has started, or failed to."""
+        if self.place is not None:
+            self.place.leave(is_unused=self.shard is None)
+        self.has_started.set()
 
     def stop(self, *, is_orderly: bool) -> None:
         self.is_stopped = True
@@ -143,7 +150,7 @@ class Hosting:
             if tenure.before is not None:
                 await tenure.before.is_over.wait()
                 tenure.before = None
-            await self._starts.take()
+            tenure.place = await self._starts.take()
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await self._run(tenure, tenure.shard)
@@ -159,7 +166,7 @@ class Hosting:
         finally:
             self._shards.pop(name, None)
             self._show()
-            tenure.has_started.set()
+            tenure.started()
             tenure.is_over.set()
 
     async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
@@ -172,7 +179,7 @@ class Hosting:
     def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
         self._metrics.add(shard.metrics)
         self._show(shard)
-        tenure.has_started.set()
+        tenure.started()
 
     def _show(self, *new: HostedShard) -> None:
         """Show the shards that run, in place of those shown before."""

@@ -16,8 +16,23 @@ _LATE_SECONDS = 0.1  # a loop that comes back later than this is behind
 LOOKS = 20  # at a loop that stays behind: then it is others who take the processor
 
 
+class StartPlace:
+    """The place of one shard, which leaves it once: when it has started, or failed to."""
+
+    def __init__(self, *, free: Callable[[], None], free_later: Callable[[], None]) -> None:
+        self._free = free
+        self._free_later = free_later
+        self._is_left = False
+
+    def leave(self, *, is_unused: bool = False) -> None:
+        """Let another shard start: at once where this one does not."""
+        if not self._is_left:
+            self._is_left = True
+            (self._free if is_unused else self._free_later)()
+
+
 class StartPlaces:
-    """Places for shards that start; each is free again by itself."""
+    """Places for shards that start; each is free again some time after it was left."""
 
     def __init__(
         self,
@@ -31,12 +46,12 @@ class StartPlaces:
         self._monotonic = monotonic or self._loop.time
         self._free = asyncio.Semaphore(STARTS_AT_ONCE)
 
-    async def take(self) -> None:
-        """Return when a shard may start."""
+    async def take(self) -> StartPlace:
+        """Return a place when a shard may start."""
         await self._free.acquire()
-        self._look_later(LOOKS)
+        return StartPlace(free=self._free.release, free_later=self._look_later)
 
-    def _look_later(self, looks: int) -> None:
+    def _look_later(self, looks: int = LOOKS) -> None:
         due_at = self._monotonic() + self._first_polls_seconds
         self._loop.call_later(self._first_polls_seconds, self._look, due_at, looks - 1)
 

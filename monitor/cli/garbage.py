@@ -22,7 +22,7 @@ log = structlog.get_logger()
 # those that outlived one, and after so many of these all that are not exempt: some 20,000.
 _THRESHOLDS = (5_000, 1, 1)
 # Where as much ends as is made, which Python does not see: each generation in its turn.
-_SECONDS = 0.25  # between two searches
+_SECONDS = 0.1  # between two searches
 _TURNS = (0, 1, 0, 2)
 _COUNTED_EVERY_SECONDS = 3_600.0
 _GROWTH = 2  # of what is exempt, until all of it is searched

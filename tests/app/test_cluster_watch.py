@@ -132,5 +132,5 @@ def test_the_configuration_is_asked_once_for_all_shards(
     asked.clear()
     watch.read(status(clock.now(), south, *shards))
 
-    assert len(watch.troubles) == 50
+    assert len(watch.troubles or ()) == 50
     assert len(asked) == 1

@@ -69,7 +69,7 @@ async def test_what_is_made_as_fast_as_it_ends_is_searched_often() -> None:
     for place in range(_OBJECTS):
         held[place] = []
         if place % 1_000 == 0:
-            await clock.advance(0.25)
+            await clock.advance(0.1)
     searching.cancel()
 
     assert max(searched) < _SEARCHED_AT_ONCE

@@ -69,17 +69,16 @@ class CommittedState:
         """True where a position, and what waits with it, was not stored for long enough."""
         return self._clock.monotonic() - self._stored_at >= POSITION_SECONDS
 
-    async def commit(self, pending: PendingStep, position: int, *, at_once: bool = False) -> bool:
+    async def commit(self, pending: PendingStep, position: int) -> bool:
         """Return once the step and its position are durable; False where no row changed.
 
-        A position behind which nothing changed is stored at a bounded rate, or ``at_once``. After a
-        cancelled call the step may be durable: `load` before the next one.
+        A position behind which nothing changed is stored at a bounded rate. After a cancelled call
+        the step may be durable: `load` before the next one.
 
         Raises:
             BusUnavailableError: the step may be durable; `load` before the next one.
         """
-        is_due = at_once or self.is_position_due
-        if not pending.changes and (position == self._stored_position or not is_due):
+        if not pending.changes and (position == self._stored_position or not self.is_position_due):
             self.position = position
             return False
         step = Step(

@@ -315,16 +315,10 @@ class Engine:
             if not await self._bus.wait(self.position, timeout_seconds=wait_seconds):
                 await self.store_position()
 
-    async def store_position(self, *, at_once: bool = False) -> None:
+    async def store_position(self) -> None:
         """Make durable what harmless events have changed, where no more events come."""
         async with self._step():
-            await self._commit(await self._begin(), self.position, at_once=at_once)
-
-    async def finish(self) -> None:
-        """Evaluate what the log holds and store the position; to be called when `run` has ended."""
-        while await self.take_some():
-            pass
-        await self.store_position(at_once=True)
+            await self._commit(await self._begin(), self.position)
 
     async def _take_batch(self) -> int:
         before = self._state.position
@@ -362,8 +356,8 @@ class Engine:
         await self._healthy.store(pending, self._complete)
         return pending
 
-    async def _commit(self, pending: PendingStep, position: int, *, at_once: bool = False) -> None:
-        if await self._state.commit(pending, position, at_once=at_once):
+    async def _commit(self, pending: PendingStep, position: int) -> None:
+        if await self._state.commit(pending, position):
             async for key, instance in in_slices(pending.changed[ALERT].items()):
                 self._timeline.committed(key, instance)
             self.past.committed(pending.changed[ENDED])

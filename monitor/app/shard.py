@@ -238,12 +238,17 @@ class HostedShard:
         """Let all consumers read what the log holds, and store how far they are."""
         # Alerting first: its events are for the others. What would bring more of them has ended.
         await self.tasks.cancel(("instructions", "alerting", "metrics"))
-        await self._finish(ALERTING_CONSUMER, self.engine.finish())
+        await self._finish(ALERTING_CONSUMER, self._evaluate_all())
         async with asyncio.TaskGroup() as group:
             draining = self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
             group.create_task(draining, name="drain outputs")
             counting = self._finish(METRICS_CONSUMER, self.metrics.consumer.finish())
             group.create_task(counting, name="finish metrics")
+
+    async def _evaluate_all(self) -> None:
+        while await self.engine.take_some():
+            pass
+        await self.engine.store_position(at_once=True)
 
     async def _finish(self, consumer: str, finishing: Coroutine[Any, Any, None]) -> None:
         """Wait for the end of the log within a bound; the rest is read after the next start."""

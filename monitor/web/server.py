@@ -147,7 +147,7 @@ class Server:
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems,
+            errors_as_problems(),
             *([] if self._refresh is None else [refreshed(self._refresh)]),
         ]
 

@@ -10,7 +10,7 @@ from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.cli.doctor_checks.addresses import server_address
-from monitor.cli.doctor_checks.callbacks_address import callback_address
+from monitor.cli.doctor_checks.callbacks_address import callback_lines
 from monitor.cli.doctor_report import without_secrets
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.config import Configuration
@@ -56,8 +56,10 @@ async def address_problems(
 ) -> list[str]:
     """Return a sentence for each address that cannot be listened on."""
     serving = await server_address(configuration.server, configuration.storage)
-    async with callback_address(configuration, clock=clock) as listening:
-        lines = {"server": serving.lines, "callbacks": listening.lines}
+    lines = {
+        "server": serving.lines,
+        "callbacks": await callback_lines(configuration, clock=clock),
+    }
     return [
         f"{section}.listen: {line.found}; {line.hint}"
         for section, found in lines.items()

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
+from monitor.cli.database_trial import UNREACHABLE
 from monitor.cli.doctor_checks.addresses import server_address
 from monitor.cli.doctor_checks.callbacks_address import callback_lines
 from monitor.cli.doctor_report import without_secrets
@@ -18,7 +19,7 @@ from monitor.config.problems import shown
 from monitor.logs import Redactor
 from monitor.model.check_lines import CheckOutcome
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusLockedError, ConfigurationError
+from monitor.model.errors import BusError, BusLockedError, BusUnavailableError, ConfigurationError
 
 _KEY = "storage.url: "
 _LOCKED = "stop that process, or name another file in storage.url"
@@ -38,7 +39,8 @@ async def open_store(
         raise ConfigurationError([_named(settings, problem) for problem in exc.problems]) from exc
     except BusError as exc:
         if settings.postgres is not None:
-            raise type(exc)(_named(settings, str(exc))) from exc
+            hint = f"; {UNREACHABLE}" if type(exc) is BusUnavailableError else ""
+            raise type(exc)(_named(settings, f"{exc}{hint}")) from exc
         trial = await asyncio.to_thread(try_store, settings.url)
         if trial.obstacle is not None:
             raise type(exc)(str(as_problem(settings.url, trial.obstacle))) from exc

@@ -127,6 +127,7 @@ class ShardRecord(Struct, frozen=True, kw_only=True):
     backlog: int
     inbox: int
     last_change: str  # how it came to its holder: claimed, handed over, taken over
+    taken_over_at: datetime | None = None  # for the last time, from a daemon that was gone
     is_configured: bool = True  # at a daemon that is alive; else nobody is to hold it
 
 

@@ -148,7 +148,7 @@ class WriteQueue:
     ) -> None:
         """Fail the callers of these jobs, and withdraw those that are not claimed."""
         for job in [*self.group, *self._queue]:
-            if is_due(job):
+            if not job.answer.done() and is_due(job):
                 self._withdraw(job)
                 job.error = error()
                 job.end()

@@ -29,14 +29,15 @@ _SHARDS = (
     Column("holder", "holder", Form.COPIED),
     Column("held_since", "since", Form.INSTANT),
     Column("last_change", "how", gives_way=True),
+    Column("taken_over_at", "last takeover", Form.INSTANT, gives_way=True),
     Column("backlog", "lag", Form.COUNT),
     Column("inbox", "inbox", Form.COUNT),
     Column("epoch", "epoch", is_wide=True),
     Column("newest_position", "newest position", is_wide=True),
 )
 _FIELDS = (
-    "name", "workspaces", "holder", "held_since", "last_change", "epoch", "newest_position",
-    "backlog", "inbox",
+    "name", "workspaces", "holder", "held_since", "last_change", "taken_over_at", "epoch",
+    "newest_position", "backlog", "inbox",
 )  # fmt: skip
 _CODES = {"critical": 1, "unknown": 3}  # exit codes, as `status` has them
 

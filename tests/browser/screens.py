@@ -24,8 +24,10 @@ _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
 _RUN_AXE = """async (options) => (await axe.run(options)).violations.flatMap((violation) =>
     violation.nodes.map((node) => `${violation.id}: ${node.target}: ${node.failureSummary}`))"""
-# What sticks out of the window to the right, unless it stands in something that scrolls.
+# What sticks out of the window to the right, unless it stands in something that scrolls. What is
+# folded is unfolded: a browser does not lay it out again when the window changes.
 _STICKING_OUT = """() => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
   const width = document.documentElement.clientWidth;
   const scrolls = (element) => {
     for (let parent = element.parentElement; parent; parent = parent.parentElement) {

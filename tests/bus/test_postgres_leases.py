@@ -110,6 +110,29 @@ async def test_a_daemon_that_was_stopped_over_its_expiry_begins_anew(
     assert north.publishing() == own
 
 
+async def test_after_an_outage_of_the_database_each_gets_its_own_shards_again(
+    cluster: LeaseCluster,
+) -> None:
+    """Whoever is back first leaves the others the time of a lease, and takes what stays away."""
+    members = [await cluster.join(name) for name in ("north", "south", "west")]
+    north, south, west = members
+    await cluster.calm_down()
+    before = {member.name: set(member.hosted) for member in members}
+    for member in members:
+        await cluster.expire(member)
+    west.kill()
+    cluster.members.remove(west)
+    await cluster.calm_down()
+
+    assert {member.name: member.publishing() for member in (north, south)} == {
+        name: own for name, own in before.items() if name != "west"
+    }
+    assert north.metric("takeovers_total") + south.metric("takeovers_total") == 0
+    await cluster.calm_down()
+    assert north.publishing() | south.publishing() == set(NAMES)
+    assert north.metric("takeovers_total") + south.metric("takeovers_total") == len(before["west"])
+
+
 async def test_a_renewal_that_is_only_late_begins_the_shards_anew(cluster: LeaseCluster) -> None:
     """The deadline had passed here, so they are lost; nobody had taken them, so they come back."""
     north = await cluster.join("north", "sales")

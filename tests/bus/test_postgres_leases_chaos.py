@@ -114,7 +114,8 @@ async def test_at_any_time_one_daemon_at_most_has_a_shard(cluster: LeaseCluster,
         await chaos.step()
         await chaos.check()
     await cluster.expire_absent()
-    await cluster.calm_down()
+    for _ in range(2):  # one that was away itself leaves the absent the time of a lease
+        await cluster.calm_down()
     await chaos.check()
     publishing = [shard for member in cluster.members for shard in member.publishing()]
     assert sorted(publishing) == sorted(NAMES)

@@ -26,6 +26,7 @@ from monitor.bus.postgres.writing.pruning import prune_all
 from monitor.bus.postgres.writing.rows import callback_row
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.runs import RunKey, RunKind, Status
+from tests.app.eventually import eventually
 from tests.bus.examples import NOW, SOON, at, callback, event, events, key, log_of, run
 from tests.bus.postgres_backend import TestDaemon, connect, new_database
 from tests.postgres_server import PostgresServer
@@ -34,6 +35,7 @@ _INSERT = (
     "INSERT INTO callback (shard, workspace, fingerprint, received_at, received_by, body)"
     " VALUES ($1, $2, $3, $4, 'other', $5)"
 )
+_WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
 
 
 @pytest.fixture
@@ -110,6 +112,33 @@ async def test_a_shard_that_was_taken_over_takes_no_writes(
             await ended
     assert not lost.may_publish()
     assert kept.may_publish()
+
+
+async def test_every_write_behind_a_lost_lease_is_counted(daemon: TestDaemon, url: str) -> None:
+    """In mid-write, queued behind it or tried later: each is refused, and each is counted once."""
+    bus = await daemon.open()
+    connection = await connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute("UPDATE shard SET holder = 'other', epoch = epoch + 1")
+            writes = [asyncio.create_task(bus.commit(events(1), timeout_seconds=SOON))]
+            await eventually(lambda: connection.fetchval(_WAITS), why="nothing waits")
+            writes += [
+                asyncio.create_task(bus.commit(events(number), timeout_seconds=SOON))
+                for number in (2, 3)
+            ]
+            await asyncio.sleep(0)
+            bus.lose("the lease was not renewed in time")
+            writes.append(asyncio.create_task(bus.commit(events(4), timeout_seconds=SOON)))
+            results = await asyncio.gather(*writes, return_exceptions=True)
+        await daemon.writer.close()
+        stored = await connection.fetchval("SELECT count(*) FROM event")
+    finally:
+        await connection.close()
+
+    assert [type(result) for result in results] == [BusLostError] * 4
+    assert fenced_writes(daemon) == 4
+    assert stored == 0
 
 
 async def test_a_lost_shard_is_noticed_by_asking(daemon: TestDaemon, other: TestDaemon) -> None:

@@ -19,7 +19,7 @@ from monitor.bus.postgres.connections.migrations import (
 )
 from monitor.bus.postgres.leases.rendezvous import best_daemon
 from monitor.bus.settings import StorageSettings
-from monitor.bus.shards import CallbacksArrived, ShardLost
+from monitor.bus.shards import CallbacksArrived, ShardLost, ShardRecord
 from monitor.model.clock import SystemClock
 from monitor.model.errors import (
     BusLockedError,
@@ -129,6 +129,33 @@ async def test_a_dead_daemon_stores_nothing_after_its_shards_were_taken_over(
     await south.buses["sales"].commit(events(3), timeout_seconds=SOON)
     found = await south.buses["sales"].events(after=0, limit=9)
     assert [recorded.event.id for recorded in found] == [event.id for event in events(1, 3).events]
+
+
+async def test_the_last_takeover_is_known_after_a_handover(cluster: StoreCluster) -> None:
+    """It is when a holder was last gone; never where shards were only handed over."""
+    north = await cluster.join("north", shards("sales"))
+    await north.has("sales")
+    await north.kill()
+    await cluster.expire("north")
+    south = await cluster.join("south", shards("sales"))
+    await south.has("sales")
+    taken_over_at = (await record_of(south)).taken_over_at
+    assert taken_over_at is not None
+    await south.close()
+    east = await cluster.join("east", shards("sales"))
+    await east.has("sales")
+    record = await record_of(east)
+
+    assert record.last_change == "handed over"
+    assert record.taken_over_at == taken_over_at
+
+
+async def record_of(daemon: StoreHost) -> ShardRecord:
+    """Return what the cluster's status has of the only shard."""
+    status = await daemon.store.cluster()
+    assert status is not None
+    (record,) = status.shards
+    return record
 
 
 async def test_a_daemon_that_was_stopped_publishes_nothing_and_begins_anew(

@@ -81,7 +81,7 @@ class Scene:
         self.kills = 0
         self._transitions = TransitionCounts(subscriber)
         self._given_up_before = 0
-        self._backlogs: list[float | None] = []
+        self._behind: dict[str, int] = {}
         self._waiting: frozenset[str] = frozenset()
 
     def start_job_groups(self, count: int, *, work_seconds: tuple[float, float]) -> list[JobGroup]:
@@ -178,11 +178,11 @@ class Scene:
         assert received.out_of_order() == {}
         complete = {run for run, words in received.transitions().items() if ENDS & set(words)}
         assert complete == set(received.transitions())  # begun and invented: nothing ever ended it
+        newest = store_copy.newest_position(self.store)
         await eventually(
-            self._is_idle,
+            lambda: self._has_processed(newest),
             why=lambda: (
-                f"backlogs {self._backlogs}, waiting {len(self._waiting)}\n"
-                f"{self.daemon.log[-6000:]}"
+                f"behind {self._behind}, waiting {len(self._waiting)}\n{self.daemon.log[-6000:]}"
             ),
             within_seconds=_PATIENCE_SECONDS,
         )
@@ -197,31 +197,27 @@ class Scene:
         assert "Traceback" not in self.daemon.log
         return len(received.events)
 
-    async def _is_idle(self) -> bool:
-        """True when only forged callbacks are left to be confirmed."""
-        face = self.daemon.face
-        self._backlogs = [
-            await face.metric("dataprep_monitor_consumer_backlog", consumer=text)
-            for text in ("mqtt", "metrics")
-        ]
+    async def _has_processed(self, newest: int) -> bool:
+        """True when consumers are past a position, and each callback is confirmed or given up.
+
+        Not when nothing is left to do: job records of ended runs are still read, one by one.
+        """
+        positions = store_copy.positions(self.store)
+        self._behind = {
+            consumer: newest - positions[consumer]
+            for consumer in ("mqtt", "metrics")
+            if positions[consumer] < newest
+        }
         self._waiting = store_copy.waiting(self.store)
-        return (
-            self._backlogs == [0, 0]
-            and self._waiting & self._truths() == set()
-            and await self._counts_what_it_gave_up()
-        )
+        return not self._behind and not self._waiting and await self._counts_what_it_gave_up()
 
     async def _counts_what_it_gave_up(self) -> bool:
-        """True when each forged callback waits or was counted; a count begins with each life."""
+        """True when each forged callback was counted; a count begins with each life."""
         counted = await self.daemon.face.metric(
             "dataprep_monitor_observations_total", source="callback", outcome="unconfirmed"
         )
-        gone = len(_forged(self.sender.fingerprints) - self._waiting) - self._given_up_before
+        gone = len(_forged(self.sender.fingerprints)) - self._given_up_before
         return (counted or 0.0) == gone
-
-    def _truths(self) -> set[str]:
-        """Return the fingerprints of what was acknowledged about runs that there are."""
-        return self.sender.fingerprints - _forged(self.sender.fingerprints)
 
     def _open_files(self) -> int:
         return len(list(Path(f"/proc/{self.daemon.process_id}/fd").iterdir()))

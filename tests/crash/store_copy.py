@@ -41,8 +41,25 @@ def read(path: Path) -> OnDisk:
 
 def waiting(path: Path) -> frozenset[str]:
     """Return the fingerprints in the inbox of a store that is in use."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as db:
+    with _in_use(path) as db:
         return _column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL")
+
+
+def newest_position(path: Path) -> int:
+    """Return the position of the newest event in a store that is in use."""
+    with _in_use(path) as db:
+        ((position,),) = db.execute("SELECT max(position) FROM event")
+        return int(position or 0)
+
+
+def positions(path: Path) -> dict[str, int]:
+    """Return up to where each consumer has read the log of a store that is in use."""
+    with _in_use(path) as db:
+        return dict(db.execute("SELECT name, position FROM consumer"))
+
+
+def _in_use(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10))
 
 
 def _read(db: sqlite3.Connection) -> OnDisk:

@@ -202,4 +202,5 @@ async def test_a_storm_is_one_notification_where_the_route_groups(
         await scene.start()
         await notified.until(lambda: notified.is_notified(numbers, "firing"))
         assert len(await active(grouping.url)) == 500
-        assert len(notified.requests) <= 3  # what comes after the first 100 ms is a group's change
+        # What comes after the first 100 ms is a group's change.
+        assert len(notified.requests) < len(numbers) / 20

@@ -52,6 +52,7 @@ def shard(name: str, holder: str | None, clock: ManualClock, **more: Any) -> Sha
         "backlog": 2,
         "inbox": 0,
         "last_change": "taken over",
+        "taken_over_at": clock.now() - timedelta(minutes=9),
     }
     return ShardRecord(**{**made, **more})
 

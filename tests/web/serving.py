@@ -73,7 +73,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         daemon=lambda: daemon_status,
         cluster=no_cluster,
     )
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
         made = Site(
             server,
             bus,

@@ -35,6 +35,8 @@ async def test_daemons_and_shards_are_shown(cluster: ServedCluster) -> None:
     assert [of["is_this"] for of in document["daemons"]] == [True, False]
     first, second = document["shards"]
     assert (first["is_here"], second["is_here"]) == (True, False)
+    ago = "2026-11-21T09:51:00Z"
+    assert {document["last_takeover_at"], second["taken_over_at"]} == {ago}
     assert second["holder_url"] == "https://node-2.example.com:8080"
     page = (await cluster.get("/cluster")).text
     assert 'href="https://node-2.example.com:8080"' in page

@@ -62,7 +62,7 @@ async def test_a_stream_far_behind_does_not_hold_the_loop(site: Site) -> None:
     last = f"id: {len(events)}\n".encode()
     received = bytearray()
     with counting_steps() as longest:
-        async with asyncio.timeout(10), site.session.get(url) as response:
+        async with asyncio.timeout(60), site.session.get(url) as response:
             async for piece in response.content.iter_any():
                 received += piece
                 if last in received[-2_000:]:

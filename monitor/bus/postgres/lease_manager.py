@@ -71,6 +71,7 @@ class LeaseManager:
         self._is_defined = False
         self._is_draining = False
         self._renewed_at = -1e9  # on the monotonic clock, as what follows
+        self._back_at = -1e9  # when a renewal came too late
         self._forgotten_at = -1e9
         self._next_in = 0.0  # seconds until the next cycle, at most
         self._wake = asyncio.Event()
@@ -264,6 +265,8 @@ class LeaseManager:
             await self._heartbeat.register()
         elif was_late:
             self._lose_all("the lease was renewed too late")
+        if was_late:
+            self._back_at = now
         self._renewed_at = now
 
     async def _publish(self) -> None:
@@ -280,7 +283,12 @@ class LeaseManager:
         return {shard: digest for shard, digest in defined.items() if shard not in self._given_up}
 
     async def _living(self) -> list[LivingDaemon]:
-        """Return who is alive; declare gone whoever is not."""
+        """Return who is alive; declare gone whoever is not.
+
+        After a failover of the database all leases have expired. Whoever is back first leaves the
+        others the time of one, or it would get all shards only to hand them over again.
+        """
+        is_patient = self._renewed_at < self._back_at + self._heartbeat.myself.lease_seconds
         run = self._heartbeat.run
         known = self._known.values()
         self._known = await run(lambda connection: lease_table.neighbours(connection, known))
@@ -288,9 +296,9 @@ class LeaseManager:
         for neighbour in list(self._known.values()):
             daemon = neighbour.daemon
             is_other = daemon.id != self._heartbeat.myself.id
-            if neighbour.seconds_left >= 0 or not is_other:
+            if neighbour.seconds_left >= 0 or not is_other or is_patient:
                 living.append(daemon)
-                if is_other:  # be there when it expires
+                if is_other and not is_patient:  # be there when it expires
                     self._next_in = min(self._next_in, neighbour.seconds_left + 0.05)
             elif await self._declare_gone(daemon):
                 log.warning("daemon gone", daemon=daemon.id)

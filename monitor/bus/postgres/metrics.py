@@ -33,9 +33,9 @@ class LeaseMetrics:
 
 
 def fenced_writes(registry: CollectorRegistry) -> Counter:
-    """Return the counter of writes that came too late."""
+    """Return the counter of writes that came too late, wherever that was found out."""
     return Counter(
         "dataprep_monitor_fenced_writes",
-        "Writes that were refused because another daemon holds the shard.",
+        "Writes that were refused because another daemon holds the shard, or may hold it.",
         registry=registry,
     )

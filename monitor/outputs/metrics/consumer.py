@@ -71,6 +71,7 @@ class MetricsConsumer:
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
         self.is_restored = False  # before that, its counters would seem to begin anew
+        self._is_as_stored = False  # nothing was counted since it was restored
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
@@ -83,7 +84,9 @@ class MetricsConsumer:
         failures = 0
         while True:
             try:
-                await self.restore()
+                if not self._is_as_stored:
+                    await self.restore()
+                self._is_as_stored = False
                 while True:
                     counted = await self.count_some()
                     failures = 0
@@ -123,6 +126,7 @@ class MetricsConsumer:
             log.info("counters merged to fit the budget", rows=len(pending.changed))
         _apply(pending.changed, rows)
         self.rows, self.position, self.is_restored = rows, position, True
+        self._is_as_stored = True
 
     async def finish(self) -> None:
         """Count what the log holds; to be called when `run` has ended.

@@ -16,7 +16,7 @@ _DAEMONS = (
     " FROM daemon ORDER BY id"
 )
 _SHARDS = (
-    "SELECT name, holder, epoch, held_since, newest_position, last_change,"
+    "SELECT name, holder, epoch, held_since, taken_over_at, newest_position, last_change,"
     " EXISTS (SELECT FROM daemon WHERE NOT is_gone AND expires_at > clock_timestamp()"
     " AND jsonb_exists(digests, shard.name)) AS is_configured,"
     " coalesce((SELECT array_agg(workspace.name ORDER BY workspace.name) FROM workspace"

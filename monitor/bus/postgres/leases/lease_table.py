@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.leases.lease_decisions import Claim, LivingDaemon, ShardLease
+from monitor.bus.postgres.leases.lease_decisions import TAKEN_OVER, Claim, LivingDaemon, ShardLease
 
 _REGISTER = (
     "INSERT INTO daemon (id, incarnation, host, process, process_id, version, schema, url,"
@@ -77,7 +77,9 @@ _CLAIM = (
     " WHERE EXISTS (SELECT FROM daemon WHERE id = $1 AND daemon.incarnation = $2 AND NOT is_gone)"
     " FOR UPDATE OF shard SKIP LOCKED)"
     " UPDATE shard SET holder = $1, incarnation = $2, epoch = epoch + 1,"
-    " held_since = clock_timestamp(), last_change = claimed.last_change, digest = claimed.digest"
+    " held_since = clock_timestamp(), last_change = claimed.last_change, digest = claimed.digest,"
+    " taken_over_at = CASE WHEN claimed.last_change = $9 THEN clock_timestamp()"
+    " ELSE taken_over_at END"
     " FROM claimed WHERE shard.number = claimed.number RETURNING shard.number, shard.epoch"
 )
 _RELEASE = (
@@ -234,6 +236,7 @@ async def claim(
         [lease.incarnation for lease in leases],
         [claim.last_change for claim in digests],
         list(digests.values()),
+        TAKEN_OVER,
     )
     return {row["number"]: row["epoch"] for row in rows}
 

@@ -48,6 +48,7 @@ CREATE TABLE shard (
     newest_position  bigint NOT NULL DEFAULT 0,
     last_transaction bigint NOT NULL DEFAULT 0,  -- number of transactions, so that each is known
     held_since       timestamptz,
+    taken_over_at    timestamptz,  -- when a daemon last took it from one that was gone
     last_change      text COLLATE "C" NOT NULL DEFAULT '',
     digest           text COLLATE "C" NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50);

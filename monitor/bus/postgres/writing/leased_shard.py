@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.bus.log_tail import LogTail
 from monitor.bus.postgres.leases.lease import Lease
+from monitor.bus.postgres.writing.first_entries import FirstEntries
 from monitor.bus.postgres.writing.waiting_callbacks import WaitingCallbacks
 
 
@@ -46,9 +47,17 @@ class LeasedShard:
         self.last_transaction = last_transaction
         self.tail = LogTail(newest_position)
         self.arrivals = WaitingCallbacks()
+        self.first_entries = FirstEntries()
         self.consumers: dict[str, ConsumerProgress] = {}
         self.is_over = False
         self.on_loss: Callable[[str], None] = lambda _reason: None
+
+    @property
+    def loss(self) -> str:
+        """Why nothing can be written any more."""
+        return self.lease.lost_reason or (
+            f"the shard {self.lease.shard} is not held by this daemon any more"
+        )
 
     def lose(self, reason: str) -> None:
         """End it: readers and those who wait for events go on at once, and fail."""
@@ -56,6 +65,7 @@ class LeasedShard:
             self.is_over = True
             self.lease.lose(reason)
             self.tail.end()
+            self.first_entries.forget()
             self.on_loss(reason)
 
     def keep_only(self, consumers: Collection[str], dropped: Collection[str]) -> None:

@@ -123,7 +123,7 @@ class PostgresWriter:
             del self._held[shard.number]
         self._jobs.fail_some(
             lambda job: shard in shards_of(job) and len(shards_of(job)) == 1,
-            lambda: BusLostError(reason),
+            lambda: self._fence(shard) if shard.lease.is_lost else BusLostError(reason),
         )
 
     async def store(
@@ -213,7 +213,7 @@ class PostgresWriter:
             raise self._died() from self._death
         for shard in shards_of(job):
             if shard.lease.is_lost and len(shards_of(job)) == 1:
-                raise BusLostError(str(shard.lease.lost_reason))
+                raise self._fence(shard)
         return await self._jobs.write(
             job, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
@@ -285,7 +285,7 @@ class PostgresWriter:
         for job in claimed:
             shards = shards_of(job)
             if shards and all(shard.lease.is_lost for shard in shards):
-                job.error = BusLostError(_lost(shards[0]))
+                job.error = self._fence(shards[0])
         return [job for job in claimed if job.error is None]
 
     async def _execute(self, connection: Connection, jobs: WriteGroup) -> bool:
@@ -363,7 +363,7 @@ class PostgresWriter:
         for job in jobs:
             shards = shards_of(job)
             if job.error is None and shards and not any(s.number in held for s in shards):
-                job.error = BusLostError(_lost(shards[0]))
+                job.error = BusLostError(shards[0].loss)
             stored += job.error is None and not job.is_probe
             if isinstance(transaction, RunWork):
                 job.result = transaction.result
@@ -371,11 +371,17 @@ class PostgresWriter:
             self.failures.stored()
             self._line.report_answer()
 
+    def _fence(self, shard: LeasedShard) -> BusLostError:
+        """Count a write of a shard that is known to be lost; return the error of its caller."""
+        self._fenced.inc()
+        return BusLostError(shard.loss)
+
     def _lose(self, shard: LeasedShard, jobs: WriteGroup) -> None:
-        refused = sum(shard in shards_of(job) for job in jobs)
-        self._fenced.inc(refused)
-        log.warning("writes fenced", shard=shard.lease.shard, writes=refused)
-        shard.lose(_lost(shard))
+        refused = [job for job in jobs if shard in shards_of(job)]
+        log.warning("writes fenced", shard=shard.lease.shard, writes=len(refused))
+        shard.lose(shard.loss)
+        # Whose caller waited for this shard alone was refused, and counted, by that.
+        self._fenced.inc(sum(job.error is None for job in refused))
 
     def _learn_foreign(self, row: CallbackRow, id_: int) -> None:
         if (held := self._held.get(row.shard)) is not None:
@@ -392,9 +398,3 @@ class PostgresWriter:
         if refused:
             self.failures.refused(reason_of(cause), writes=refused)
         self._line.report(cause, what="store write failed")
-
-
-def _lost(shard: LeasedShard) -> str:
-    return shard.lease.lost_reason or (
-        f"the shard {shard.lease.shard} is not held by this daemon any more"
-    )

@@ -19,7 +19,6 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
 _NAMED = 3  # shards or daemons in a sentence
-_TAKEN_OVER = "taken over"
 _ALONE = "The store is a file: this daemon shares it with nobody"
 
 
@@ -50,8 +49,9 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """One shard. ``backlog`` are events that its slowest consumer has not read.
 
     ``held_since`` is when its holder got it, in the way that ``last_change`` says: claimed, handed
-    over, taken over. ``as_of`` is when this daemon last read it from the store; None: it holds the
-    shard itself, or has not read it yet.
+    over, taken over. ``taken_over_at`` is when a daemon last took it from one that was gone.
+    ``as_of`` is when this daemon last read it from the store; None: it holds the shard itself, or
+    has not read it yet.
     """
 
     name: str
@@ -65,6 +65,7 @@ class ShardView(Struct, frozen=True, kw_only=True):
     backlog: int
     inbox: int  # callbacks that its holder has not processed yet
     last_change: str
+    taken_over_at: datetime | None
     as_of: datetime | None
 
 
@@ -113,11 +114,7 @@ class ClusterReader:
             key=_worst_first,
         )
         level, sentence = _state(status, away)
-        takeovers = [
-            record.held_since
-            for record in status.shards
-            if record.last_change == _TAKEN_OVER and record.held_since is not None
-        ]
+        takeovers = [record.taken_over_at for record in status.shards if record.taken_over_at]
         return ClusterOverview(
             level=level,
             sentence=sentence,
@@ -149,6 +146,7 @@ class ClusterReader:
             backlog=record.backlog,
             inbox=record.inbox,
             last_change=record.last_change,
+            taken_over_at=record.taken_over_at,
             as_of=None if mirrored is None else mirrored.read_at,
         )
 

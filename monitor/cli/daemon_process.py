@@ -23,7 +23,7 @@ from monitor.config import Configuration
 from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import AddressError, ConfigurationError
 from monitor.model.slices import STEP_SECONDS
 
 _SWITCH_SECONDS = 0.0001
@@ -48,8 +48,7 @@ def run(config: Path) -> None:
     exempt_what_lasts()
     try:
         asyncio.run(_serve(config, configuration, redactor))
-    except ConfigurationError as exc:
-        # An address: the file itself was accepted.
+    except AddressError as exc:
         found = address_problems(configuration, clock=SystemClock(), redactor=redactor)
         problems = asyncio.run(found)
         if not problems:  # it has become free meanwhile

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from aiohttp import web
 from jinja2 import ChoiceLoader, DictLoader
@@ -50,8 +48,7 @@ async def test_a_part_that_fails_leaves_the_rest(browser: Browser) -> None:
         is_live=False,
     )
     status = view("status", fails=True)
-    live = LivePages(clock=clock, look=asyncio.Event().wait)  # no page of it is live
-    shell = PageShell([page], status=status, live=live, clock=clock)
+    shell = PageShell([page], status=status, live=LivePages(clock=clock), clock=clock)
     boxes = {f"boxes/{box.name}.html": f"<p>{box.name} is well</p>" for box in page.boxes}
     assert shell.templates.loader is not None
     shell.templates.loader = ChoiceLoader([DictLoader(boxes), shell.templates.loader])

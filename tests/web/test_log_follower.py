@@ -1,107 +1,106 @@
-"""The log is followed while somebody looks at what its events change, and not read otherwise."""
+"""The log is followed for those who look, and for nobody else."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
-
-import pytest
 
 from monitor.bus.contract import RecordedIn
 from monitor.bus.contract.stored_log import Positions
-from monitor.model.events import Event
-from monitor.web.views.log_follower import FOLLOWED_SECONDS, LogFollower
+from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.model.events import Event, RunEvent
+from monitor.web.views.log_follower import LogFollower
 from tests.app.eventually import eventually
-from tests.bus.examples import event
-from tests.clocks import ManualClock
+from tests.web.site import Site
 
 
-class CountedLog:
-    """The log of one shard, and how often its events were read."""
+class CountedLog(SoleLog):
+    """Counts what is read of it."""
 
-    def __init__(self) -> None:
-        self._events: list[Event] = []
-        self._grows = asyncio.Event()
-        self.reads = 0
-
-    def append(self, number: int) -> None:
-        self._events.append(event(number))
-        self._grows.set()
-        self._grows = asyncio.Event()
+    reads = 0
 
     async def positions(self) -> dict[str, int]:
-        return {"": len(self._events)}
-
-    async def positions_since(self, recorded_at: datetime) -> dict[str, int]:
-        raise NotImplementedError(recorded_at)
+        self.reads += 1
+        return await super().positions()
 
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
         self.reads += 1
-        begin = after[""]
-        found = self._events[begin : begin + limit]
-        return [RecordedIn(place, event) for place, event in enumerate(found, begin + 1)]
-
-    async def wait(self, after: Positions, *, timeout_seconds: float) -> bool:
-        if len(self._events) > after[""]:
-            return True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                await self._grows.wait()
-        return len(self._events) > after[""]
+        return await super().events(after, limit=limit)
 
 
-class Followed:
-    """A follower that runs, and what it has seen."""
+class Following:
+    """A follower of a site's log, and what it has handed out."""
 
-    def __init__(self) -> None:
-        self.log = CountedLog()
-        self.clock = ManualClock()
-        self.seen: list[str] = []
-        self.follower = LogFollower(self.log, clock=self.clock)
-        self.follower.add(self._see)
+    def __init__(self, site: Site) -> None:
+        self.log = CountedLog(site.bus)
+        self.follower = LogFollower(self.log, clock=site.clock)
+        self.runs: list[str] = []
+        self.began = 0
+        self.follower.add(self._on_events, on_begin=self._begin)
 
-    def _see(self, events: Sequence[Event]) -> None:
-        self.seen += [event.id for event in events]
+    def _on_events(self, events: Sequence[Event]) -> None:
+        self.runs += [event.run.key.id for event in events if isinstance(event, RunEvent)]
 
-    async def sees(self, *numbers: int) -> None:
-        ids = [event(number).id for number in numbers]
-        await eventually(lambda: self.seen == ids, why=f"seen is {self.seen}")
+    def _begin(self) -> None:
+        self.began += 1
+
+    async def gets(self, *runs: str) -> None:
+        """Return when it has handed out the starts of these runs and no others."""
+        await eventually(lambda: self.runs == [*runs], why="the events were not handed out")
 
 
-@pytest.fixture
-async def followed() -> AsyncIterator[Followed]:
-    made = Followed()
-    running = asyncio.create_task(made.follower.run())
+@contextlib.asynccontextmanager
+async def following(site: Site) -> AsyncIterator[Following]:
+    made = Following(site)
+    task = asyncio.create_task(made.follower.run())
     yield made
-    running.cancel()
+    task.cancel()
+    await asyncio.wait([task])
 
 
-async def test_nobody_looks_and_nothing_is_read(followed: Followed) -> None:
-    """Events come and go without being read, and who looks later is told of none of them."""
-    followed.log.append(1)
-    await followed.clock.advance(1_000)
-    assert followed.log.reads == 0
-    assert await followed.follower.look()
-    followed.log.append(2)
-    await followed.sees(2)
+async def test_the_log_is_not_read_without_a_reader(site: Site) -> None:
+    """A daemon among many does not read what happens in all the shards of the others."""
+    async with following(site) as made:
+        await site.observe(site.run("1"))
+        await site.observe(site.run("2"))
+        assert made.log.reads == 0
+
+        await made.follower.request()
+        await site.observe(site.run("3"))
+        await made.gets("3")
 
 
-async def test_who_looks_sees_every_event_behind_that(followed: Followed) -> None:
-    """As soon as a look returns nothing is missed, until nobody has looked for a while."""
-    assert await followed.follower.look()
-    followed.log.append(1)
-    await followed.sees(1)
-    await followed.clock.advance(FOLLOWED_SECONDS - 1)
-    assert await followed.follower.look()
-    await followed.clock.advance(FOLLOWED_SECONDS - 1)
-    followed.log.append(2)
-    await followed.sees(1, 2)
-    await followed.clock.advance(2)
-    followed.log.append(3)
-    await followed.sees(1, 2, 3)
-    reads = followed.log.reads
-    followed.log.append(4)
-    await followed.clock.advance(1)
-    assert followed.log.reads == reads
+async def test_following_ends_a_minute_after_the_last_request(site: Site) -> None:
+    """Who reads then learns that events may have been missed, before any of the next ones."""
+    async with following(site) as made:
+        await made.follower.request()
+        await site.clock.advance(59)
+        await made.follower.request()
+        await site.clock.advance(59)
+        await site.observe(site.run("1"))
+        await made.gets("1")
+        assert made.began == 1
+
+        await site.clock.advance(2)
+        await site.observe(site.run("2"))
+        await made.gets("1", "2")  # it was waiting for this one already
+        reads = made.log.reads
+        await site.observe(site.run("3"))
+        assert made.log.reads == reads
+
+        await made.follower.request()
+        assert made.began == 2
+        await site.observe(site.run("4"))
+        await made.gets("1", "2", "4")
+
+
+async def test_pages_and_the_api_are_followed_for(site: Site) -> None:
+    """Pages and the JSON API are followed for; scrapers and load balancers are not."""
+    follower = site.server._follower
+    for path in ("/metrics", "/healthz", "/readyz"):
+        await site.get(path)
+    assert not follower._follows.is_set()
+
+    await site.get("/api/v1/status")
+    assert follower._follows.is_set()

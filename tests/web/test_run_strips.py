@@ -10,10 +10,6 @@ from monitor.web.views.overview.run_strips import RunStrips
 from tests.web.site import Site
 
 
-async def nothing_is_followed() -> bool:
-    return False
-
-
 async def test_job_groups_stand_for_flow_runs_that_are_not_stored(site: Site) -> None:
     """A flow of which one flow run is known keeps the week before it: a cell a former run."""
     hour = timedelta(hours=1)
@@ -38,7 +34,7 @@ async def test_job_groups_stand_for_flow_runs_that_are_not_stored(site: Site) ->
         run("14", RunKind.JOB_GROUP, 3, Status.SUCCEEDED, parents=in_new),
         run("2", RunKind.FLOW_RUN, 3, Status.SUCCEEDED),
     )
-    strips = RunStrips(site.bus, clock=site.clock, look=nothing_is_followed)
+    strips = RunStrips(site.bus, clock=site.clock)
     key = ("acme", RunKind.FLOW_RUN, "7")
     cells = (await strips.get([key]))[key]
     assert [(cell.kind, cell.id, cell.status) for cell in cells] == [

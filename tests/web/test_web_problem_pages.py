@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import aiohttp
@@ -116,9 +115,8 @@ async def test_what_cannot_be_served_now_is_a_page() -> None:
     status = View(
         name="status", summary="", api="/", query=StatusQuery, answer=StateSummary, read=fail
     )
-    live = LivePages(clock=clock, look=asyncio.Event().wait)  # nobody opens it
-    shell = PageShell((), status=status, live=live, clock=clock)
-    app = web.Application(middlewares=[problems_as_pages(shell), errors_as_problems])
+    shell = PageShell((), status=status, live=LivePages(clock=clock), clock=clock)
+    app = web.Application(middlewares=[problems_as_pages(shell), errors_as_problems()])
     app.router.add_get("/page", fail)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from aiohttp import hdrs, web
 
@@ -28,10 +28,8 @@ class LivePages:
     must not slow down what they show.
     """
 
-    def __init__(self, *, clock: Clock, look: Callable[[], Awaitable[object]]) -> None:
-        """``look`` is awaited again and again while pages are open: then events are reported."""
+    def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._look = look
         self._has_news = asyncio.Event()
         self._changed = asyncio.Event()
         self._open: dict[asyncio.Task[None], str] = {}  # each with its source
@@ -49,8 +47,6 @@ class LivePages:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     await self._has_news.wait()
             self._has_news.clear()
-            if self._open:
-                await self._look()
             self.touch()
             wait = _SHORTEST_SECONDS + _SECONDS_OF_A_PAGE * len(self._open)
             await self._clock.sleep(min(wait, _LONGEST_SECONDS))
@@ -73,7 +69,6 @@ class LivePages:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
-        await self._look()
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response

@@ -33,9 +33,8 @@ class AllViews:
     """The pages in the order of the menu, and what is served as JSON only."""
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
-        index = PipelineIndex(sources)
-        strips = RunStrips(sources.runs, clock=sources.clock, look=follower.look)
-        follower.add(strips.on_events)
+        index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
+        follower.add(strips.on_events, on_begin=strips.forget)
         self.index = index
         self.status: View = status_view(sources, index)
         self.pages: tuple[WebPage, ...] = (
@@ -55,6 +54,7 @@ class AllViews:
             *alert_pages(sources),
             *_pages_of_the_daemon(sources),
         )
+        self.followed = follower
         self.others: tuple[View, ...] = (
             silence_preview_view(sources),
             schedules_view(sources),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from statistics import median
 
@@ -56,15 +56,12 @@ class RunCell(Struct, frozen=True, kw_only=True, gc=False):
 class RunStrips:
     """Reads strips, the newest run last, and keeps those that were asked for last."""
 
-    def __init__(
-        self, stored: StoredRuns, *, clock: Clock, look: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """``look`` returns whether `on_events` is called with every event from then on."""
+    def __init__(self, stored: StoredRuns, *, clock: Clock) -> None:
         self._stored = stored
         self._clock = clock
-        self._look = look
         self._strips: OrderedDict[PipelineOfKind, _Kept] = OrderedDict()
         self._readers: list[set[PipelineOfKind]] = []  # what changes while each of them reads
+        self._began = 0  # how often events may have been missed
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Forget the strips of the pipelines of which these are runs."""
@@ -76,15 +73,19 @@ class RunStrips:
                     for changed in self._readers:
                         changed.add(key)
 
+    def forget(self) -> None:
+        """Forget all strips, because events may have been missed."""
+        self._strips.clear()
+        self._began += 1
+
     async def get(
         self, pipelines: Iterable[PipelineOfKind]
     ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
         """Return the newest runs of each pipeline, oldest first."""
-        is_followed = await self._look()
         now = self._clock.monotonic()
         found = {key: self._fresh(key, now) for key in pipelines}
         missing = [key for key, strip in found.items() if strip is None]
-        read = await self._read(missing, now, is_followed=is_followed) if missing else {}
+        read = await self._read(missing, now) if missing else {}
         return {key: read.get(key, ()) if strip is None else strip for key, strip in found.items()}
 
     def _fresh(self, key: PipelineOfKind, now: float) -> tuple[RunCell, ...] | None:
@@ -95,9 +96,10 @@ class RunStrips:
         return kept[1]
 
     async def _read(
-        self, pipelines: Sequence[PipelineOfKind], now: float, *, is_followed: bool
+        self, pipelines: Sequence[PipelineOfKind], now: float
     ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
         changed: set[PipelineOfKind] = set()
+        began = self._began
         self._readers.append(changed)
         try:
             wanted = {part for key in pipelines for part in _read_for(key)}
@@ -111,7 +113,7 @@ class RunStrips:
             )
         }
         for key, strip in strips.items():
-            if is_followed and key not in changed:
+            if key not in changed and began == self._began:
                 self._strips[key] = now, strip
         while len(self._strips) > _KEPT:
             self._strips.popitem(last=False)

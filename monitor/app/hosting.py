@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of, shard_names
-from monitor.app.start_places import StartPlace, StartPlaces
+from monitor.app.start_slots import StartSlot, StartSlots
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
@@ -41,14 +41,14 @@ class _Tenure:
         self.before = before  # the shard's former one, which must be over first
         self.shard: HostedShard | None = None
         self.is_stopped = False
-        self.place: StartPlace | None = None  # while it starts
+        self.slot: StartSlot | None = None  # while it starts
         self.has_started = asyncio.Event()  # or failed to
         self.is_over = asyncio.Event()
 
     def started(self) -> None:
         """Let others start: it has started, or failed to."""
-        if self.place is not None:
-            self.place.leave(is_unused=self.shard is None)
+        if self.slot is not None:
+            self.slot.leave(is_unused=self.shard is None)
         self.has_started.set()
 
     def stop(self, *, is_orderly: bool) -> None:
@@ -79,7 +79,7 @@ class Hosting:
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
-        self._starts = StartPlaces()
+        self._starts = StartSlots()
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -150,7 +150,7 @@ class Hosting:
             if tenure.before is not None:
                 await tenure.before.is_over.wait()
                 tenure.before = None
-            tenure.place = await self._starts.take()
+            tenure.slot = await self._starts.take()
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await self._run(tenure, tenure.shard)

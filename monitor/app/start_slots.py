@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Callable
 
 STARTS_AT_ONCE = 8
-# How long a shard keeps its place behind its start: its first polls come then.
+# How long a shard keeps its slot behind its start: its first polls come then.
 _FIRST_POLLS_SECONDS = 0.25
 _LATE_SECONDS = 0.1  # a loop that comes back later than this is behind
-LOOKS = 20  # at a loop that stays behind: then it is others who take the processor
+CHECKS = 20  # at a loop that stays behind: then it is others who take the processor
 
 
-class StartPlace:
-    """The place of one shard, which leaves it once: when it has started, or failed to."""
+class StartSlot:
+    """The slot of one shard, which leaves it once: when it has started, or failed to."""
 
     def __init__(self, *, free: Callable[[], None], free_later: Callable[[], None]) -> None:
         self._free = free
@@ -31,8 +31,8 @@ class StartPlace:
             (self._free if is_unused else self._free_later)()
 
 
-class StartPlaces:
-    """Places for shards that start; each is free again some time after it was left."""
+class StartSlots:
+    """Slots for shards that start; each is free again some time after it was left."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class StartPlaces:
         self._monotonic = monotonic or self._loop.time
         self._free = asyncio.Semaphore(STARTS_AT_ONCE)
 
-    async def take(self) -> StartPlace:
-        """Return a place when a shard may start."""
+    async def take(self) -> StartSlot:
+        """Return a slot when a shard may start."""
         await self._free.acquire()
-        return StartPlace(free=self._free.release, free_later=self._look_later)
+        return StartSlot(free=self._free.release, free_later=self._check_later)
 
-    def _look_later(self, looks: int = LOOKS) -> None:
+    def _check_later(self, checks: int = CHECKS) -> None:
         due_at = self._monotonic() + self._first_polls_seconds
-        self._loop.call_later(self._first_polls_seconds, self._look, due_at, looks - 1)
+        self._loop.call_later(self._first_polls_seconds, self._check, due_at, checks - 1)
 
-    def _look(self, due_at: float, looks: int) -> None:
-        if looks and self._monotonic() - due_at >= _LATE_SECONDS:
-            self._look_later(looks)
+    def _check(self, due_at: float, checks: int) -> None:
+        if checks and self._monotonic() - due_at >= _LATE_SECONDS:
+            self._check_later(checks)
         else:
             self._free.release()

@@ -155,6 +155,7 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
             lambda: pairs[0].hosted,
             south.store.elsewhere,
             cluster=south.store.cluster,
+            away_since=lambda: south.store.away_since,
             configuration=lambda: Configuration(workspaces=()),
             clock=CLOCK,
         )

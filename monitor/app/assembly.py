@@ -19,6 +19,7 @@ from monitor.model.clock import Clock
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
+from monitor.web.health import ClusterProblems
 from monitor.web.server import Server
 
 
@@ -51,7 +52,7 @@ def build_server(
             clock=clock,
             supervisor=supervisor,
         ),
-        cluster_problems=list if mirrors is None else mirrors.problems,
+        cluster_problems=ClusterProblems if mirrors is None else mirrors.problems,
         daemon=_daemon_status(configuration, hosting, store, started_at=clock.now()),
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,

@@ -8,6 +8,7 @@ from datetime import datetime
 from monitor.bus.shards import ClusterStatus
 from monitor.model.clock import Clock
 from monitor.model.words import counted
+from monitor.web.health import ClusterProblems
 from monitor.web.views.daemon.cluster import without_holder
 
 _LEASES = 3  # a takeover needs less; what nobody holds for longer nobody can hold
@@ -35,8 +36,8 @@ class ClusterHealth:
         since = self._clock.now() if self._away is None else self._away[0]
         self._away = since, reason
 
-    def problems(self) -> list[str]:
-        """Return what needs people, each as a part of a sentence."""
+    def problems(self) -> ClusterProblems:
+        """Return what needs people now."""
         problems: list[str] = []
         if self._away is not None:
             since, reason = self._away
@@ -50,7 +51,7 @@ class ClusterHealth:
             problems.append(
                 f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}"
             )
-        return problems
+        return ClusterProblems(words=tuple(problems), is_store_away=self._away is not None)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -154,14 +154,16 @@ class Daemon:
     async def _start(self, store: ShardStore) -> Addresses:
         """Start the steps in their order; each rests on those before it."""
         self._tasks.start("store", store.watch, vital=True)
-        await store.define(shard_definitions(self._configuration))
+        server = self._build_server(store)  # compiles all pages: while no shard can wait for it
+        # In a thread: of a thousand shards it would hold the loop.
+        await store.define(await asyncio.to_thread(shard_definitions, self._configuration))
         self._tasks.start("shards", self._hosting.run, vital=True)
         self._tasks.start("loop lag", self._metrics.loop_lag.run)
         first_shards = asyncio.create_task(self._first_shards(store), name="first shards")
         try:
             # Many may take long, and meanwhile it must be seen that the daemon lives.
             await asyncio.wait((first_shards,), timeout=_SHARDS_BEFORE_SERVER_SECONDS)
-            server_port = await self._start_server(store)
+            server_port = await self._start_server(server)
             await first_shards
         finally:
             first_shards.cancel()
@@ -189,8 +191,8 @@ class Daemon:
         await store.await_first_shards()
         await self._hosting.all_started()
 
-    async def _start_server(self, store: ShardStore) -> int:
-        self._server = build_server(
+    def _build_server(self, store: ShardStore) -> Server:
+        return build_server(
             self._configuration,
             self._hosting,
             store=store,
@@ -201,8 +203,11 @@ class Daemon:
             metrics=self._metrics,
             supervisor=self._supervisor,
         )
-        port = await self._server.start()
-        self._tasks.start_all(self._server.tasks())
+
+    async def _start_server(self, server: Server) -> int:
+        self._server = server
+        port = await server.start()
+        self._tasks.start_all(server.tasks())
         if self._mirrors is not None:
             self._tasks.start("mirrors", self._mirrors.run)
         return port

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
@@ -27,7 +28,7 @@ from monitor.model.slices import in_slices
 from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
-from monitor.web.health import HealthFinding
+from monitor.web.health import ClusterProblems, HealthFinding
 from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
@@ -133,10 +134,10 @@ class Mirrors:
                 self.health.learn(cluster)
         except BusError as exc:
             self.health.cannot_be_read(str(exc))
-        problems = self.problems()
-        return HealthFinding(ok=not problems, detail="; ".join(problems) or "all shards are held")
+        words = self.problems().words
+        return HealthFinding(ok=not words, detail="; ".join(words) or "all shards are held")
 
-    def problems(self) -> list[str]:
+    def problems(self) -> ClusterProblems:
         """Return what keeps shards of other daemons from being shown as they are, in words."""
         old = [
             (self._clock.now() - read_at).total_seconds()
@@ -148,7 +149,8 @@ class Mirrors:
         problems = self.health.problems()
         if late:
             shards, age = counted(len(late), "shard"), duration(max(late))
-            problems.append(f"{shards} of other daemons as stored {age} ago")
+            aged = f"{shards} of other daemons as stored {age} ago"
+            problems = msgspec.structs.replace(problems, words=(*problems.words, aged))
         return problems
 
     async def close(self) -> None:

@@ -70,7 +70,7 @@ class Reloading:
     ) -> list[tuple[ShardReload, ShardPlan]]:
         """Do all store work of all shards. A failure leaves the daemon as it was."""
         prepared: list[tuple[ShardReload, ShardPlan]] = []
-        definitions = shard_definitions(configuration)
+        definitions = await asyncio.to_thread(shard_definitions, configuration)
         names = {definition.name for definition in definitions}
         try:
             for shard in self._hosting.shards.values():

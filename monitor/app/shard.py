@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 import structlog
 
@@ -24,7 +25,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
 from monitor.model.alerts import DaemonCondition
 from monitor.model.clock import Clock
+from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
+from monitor.model.waits import happens_within
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
 from monitor.outputs.metrics.assembly import ShardMetrics
@@ -38,6 +41,7 @@ from monitor.web.shown_shards import ShownShard
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
+_FINISH_SECONDS = 5.0  # for alerting and metrics, each
 
 
 class HostedShard:
@@ -224,11 +228,39 @@ class HostedShard:
                     await workspace.remember()
                 await self.workspaces.stop(name)
             if self._is_orderly:
-                await self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+                await self._finish_log()
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
             await self.workspaces.close()
+
+    async def _finish_log(self) -> None:
+        """Let all consumers read what the log holds, and store how far they are."""
+        # Alerting first: its events are for the others. What would bring more of them has ended.
+        await self.tasks.cancel(("instructions", "alerting", "metrics"))
+        await self._finish(ALERTING_CONSUMER, self._evaluate_all())
+        async with asyncio.TaskGroup() as group:
+            draining = self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+            group.create_task(draining, name="drain outputs")
+            counting = self._finish(METRICS_CONSUMER, self.metrics.consumer.finish())
+            group.create_task(counting, name="finish metrics")
+
+    async def _evaluate_all(self) -> None:
+        while await self.engine.take_some():
+            pass
+        await self.engine.store_position(at_once=True)
+
+    async def _finish(self, consumer: str, finishing: Coroutine[Any, Any, None]) -> None:
+        """Wait for the end of the log within a bound; the rest is read after the next start."""
+        try:
+            is_done = await happens_within(
+                finishing, clock=self._clock, seconds=_FINISH_SECONDS, name=f"finish {consumer}"
+            )
+        except BusError as exc:
+            log.warning("log read in part", shard=self.name, consumer=consumer, reason=str(exc))
+            return
+        if not is_done:
+            log.warning("log read in part", shard=self.name, consumer=consumer, reason="no time")
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

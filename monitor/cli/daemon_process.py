@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Daemon
 from monitor.app.tasks import Run
+from monitor.cli.garbage import exempt_what_lasts, search_seldom
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
@@ -22,11 +23,10 @@ from monitor.config import Configuration
 from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import AddressError, ConfigurationError
 from monitor.model.slices import STEP_SECONDS
 
 _SWITCH_SECONDS = 0.0001
-_COLLECTOR_THRESHOLDS = (5_000, 20, 50)
 
 
 def run(config: Path) -> None:
@@ -45,10 +45,10 @@ def run(config: Path) -> None:
     # A thread renders a metrics page for some 25 ms, and a commit gives up the interpreter at
     # every statement: with Python's own 5 ms each of these turns would delay a callback.
     sys.setswitchinterval(_SWITCH_SECONDS)
+    exempt_what_lasts()
     try:
         asyncio.run(_serve(config, configuration, redactor))
-    except ConfigurationError as exc:
-        # An address: the file itself was accepted.
+    except AddressError as exc:
         found = address_problems(configuration, clock=SystemClock(), redactor=redactor)
         problems = asyncio.run(found)
         if not problems:  # it has become free meanwhile
@@ -76,17 +76,13 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, hang_up.request)
-    beside: dict[str, Run] = {"reload": hang_up.run}
+    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_seldom, clock)}
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 
-    def started(_: object) -> None:
-        _exempt_from_collection()
-        manager.started(following(configuration))
-
     await daemon.run(
         stop,
-        on_started=started,
+        on_started=lambda _: manager.started(following(configuration)),
         on_draining=manager.stopping,
         beside=beside,
     )
@@ -96,14 +92,3 @@ def name_slow_steps(loop: asyncio.AbstractEventLoop, *, is_on: bool = True) -> N
     """Log each step that holds the loop for too long, with its task and where that waits next."""
     loop.slow_callback_duration = STEP_SECONDS
     loop.set_debug(enabled=is_on)
-
-
-def _exempt_from_collection() -> None:
-    """Let the garbage collector run seldom, and only over objects made after the start.
-
-    Modules, settings and what the store has loaded are hundreds of thousands of objects. Scanning
-    all of them halts every thread for 30 to 100 ms, and a callback with it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec.structs import FieldInfo
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.config.keys import setting_of
+from monitor.config.keys import fields_of, setting_of
 from monitor.config.log_settings import LogSettings
 from monitor.model.secrets import Secret
 from monitor.model.settings import StartSetting
@@ -78,7 +79,7 @@ def changes_needing_restart(before: Configuration, after: Configuration) -> list
 
 
 def _start_changes(path: str, before: Struct, after: Struct) -> Iterator[str]:
-    for field in msgspec.structs.fields(before):
+    for field in fields_of(type(before)):
         key = f"{path}{field.encode_name}"
         old, new = getattr(before, field.name), getattr(after, field.name)
         if isinstance(old, Struct) and isinstance(new, Struct):
@@ -88,9 +89,7 @@ def _start_changes(path: str, before: Struct, after: Struct) -> Iterator[str]:
 
 
 def _has_start_settings(settings: object) -> bool:
-    return isinstance(settings, Struct) and any(
-        map(_is_read_at_start, msgspec.structs.fields(settings))
-    )
+    return isinstance(settings, Struct) and any(map(_is_read_at_start, fields_of(type(settings))))
 
 
 def _is_read_at_start(field: FieldInfo) -> bool:
@@ -100,10 +99,8 @@ def _is_read_at_start(field: FieldInfo) -> bool:
 def files_of(value: Any) -> Iterator[str]:
     """Yield the paths of files that settings name, such as certificates: what they hold counts."""
     if isinstance(value, Struct):
-        for field in msgspec.structs.fields(value):
-            setting, inner = setting_of(field), getattr(value, field.name)
-            if setting is not None and setting.is_file and inner is not None:
-                yield inner
+        files = (getattr(value, name) for name in _names_of_files(type(value)))
+        yield from (file for file in files if file is not None)
     for inner in _inside(value):
         yield from files_of(inner)
 
@@ -114,9 +111,11 @@ def without_locations(value: Any) -> Any:
     Of secrets and of files there is only whether they are set.
     """
     if isinstance(value, Struct):
+        files = _names_of_files(type(value))
         return {
-            field.name: _without_location(field, getattr(value, field.name))
-            for field in msgspec.structs.fields(value)
+            name: inner is not None if name in files else without_locations(inner)
+            for name in value.__struct_fields__
+            for inner in (getattr(value, name),)
         }
     if isinstance(value, Secret):
         return True
@@ -127,11 +126,13 @@ def without_locations(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _without_location(field: FieldInfo, value: Any) -> Any:
-    setting = setting_of(field)
-    if setting is not None and setting.is_file:
-        return value is not None
-    return without_locations(value)
+@cache
+def _names_of_files(settings: type[Struct]) -> tuple[str, ...]:
+    return tuple(
+        field.name
+        for field in fields_of(settings)
+        if (setting := setting_of(field)) is not None and setting.is_file
+    )
 
 
 def _secrets_of(value: Any) -> Iterator[Secret]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.config.keys import Key, Kind, in_toml, number
+from monitor.config.keys import Key, Kind, fields_of, in_toml, number
 from monitor.config.locations import Locations, read_secret_key, secret_keys
 from monitor.config.problems import Problems
 from monitor.config.sections import SECTIONS, Section, below
@@ -36,7 +36,7 @@ class ReadTable(Struct, frozen=True, kw_only=True):
         What is needed and was not given is None in them.
         """
         settings = self.section.settings
-        own = {field.name: field for field in msgspec.structs.fields(settings)}
+        own = {field.name: field for field in fields_of(settings)}
         needed = {name: None for name, field in own.items() if field.required}
         given = {
             key.field.name: table.fields[key.field.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 from aiohttp import web
@@ -21,12 +21,12 @@ from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
 from monitor.web.forms.form_page import FormPages, PageForm
 from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
-from monitor.web.health import Check, readiness
+from monitor.web.health import Check, ClusterProblems, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
-from monitor.web.http.mirror_refresh import refreshed
+from monitor.web.http.preparation import prepared
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
@@ -63,7 +63,7 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         daemon: ReadDaemonStatus,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
-        cluster_problems: Callable[[], Sequence[str]] = list,
+        cluster_problems: Callable[[], ClusterProblems] = ClusterProblems,
         refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class Server:
         self._checks = checks
         self._store_id = store_id
         self._refresh = refresh
-        self._follower = LogFollower(log)
+        self._follower = LogFollower(log, clock=clock)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
         directory = ShardDirectory(shards)
@@ -147,8 +147,8 @@ class Server:
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems,
-            *([] if self._refresh is None else [refreshed(self._refresh)]),
+            errors_as_problems(),
+            prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:

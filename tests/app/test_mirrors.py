@@ -29,6 +29,7 @@ from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 from monitor.tracking.status_memory import StatusMemory
+from monitor.web.health import ClusterProblems
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.daemon.cluster import without_holder
@@ -187,7 +188,7 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
     assert (mirrored.holder, mirrored.reason) == ("north", None)
     assert mirrored.read_at is not None
     assert pair.mirrors.shown() is pair.mirrors.shown()
-    assert pair.mirrors.problems() == []
+    assert pair.mirrors.problems() == ClusterProblems()
     assert (await pair.mirrors.check()).ok
 
 

@@ -17,6 +17,7 @@ from monitor.bus.postgres.reading import opening, status, stored_runs, stored_sh
 from monitor.bus.postgres.writing import (
     arrivals,
     consumers,
+    first_entries,
     inbox_bounds,
     pruning,
     statements,
@@ -27,7 +28,7 @@ from tests.bus.postgres_backend import connect, new_database
 from tests.postgres_server import PostgresServer
 
 _MODULES = (
-    *(arrivals, bus, consumers, inbox_bounds, opening, pruning, status, stored_runs),
+    *(arrivals, bus, consumers, first_entries, inbox_bounds, opening, pruning, status, stored_runs),
     *(stored_shard, transactions, unanswered),
 )
 _PARTS = tuple(part for part in vars(statements).values() if isinstance(part, statements.Part))

@@ -51,7 +51,7 @@ VIEW = View(
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client of a server that has one view."""
-    app = web.Application(middlewares=[in_pieces, errors_as_problems])
+    app = web.Application(middlewares=[in_pieces, errors_as_problems()])
     JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(app.router)
     runner = web.AppRunner(app)
     await runner.setup()

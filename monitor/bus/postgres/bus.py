@@ -176,6 +176,7 @@ class PostgresBus(PostgresStoredShard):
             return
         self._is_closed = True
         self._held.tail.end()
+        self._held.first_entries.forget()
         if not self._held.is_over and self._writer.is_writing(self._held):
             await self._finish_writes()
         self._writer.abandon(self._held, "the store is closed")
@@ -216,6 +217,11 @@ class PostgresBus(PostgresStoredShard):
         return await self._writer.store(
             self._held, rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
+
+    async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
+        self._reading.check()
+        entries = await self._held.first_entries.of_topic(workspace, topic, self._reading.fetch)
+        return await super().state_entries(workspace, topic) if entries is None else entries
 
     def is_waiting(self, key: RunKey) -> bool:
         return self._held.arrivals.is_waiting(key)

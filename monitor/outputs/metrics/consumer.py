@@ -71,6 +71,7 @@ class MetricsConsumer:
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
         self.is_restored = False  # before that, its counters would seem to begin anew
+        self._is_as_stored = False  # nothing was counted since it was restored
         self._bus = bus
         self._live_state = live_state
         self._clock = clock
@@ -83,7 +84,9 @@ class MetricsConsumer:
         failures = 0
         while True:
             try:
-                await self.restore()
+                if not self._is_as_stored:
+                    await self.restore()
+                self._is_as_stored = False
                 while True:
                     counted = await self.count_some()
                     failures = 0
@@ -123,6 +126,18 @@ class MetricsConsumer:
             log.info("counters merged to fit the budget", rows=len(pending.changed))
         _apply(pending.changed, rows)
         self.rows, self.position, self.is_restored = rows, position, True
+        self._is_as_stored = True
+
+    async def finish(self) -> None:
+        """Count what the log holds; to be called when `run` has ended.
+
+        A step that was cut off is made again, of the same rows and events.
+
+        Raises:
+            BusUnavailableError: the rest is counted after the next start.
+        """
+        while await self.count_some():
+            pass
 
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from msgspec import Struct
 
 from monitor.model.errors import (
@@ -65,22 +67,49 @@ def problem_response(status: int, detail: str) -> web.Response:
     )
 
 
-@web.middleware
-async def errors_as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+class _StoreOutage:
+    """Logs the beginning and the end of an outage, however many requests come meanwhile."""
+
+    def __init__(self) -> None:
+        self._refused: Counter[str] = Counter()  # by route
+
+    def refuse(self, route: str, reason: BusError) -> None:
+        if not self._refused:
+            log.warning("request cannot be served now", route=route, reason=str(reason))
+        self._refused[route] += 1
+
+    def serve(self, route: str) -> None:
+        if route in self._refused:  # others may need no store
+            log.info("requests can be served again", refused=self._refused.total())
+            self._refused.clear()
+
+
+def errors_as_problems() -> Middleware:
     """Turn our errors into problem details; other errors stay aiohttp's 500, logged with trace."""
-    try:
-        return await handler(request)
-    except ProblemDetails as problem:
-        return problem_response(problem.status, problem.detail)
-    except MonitorError as exc:
-        status = _status_of(exc)
-        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
-            log.warning("request cannot be served now", route=_route(request), reason=str(exc))
-        return problem_response(status, str(exc))
-    except web.HTTPException as exc:
-        if exc.status < http.HTTPStatus.BAD_REQUEST:
-            raise
-        return _of_aiohttp(exc)
+    outage = _StoreOutage()
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        route = _route(request)
+        try:
+            response = await handler(request)
+        except ProblemDetails as problem:
+            return problem_response(problem.status, problem.detail)
+        except MonitorError as exc:
+            status = _status_of(exc)
+            if isinstance(exc, BusError):
+                outage.refuse(route, exc)
+            elif status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+                log.warning("request cannot be served now", route=route, reason=str(exc))
+            return problem_response(status, str(exc))
+        except web.HTTPException as exc:
+            if exc.status < http.HTTPStatus.BAD_REQUEST:
+                raise
+            return _of_aiohttp(exc)
+        outage.serve(route)
+        return response
+
+    return answer
 
 
 def _status_of(error: MonitorError) -> int:

@@ -210,6 +210,9 @@ class WriteBatch:
             if events := self._events.get(number):
                 shard.tail.append(events)
             shard.arrivals.forget(self._processed.get(number, ()))
+        for identity, (number, value) in self._entries.items():
+            if number in held:
+                self.shards[number].first_entries.learn(*identity, value)
         self._conclude_callbacks(held, stored)
         self._conclude_steps(held)
         answered: set[Identity] = set()

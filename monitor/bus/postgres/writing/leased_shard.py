@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.bus.log_tail import LogTail
 from monitor.bus.postgres.leases.lease import Lease
+from monitor.bus.postgres.writing.first_entries import FirstEntries
 from monitor.bus.postgres.writing.waiting_callbacks import WaitingCallbacks
 
 
@@ -46,6 +47,7 @@ class LeasedShard:
         self.last_transaction = last_transaction
         self.tail = LogTail(newest_position)
         self.arrivals = WaitingCallbacks()
+        self.first_entries = FirstEntries()
         self.consumers: dict[str, ConsumerProgress] = {}
         self.is_over = False
         self.on_loss: Callable[[str], None] = lambda _reason: None
@@ -63,6 +65,7 @@ class LeasedShard:
             self.is_over = True
             self.lease.lose(reason)
             self.tail.end()
+            self.first_entries.forget()
             self.on_loss(reason)
 
     def keep_only(self, consumers: Collection[str], dropped: Collection[str]) -> None:

@@ -19,7 +19,10 @@ _READ_SECONDS = 5.0
 
 
 class ClusterWatch:
-    """``troubles`` is what the store showed last; the engine of the shard alerts about it."""
+    """``troubles`` is what the store showed last; the engine of the shard alerts about it.
+
+    None before the first read: alerts of the watch before this one neither end nor fire by that.
+    """
 
     def __init__(
         self, store: ShardStore, *, configured: Callable[[], Collection[str]], clock: Clock
@@ -29,7 +32,7 @@ class ClusterWatch:
         self._configured = configured
         self._clock = clock
         self._unheld_since: dict[str, datetime] = {}
-        self.troubles: tuple[ClusterTrouble, ...] = ()
+        self.troubles: tuple[ClusterTrouble, ...] | None = None
 
     async def run(self) -> None:
         """Read who shares the store until cancelled."""

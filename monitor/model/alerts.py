@@ -170,11 +170,12 @@ class DaemonCondition(Struct, frozen=True, kw_only=True):
     """What rules about the daemon are told beside the figures of the store.
 
     ``shard`` sets apart the parts of shards that have a name, which may be at any daemon.
+    ``troubles`` is None while the cluster is to be read for the first time.
     """
 
     shard: str = ""
     overwritten: OverwrittenTopics | None = None
-    troubles: tuple[ClusterTrouble, ...] = ()
+    troubles: tuple[ClusterTrouble, ...] | None = ()
 
 
 class StartAfterGrace(Struct, frozen=True, kw_only=True):

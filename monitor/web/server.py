@@ -26,7 +26,7 @@ from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
 from monitor.web.http.long_answers import in_pieces
-from monitor.web.http.mirror_refresh import refreshed
+from monitor.web.http.preparation import prepared
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.request_parsing import BODY_SECONDS
 from monitor.web.http.writes import log_writes
@@ -78,7 +78,7 @@ class Server:
         self._checks = checks
         self._store_id = store_id
         self._refresh = refresh
-        self._follower = LogFollower(log)
+        self._follower = LogFollower(log, clock=clock)
         self._live = LivePages(clock=clock)
         self._follower.add(self._live.on_events)
         directory = ShardDirectory(shards)
@@ -148,7 +148,7 @@ class Server:
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
             errors_as_problems(),
-            *([] if self._refresh is None else [refreshed(self._refresh)]),
+            prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 
     def tasks(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:

@@ -41,7 +41,7 @@ def facts(
     failures: WriteFailures | None = None,
     overwritten: OverwrittenTopics | None = None,
     shard: str = "",
-    troubles: tuple[ClusterTrouble, ...] = (),
+    troubles: tuple[ClusterTrouble, ...] | None = (),
 ) -> DaemonFacts:
     """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
     bus = StoreStatus(
@@ -194,6 +194,8 @@ def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are
         rule = part_rule(part)
         assert rule.evaluate(lacking, 200) == "firing"
         assert rule.firing.since == at(since)
+        # By whoever has just taken over the watch, and has not looked yet.
+        assert rule.evaluate(facts(shard="_cluster", troubles=None), 250) == "unknown"
         assert rule.evaluate(facts(shard="_cluster"), 300) == "ok"
 
 

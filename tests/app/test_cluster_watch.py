@@ -76,9 +76,11 @@ def test_a_daemon_that_vanished_is_gone_since_its_lease_ended(
     watch: ClusterWatch, clock: ManualClock
 ) -> None:
     """By the age on the server's clock; one that ended in order has left no record."""
+    assert watch.troubles is None  # not read yet
     at = clock.now() + AHEAD
     daemons = (daemon("north", at=at, expired_seconds=20), daemon("south", at=at))
     watch.read(status(at, daemons, shard("sales", "south"), shard("orders", "south")))
+    assert watch.troubles is not None
     [trouble] = watch.troubles
     assert (trouble.part, trouble.since) == (
         "daemon:north",
@@ -99,6 +101,7 @@ def test_a_shard_that_nobody_alive_holds_is_unheld_until_somebody_does(
     watch.read(status(at, south, *unheld))
     clock.set_wall(at + timedelta(seconds=30))
     watch.read(status(clock.now(), south, *unheld))
+    assert watch.troubles is not None
     assert [(trouble.part, trouble.since) for trouble in watch.troubles] == [
         ("shard:sales", at),
         ("shard:orders", at),

@@ -1,11 +1,12 @@
 """Three daemons beside one on PostgreSQL: what a transition costs, and how long a takeover takes.
 
 Both are the daemon as it is installed and follow the same workspaces, each a shard of its own, in
-databases of one server. They take turns in one run, at equal numbers of callbacks over equal
-numbers of connections. A callback goes to the daemon that holds its workspace, or to each daemon in
-turns, as behind a load balancer: then two of three enter through the inbox of another one's shard.
-Processor time is that of all daemons of a side together, until a rest after the log holds every
-transition, in which consumers read it; what the daemons do at intervals is part of it.
+databases of one server. They take turns in one run, first the one and then the other, at the same
+pace of callbacks that come one by one: where a side is as quick as it can be, the quicker one
+shares transactions less. A callback goes to the daemon that holds its workspace, or to each daemon
+in turns, as behind a load balancer: then two of three enter through the inbox of another one's
+shard. Processor time is that of all daemons of a side together, for the same seconds, which end
+with a rest in which consumers read; what the daemons do at intervals is part of it.
 
 Then daemons of the three are killed in turns. While one is dead, each of its workspaces sends a
 callback to a daemon that lives. Times count from the kill to the shard's new holder in the store,
@@ -24,6 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from monitor.bus.postgres.leases.rendezvous import best_daemon
 from monitor.model.events import STATUS_EVENTS, run_event_id
@@ -57,12 +59,18 @@ class Sizes(Struct, frozen=True, kw_only=True):
     requests_per_minute: float = REQUESTS_PER_MINUTE
     daemons: int = 3  # beside one
     workspaces: int = 6  # as many for each daemon
-    callbacks: int = 120  # of each workspace, in each repetition and for each way
+    seconds: float = 10.0  # in which callbacks come, in each repetition and for each way
+    per_second: float = 24.0  # callbacks of each workspace
     connections: int = 12  # of each workspace
-    rest_seconds: float = 1.0  # behind the last transition, for consumers to read it
+    rest_seconds: float = 1.0  # behind the last callback, for consumers to read
     idle_seconds: float = 10.0
     kills: int = 8
     lease_seconds: float = 9.0
+
+    @property
+    def callbacks(self) -> int:
+        """Of each workspace, in each repetition and for each way."""
+        return int(self.seconds * self.per_second)
 
     @property
     def runs(self) -> int:
@@ -207,6 +215,7 @@ class _Side:
     async def transition_milliseconds(self, way: str, first_id: int) -> float:
         """Send a repetition's callbacks; return all daemons' processor time by transition."""
         before, positions = self._processor_seconds(), await self._positions()
+        ends_at = time.monotonic() + self._sizes.seconds + self._sizes.rest_seconds
         sent = self._sizes.callbacks * len(self._workspaces)
         await _send(self._orders(way, first_id))
 
@@ -214,7 +223,7 @@ class _Side:
             return await self._positions() >= positions + sent
 
         await self.until(is_logged)
-        await asyncio.sleep(self._sizes.rest_seconds)
+        await asyncio.sleep(ends_at - time.monotonic())
         used = self._processor_seconds() - before
         return 1e3 * used / (await self._positions() - positions)
 
@@ -232,22 +241,28 @@ class _Side:
         return sum([shard.newest_position for shard in (await self.shards()).values()])
 
     def _orders(self, way: str, first_id: int) -> list[Order]:
-        """Return what each workspace sends, for each daemon that it sends to."""
-        orders = []
-        for workspace, holder in self.holders.items():
-            to = [self.members[holder]] if way == _HELD else list(self.members.values())
-            number = self._sizes.callbacks // len(to)
-            connections = min(number, self._sizes.connections // len(to))
-            orders += [
-                member.order(
-                    workspace,
-                    first_id + place * number,
-                    number=number,
-                    connections=connections,
-                )
-                for place, member in enumerate(to)
-            ]
-        return orders
+        """Return what each workspace sends, for each daemon that it sends to; all take turns."""
+        sizes = self._sizes
+        receivers = [
+            (workspace, place, member)
+            for workspace, holder in self.holders.items()
+            for place, member in enumerate(
+                [self.members[holder]] if way == _HELD else self.members.values()
+            )
+        ]
+        shared_by = len(receivers) // len(self.holders)
+        per_second = sizes.per_second / shared_by
+        return [
+            replace(
+                member.order(workspace, first_id + place * sizes.callbacks // shared_by),
+                count=0,
+                seconds=sizes.seconds,
+                per_second=per_second,
+                first_after_seconds=number / len(receivers) / per_second,
+                connections=max(1, sizes.connections // shared_by),
+            )
+            for number, (workspace, place, member) in enumerate(receivers)
+        ]
 
     # --- takeovers ------------------------------------------------------------------------------
 
@@ -316,7 +331,7 @@ async def _processor_figures(single: _Side, many: _Side, sizes: Sizes) -> list[F
     for number in range(-sizes.warm_ups, sizes.repetitions):
         for way in (_HELD, _ANY):
             first_id = next(first_ids)
-            for side in sides:
+            for side in sides if number % 2 == 0 else reversed(sides):
                 cost = await side.transition_milliseconds(way, first_id)
                 if number >= 0:
                     costs.setdefault((way, side), []).append(cost)

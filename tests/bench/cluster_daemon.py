@@ -72,17 +72,15 @@ class ClusterDaemon:
         if self._process is None or self._process.returncode is not None:
             raise RuntimeError(f"the daemon {self.name} has ended:\n{self.log}")
 
-    def order(
-        self, workspace: str, first_id: int, *, number: int = 1, connections: int = 1
-    ) -> Order:
-        """Return an order of so many callbacks of a workspace to this daemon."""
+    def order(self, workspace: str, first_id: int) -> Order:
+        """Return an order of one callback of a workspace to this daemon."""
         return Order(
             port=self._callbacks_port,
             path=f"/hooks/{workspace}",
             first_id=first_id,
             seconds=0.0,
-            count=number,
-            connections=connections,
+            count=1,
+            connections=1,
             secret=SECRET,
             flows=FLOWS,
         )

@@ -35,7 +35,8 @@ _TICK_SECONDS = 0.0005
 class Order(Struct, frozen=True, kw_only=True):
     """What to send. ``per_second`` 0 sends the next callback as soon as one is answered.
 
-    It does so for ``seconds`` or, with a ``count``, until so many are sent.
+    It does so for ``seconds`` or, with a ``count``, until so many are sent. At a rate the first is
+    due after ``first_after_seconds``.
     """
 
     port: int
@@ -44,6 +45,7 @@ class Order(Struct, frozen=True, kw_only=True):
     path: str = "/hooks/acme"
     connections: int = 64
     per_second: float = 0.0
+    first_after_seconds: float = 0.0
     count: int = 0
     secret: str = ""
     signing_key: str | None = None
@@ -126,7 +128,7 @@ class Sender:
         self._free = [protocol for _, protocol in made]
         began = time.monotonic()
         if self._order.per_second:
-            await self._send_at_rate(began)
+            await self._send_at_rate(began + self._order.first_after_seconds)
         else:
             self._over_at = 0.0 if self._order.count else began + self._order.seconds
             while self._free and self._may_send_more(began):
@@ -138,10 +140,11 @@ class Sender:
         return ended - began
 
     async def _send_at_rate(self, began: float) -> None:
-        sent, total = 0, int(self._order.seconds * self._order.per_second)
+        per_second = self._order.per_second
+        sent, total = 0, int(self._order.seconds * per_second)
         while sent < total:
             now = time.monotonic()
-            due_count = min(total, int((now - began) * self._order.per_second) + 1)
+            due_count = min(total, math.floor((now - began) * per_second) + 1)
             for _ in range(due_count - sent):
                 # Timed from here, also if all connections are busy: a slow server that cannot
                 # accept more must not seem quick.
@@ -149,8 +152,8 @@ class Sender:
                     self._send(now)
                 else:
                     self._late.append(now)
-            sent = due_count
-            await asyncio.sleep(_TICK_SECONDS)
+            sent = max(sent, due_count)
+            await asyncio.sleep(max(_TICK_SECONDS, began + sent / per_second - time.monotonic()))
         self._over_at = 0.0
         self._end_if_done()
 

@@ -53,7 +53,7 @@ def assert_positive(figures: list[Figure]) -> None:
 
 async def test_ingest_is_measured() -> None:
     """Both servers accept callbacks and yield a ratio."""
-    assert_measured(await ingest.measure(ingest.Sizes(repetitions=1, seconds=0.2, connections=4)))
+    assert_measured(await ingest.measure(ingest.Sizes(repetitions=1, seconds=0.1, connections=4)))
 
 
 async def test_the_way_to_the_subscriber_is_measured() -> None:
@@ -106,8 +106,8 @@ async def test_the_losses_of_an_outage_are_counted() -> None:
     """Without Node-RED ours is measured alone, and nothing of it is lost."""
     sizes = outage.Sizes(
         requests_per_minute=MANY,
-        before_seconds=0.2,
-        down_seconds=0.2,
+        before_seconds=0.1,
+        down_seconds=0.1,
         after_seconds=1.0,
         per_second=50.0,
         with_node_red=False,
@@ -157,7 +157,8 @@ async def test_a_cluster_is_measured() -> None:
         daemons=2,
         workspaces=2,
         warm_ups=0,
-        callbacks=4,
+        seconds=0.1,
+        per_second=40.0,
         rest_seconds=0.1,
         # Longer than the time between two renewals of a lease, so that something is used.
         idle_seconds=1.0,

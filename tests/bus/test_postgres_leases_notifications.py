@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 import pytest
 
@@ -22,6 +22,7 @@ class Listener:
     def __init__(self, url: str, sender: str) -> None:
         self.notices: list[Notice] = []
         self.polls = 0
+        self.polled_for: list[frozenset[Notice]] = []
         self._has_learned = asyncio.Condition()
         self.notifications = Notifications(
             PostgresConnector(address=postgres_address(url), password=None, lease_seconds=9.0),
@@ -31,8 +32,9 @@ class Listener:
             clock=FastClock(speed=20),
         )
 
-    async def _poll(self) -> None:
+    async def _poll(self, notices: Collection[Notice]) -> None:
         self.polls += 1
+        self.polled_for.append(frozenset(notices))
         async with self._has_learned:
             self._has_learned.notify_all()
 
@@ -40,6 +42,10 @@ class Listener:
         """Return once the condition holds after a poll."""
         async with asyncio.timeout(20), self._has_learned:
             await self._has_learned.wait_for(condition)
+
+    async def next_poll(self) -> None:
+        polls = self.polls
+        await self.until(lambda: self.polls > polls)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -77,6 +83,20 @@ async def test_a_burst_is_one_notification_and_not_an_echo(database: str) -> Non
     assert sorted(south.notices) == [Notice.INBOX, Notice.LEASES]
     assert north.notices == []
     assert len(messages) == 1
+
+
+async def test_only_what_was_notified_is_read(database: str) -> None:
+    """A callback for another's shard costs no query for instructions; all is read at intervals."""
+    north, south = Listener(database, "north"), Listener(database, "south")
+    async with north.running(), south.running():
+        south.polled_for.clear()
+        while len(south.polled_for) < 30:  # more often than by the clock alone
+            north.notifications.notify(Notice.INBOX)
+            await south.next_poll()
+
+    alone, everything = frozenset({Notice.INBOX}), frozenset(Notice)
+    assert set(south.polled_for) == {alone, everything}
+    assert south.polled_for.count(alone) > south.polled_for.count(everything)
 
 
 async def test_what_was_missed_is_found_by_the_poll(database: str) -> None:

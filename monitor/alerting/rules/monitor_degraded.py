@@ -51,7 +51,8 @@ def parts(bus: StoreStatus, condition: DaemonCondition) -> tuple[str, ...]:
     ]
     kinds = (BACKLOG, DEAD_LETTERS, LOST)
     own = (STORE, RETAINED, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
-    return (*(f"{part}{end}" for part in own), *(trouble.part for trouble in condition.troubles))
+    troubles = condition.troubles or ()
+    return (*(f"{part}{end}" for part in own), *(trouble.part for trouble in troubles))
 
 
 def _end_of(condition: DaemonCondition) -> str:
@@ -110,7 +111,10 @@ def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
 
 
 def _cluster(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
-    trouble = next((found for found in facts.condition.troubles if found.part == part), None)
+    troubles = facts.condition.troubles
+    if troubles is None:
+        return Unknown("the cluster has not been read yet")
+    trouble = next((found for found in troubles if found.part == part), None)
     if trouble is None:
         return Ok(at=now)
     since = min(now, now - ((facts.wall_now or now) - trouble.since))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Self
@@ -313,7 +313,9 @@ class PostgresStore:
         if notice is Notice.LEASES:
             self._leases.wake()
 
-    async def _poll(self) -> None:
-        for shard in await learn_arrivals(self._reader, self._buses()):
-            self._leases.grants.callbacks_arrived(shard)
-        await learn_instructions(self._reader, [bus.instructions for bus in self._buses()])
+    async def _poll(self, notices: Collection[Notice]) -> None:
+        if Notice.INBOX in notices:
+            for shard in await learn_arrivals(self._reader, self._buses()):
+                self._leases.grants.callbacks_arrived(shard)
+        if Notice.INSTRUCTION in notices:
+            await learn_instructions(self._reader, [bus.instructions for bus in self._buses()])

@@ -34,7 +34,7 @@ class AllViews:
 
     def __init__(self, sources: ViewSources, follower: LogFollower) -> None:
         index, strips = PipelineIndex(sources), RunStrips(sources.runs, clock=sources.clock)
-        follower.add(strips.on_events)
+        follower.add(strips.on_events, on_begin=strips.forget)
         self.index = index
         self.status: View = status_view(sources, index)
         self.pages: tuple[WebPage, ...] = (

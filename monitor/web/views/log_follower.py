@@ -1,14 +1,23 @@
-"""Follows the event log for the read models: each event is seen once, soon after its commit."""
+"""Follows the event log for the read models: each event is seen once, soon after its commit.
+
+Only while somebody looks: each daemon that follows reads the events of all shards, and what nobody
+has asked for need not be kept up to date.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from monitor.bus.contract import StoredLog
+from monitor.model.clock import Clock
 from monitor.model.events import Event
 
 _BATCH = 200
-_WAIT_SECONDS = 60.0
+_WAIT_SECONDS = 10.0
+_FOLLOWED_SECONDS = 60.0  # after the last request
+_BEGIN_SECONDS = 0.5  # that a request waits for the store
 
 OnEvents = Callable[[Sequence[Event]], None]
 
@@ -19,18 +28,47 @@ class LogFollower:
     A listener returns within a fraction of a millisecond, and only marks what has changed.
     """
 
-    def __init__(self, log: StoredLog) -> None:
+    def __init__(self, log: StoredLog, *, clock: Clock) -> None:
         self._log = log
+        self._clock = clock
         self._listeners: list[OnEvents] = []
+        self._on_begin: list[Callable[[], None]] = []
+        self._requested_at = float("-inf")  # monotonic
+        self._is_requested = asyncio.Event()
+        self._follows = asyncio.Event()
 
-    def add(self, listener: OnEvents) -> None:
-        """Call ``listener`` with every event from now on."""
+    def add(self, listener: OnEvents, *, on_begin: Callable[[], None] = lambda: None) -> None:
+        """Call ``listener`` with every event, and ``on_begin`` where some may have been missed."""
         self._listeners.append(listener)
+        self._on_begin.append(on_begin)
+
+    async def request(self) -> None:
+        """Follow for a while. What is read behind this, its listeners learn the changes of.
+
+        Where the store does not answer soon, they will have missed some when following begins.
+        """
+        self._requested_at = self._clock.monotonic()
+        self._is_requested.set()
+        if not self._follows.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BEGIN_SECONDS):
+                    await self._follows.wait()
 
     async def run(self) -> None:
-        """Follow the logs of all shards for ever, from their present ends."""
-        positions = await self._log.positions()
+        """Follow the logs of all shards from their present ends, again whenever somebody looks."""
         while True:
+            await self._is_requested.wait()
+            positions = await self._log.positions()
+            for begin in self._on_begin:
+                begin()
+            self._follows.set()
+            try:
+                await self._follow(positions)
+            finally:
+                self._follows.clear()
+
+    async def _follow(self, positions: dict[str, int]) -> None:
+        while self._clock.monotonic() - self._requested_at < _FOLLOWED_SECONDS:
             if not await self._log.wait(positions, timeout_seconds=_WAIT_SECONDS):
                 continue
             recorded = await self._log.events(positions, limit=_BATCH)
@@ -40,3 +78,4 @@ class LogFollower:
             events = [entry.event for entry in recorded]
             for listener in self._listeners:
                 listener(events)
+        self._is_requested.clear()

@@ -20,8 +20,9 @@ import pytest
 
 from tests.crash.cluster.episodes import play
 from tests.crash.cluster.faults import FAULTS
-from tests.crash.cluster.judge import Findings, quantiles
+from tests.crash.cluster.judge import Findings
 from tests.crash.cluster.scene import ClusterOptions
+from tests.crash.cluster.takeovers import quantiles
 
 
 def main() -> int:

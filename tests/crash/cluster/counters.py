@@ -56,6 +56,10 @@ class CounterWatch:
         """Writes that were refused because a lease was lost, in all lives of all daemons."""
         return int(sum(self._fenced.values()))
 
+    def fenced_writes_of(self, member: Member) -> float:
+        """Return those of the daemon's present life, as it last showed them."""
+        return self._fenced.get((member.name, member.lives), 0.0)
+
     async def _follow(self, session: aiohttp.ClientSession, member: Member) -> None:
         while True:
             if member.is_alive:

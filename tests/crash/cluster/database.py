@@ -17,6 +17,15 @@ NAME = "monitor"
 # What only the holder of a shard writes; any daemon may put callbacks into an inbox.
 _HELD_TABLES = "event", "run", "state_entry", "consumer", "consumer_state", "dead_letter"
 _CALLBACKS = "callback"
+# What was taken up by a program of the other version shows in a shard's log beside each other; a
+# run that the older one has changed keeps the newer one's column, and not its body.
+_BY_VERSION = (
+    "SELECT count(*) FILTER (WHERE NOT is_newer) AS stored_by_older,"
+    " count(*) FILTER (WHERE is_newer) AS stored_by_newer,"
+    " count(*) FILTER (WHERE is_newer <> was_newer) AS taken_up_by_the_other"
+    " FROM (SELECT ({newer}) AS is_newer,"
+    " lag({newer}) OVER (PARTITION BY shard ORDER BY position) AS was_newer FROM event) AS event"
+)
 
 
 class LeaseChange(Struct, frozen=True):
@@ -38,7 +47,7 @@ class Database:
         self._names = 0
         self._replication: Network | None = None  # between standby and primary
         self.promotions = 0
-        self.schema = 0
+        self.schema = self._first_schema = 0
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -99,6 +108,22 @@ class Database:
         rows = await self.primary.fetch("SELECT name, holder FROM shard", database=NAME)
         return {row["name"]: row["holder"] for row in rows}
 
+    async def newest_positions(self) -> dict[str, int]:
+        """Return up to where the log of each shard goes."""
+        rows = await self.primary.fetch("SELECT name, newest_position FROM shard", database=NAME)
+        return {row["name"]: row["newest_position"] for row in rows}
+
+    async def events_by_version(self) -> dict[str, int]:
+        """Return events by what has stored them: programs of this version, of newer ones."""
+        if self.schema == self._first_schema:
+            return {}
+        newer = " OR ".join(
+            f"later{version} IS NOT NULL"
+            for version in range(self._first_schema + 1, self.schema + 1)
+        )
+        (row,) = await self.primary.fetch(_BY_VERSION.format(newer=newer), database=NAME)
+        return dict(row)
+
     def hold_replication(self) -> None:
         """Let the standby fall behind: the primary answers no commit any more."""
         assert self._replication is not None
@@ -114,6 +139,8 @@ class Database:
         await self._end_replication()
         self._primary = 1 - self._primary
         await self.primary.promote()
+        # None is there, and whoever promotes one lets it go on alone.
+        await self.primary.commit_synchronously()
         self.promotions += 1
 
     async def replace_standby(self) -> None:
@@ -125,7 +152,7 @@ class Database:
         """Make the tables, and let the database itself keep who holds what and who writes."""
         connection = await asyncpg.connect(self.primary.url(NAME), ssl=False)
         try:
-            self.schema = await migrations.prepare(connection)
+            self.schema = self._first_schema = await migrations.prepare(connection)
             statements = Path(__file__).with_name("audit.sql").read_text()
             for table in _HELD_TABLES:
                 statements += _trigger(table, "INSERT OR UPDATE OR DELETE")

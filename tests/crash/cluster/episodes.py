@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +16,9 @@ async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> 
     """Let the named faults happen, each when everything is held again after the one before."""
     async with cluster(folder, options) as scene:
         async with scene.load.running():
-            await pause(1)
             for name in faults:
                 scene.faults.append(name)
+                scene.faults_at.append(time.time())
                 await FAULTS[name](scene)
                 await scene.until_settled()
                 await pause(scene.chance.uniform(0, 1.5))

@@ -5,12 +5,48 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.app.eventually import pause
+from monitor.bus.shards import CLUSTER
+from tests.app.eventually import eventually, pause
 from tests.crash.cluster.member import Member
 from tests.crash.cluster.newer_program import newer_program
 from tests.crash.cluster.scene import Cluster
 
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
+
+
+async def vanish(scene: Cluster) -> None:
+    """The daemon that watches the cluster is killed; another one reports that once.
+
+    It comes back as a newer program, whose schema the others do not know.
+    """
+    holders = await scene.holders()
+    member = next(member for member in scene.members if member.name == holders[CLUSTER])
+    before = scene.reported(member)
+    await member.kill()
+    await scene.until_held_by_others(member)
+    await scene.until_reported(member, [*before, "fired"])
+    await _upgrade(scene, member)
+    await member.start()
+
+
+async def vanish_in_turn(scene: Cluster) -> None:
+    """A daemon is killed, then the one that has reported that; each is reported once."""
+    holders = await scene.holders()
+    watching = [member for member in scene.members if member.name == holders[CLUSTER]]
+    others = [member for member in scene.members if member not in watching]
+    gone = [scene.chance.choice(others), *watching]
+    before = [scene.reported(member) for member in gone]
+    for number, member in enumerate(gone, 1):
+        await member.kill()
+        for dead, words in zip(gone[:number], before, strict=False):
+            await scene.until_reported(dead, [*words, "fired"])
+    await pause(scene.chance.uniform(0, 6))  # the rule is evaluated, and the cluster read, again
+    for dead, words in zip(gone, before, strict=True):
+        if scene.reported(dead) != [*words, "fired"]:
+            scene.broken.append(f"{dead.name} was reported as {scene.reported(dead)} after {words}")
+        await dead.start()
+    for dead, words in zip(gone, before, strict=True):
+        await scene.until_reported(dead, [*words, "fired", "resolved"])
 
 
 async def kill(scene: Cluster) -> None:
@@ -54,6 +90,7 @@ async def freeze_after_write(scene: Cluster) -> None:
 
 async def _freeze_at_write(scene: Cluster, *, answer: bool) -> None:
     member = await _any_holder(scene)
+    before = scene.counters.fenced_writes_of(member)
     await _hold_at_write(member, answer=answer)
     member.note_absence("stopped in mid-write")
     member.freeze()
@@ -61,6 +98,12 @@ async def _freeze_at_write(scene: Cluster, *, answer: bool) -> None:
     member.release_networks()
     await pause(scene.chance.uniform(0, 0.5))
     member.thaw()
+    if not answer:
+        # Whatever it finds out first: its deadline, the answer of the fence, the loss of its line.
+        await eventually(
+            lambda: scene.counters.fenced_writes_of(member) > before,
+            why=lambda: f"{member.name} counts no fenced write\n{member.process.log[-3000:]}",
+        )
 
 
 async def lose_answer(scene: Cluster) -> None:
@@ -129,7 +172,7 @@ async def freeze_database(scene: Cluster) -> None:
 async def promote_standby(scene: Cluster) -> None:
     """The primary is killed for good, and its synchronous standby takes its place."""
     await scene.database.promote()
-    await pause(scene.chance.uniform(0, 2))
+    scene.failovers.append(await scene.until_written())
     await scene.database.replace_standby()
     scene.lead_networks()
 
@@ -162,14 +205,22 @@ async def stop_and_start(scene: Cluster) -> None:
 
 async def upgrade(scene: Cluster) -> None:
     """Every daemon in turn starts again as a newer program, whose schema the others do not know."""
-    folder = newer_program(scene.folder, scene.database.schema + 1)
+    version = scene.database.schema + 1
     for member in scene.chance.sample(scene.members, len(scene.members)):
         await member.stop()
-        member.process.environment["PYTHONPATH"] = str(folder)
+        await _upgrade(scene, member, version)
         await member.start()
         await scene.until_settled()
-        await pause(scene.chance.uniform(0, 1))
-    scene.database.schema += 1
+        # Until it has stored something, so that the next one takes up what it has left.
+        await scene.until_written()
+
+
+async def _upgrade(scene: Cluster, member: Member, version: int | None = None) -> None:
+    """Let the daemon's next life be of a program with this schema, or with the next one."""
+    scene.database.schema = version or scene.database.schema + 1
+    folder = await asyncio.to_thread(newer_program, scene.folder, scene.database.schema)
+    # Where this process runs there is a package monitor too, and it would be found first.
+    member.process.environment |= {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
 
 
 async def kill_all(scene: Cluster) -> None:
@@ -208,6 +259,8 @@ Fault = Callable[[Cluster], Awaitable[None]]
 FAULTS: dict[str, Fault] = {
     fault.__name__: fault
     for fault in (
+        vanish,
+        vanish_in_turn,
         kill,
         freeze,
         freeze_briefly,

@@ -3,54 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from monitor.bus.shards import CLUSTER
 from tests.app.eventually import pause
 from tests.app.mqtt_subscriber import End, counted, ends_in
 from tests.app.stage import SECRET
+from tests.crash.cluster import alert_judge, takeovers
 from tests.crash.cluster.database import LeaseChange
-from tests.crash.cluster.member import Absence
 from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.takeovers import Holders, quantiles
 
 KINDS = ("flow_run", "job_group", "plan_run")
 # From the instant of a takeover until what was on its way before has arrived, on a busy machine.
 GRACE_SECONDS = 0.3
 _PATIENCE_SECONDS = 60.0
 _AGREE_SECONDS = 0.5  # the networks of the daemons share the loop with what is compared
-
-
-class Holders:
-    """Who held which shard at any instant."""
-
-    def __init__(self, changes: Sequence[LeaseChange]) -> None:
-        self._changes: defaultdict[str, list[LeaseChange]] = defaultdict(list)
-        for change in changes:
-            self._changes[change.shard].append(change)
-
-    def of(self, shard: str, *, since: float, until: float) -> set[str | None]:
-        """Return everybody who held the shard at any time between two instants."""
-        changes = self._changes[shard]
-        first = max(bisect_right(changes, since, key=lambda change: change.at) - 1, 0)
-        last = max(bisect_right(changes, until, key=lambda change: change.at), 1)
-        return {change.holder for change in changes[first:last]}
-
-    def taken_over(self, absence: Absence) -> list[LeaseChange]:
-        """Return how each shard that a daemon held when it fell silent got another holder."""
-        return [
-            next(
-                change for change in changes if change.at > absence.at and change.holder is not None
-            )
-            for changes in self._changes.values()
-            if self.of(changes[0].shard, since=absence.at, until=absence.at) == {absence.daemon}
-            and changes[-1].at > absence.at
-        ]
 
 
 class Findings(Struct, kw_only=True):
@@ -66,6 +38,8 @@ class Findings(Struct, kw_only=True):
     lost: int = 0
     claims: list[float] = []  # seconds until a shard had another holder
     takeovers: list[float] = []  # until that holder published a state of it
+    failovers: list[float] = []  # until the new primary had something of every workspace
+    versions: dict[str, int] = {}  # events by the program that has stored them
     broken: list[str] = []
 
     def counts(self) -> dict[str, object]:
@@ -81,16 +55,9 @@ class Findings(Struct, kw_only=True):
             "promotions": self.promotions,
             "claims": quantiles(self.claims),
             "takeovers": quantiles(self.takeovers),
+            "failovers": quantiles(self.failovers),
+            **self.versions,
         }
-
-
-def quantiles(seconds: Sequence[float]) -> str:
-    """Return count, median and most of some seconds as text."""
-    if not seconds:
-        return "0"
-    ordered = sorted(seconds)
-    middle, most = ordered[len(ordered) // 2], ordered[-1]
-    return f"{len(ordered)} (median {middle:.1f} s, most {most:.1f} s)"
 
 
 async def until_agreed(scene: Cluster) -> list[str]:
@@ -100,7 +67,7 @@ async def until_agreed(scene: Cluster) -> list[str]:
     def agree() -> bool:
         nonlocal difference
         scene.received.read_new()
-        difference = [*_ends(scene), *_totals(scene), *_open_alerts(scene)]
+        difference = [*_ends(scene), *_totals(scene), *alert_judge.open_alerts(scene)]
         return not difference
 
     loop = asyncio.get_running_loop()
@@ -119,18 +86,27 @@ async def judge(scene: Cluster) -> Findings:
         refused=scene.load.refused.total(),
         fenced=scene.counters.fenced_writes,
         promotions=scene.database.promotions,
+        failovers=scene.failovers,
+        versions=await scene.database.events_by_version(),
     )
     for sandbox in scene.workspaces.values():
         findings.runs += sum(sandbox.ledger.begun().values())
     findings.lost = sum(len(ends) for ends in _missing(scene).values())
     findings.broken += _transitions(scene, findings)
-    findings.broken += _alerts(scene, findings)
-    findings.broken += _reopened(scene)
+    findings.alerts = alert_judge.fired_count(scene)
+    findings.broken += alert_judge.fired_in_turn(scene)
+    findings.broken += alert_judge.reopened(scene)
+    findings.broken += alert_judge.interrupted(scene)
+    findings.broken += scene.broken
+    findings.broken += [
+        f"nothing was {what}" for what, events in findings.versions.items() if not events
+    ]
     findings.broken += scene.counters.went_back[:5]
     changes = await scene.database.leases()
     holders = Holders(changes)
     _keep_evidence(scene, changes)
-    _measure_takeovers(scene, holders, findings)
+    findings.claims = list(takeovers.claims(scene, holders))
+    findings.takeovers = list(takeovers.takeovers(scene, holders))
     findings.broken += _states(scene, holders)
     findings.broken += await scene.database.foreign_writes()
     findings.broken += await _callbacks(scene)
@@ -197,82 +173,20 @@ def _transitions(scene: Cluster, findings: Findings) -> list[str]:
     return broken
 
 
-def _alert_words(scene: Cluster) -> dict[tuple[str, str], list[str]]:
-    """Return fired and resolved for each alert, each id once."""
-    words: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for workspace in scene.workspaces:
-        for event in scene.received.of_alerts[workspace].events.values():
-            word = event["type"].split(".")[-2]
-            if word in {"fired", "resolved"}:
-                words[workspace, event["data"]["fingerprint"]].append(word)
-    return words
-
-
-def _open_alerts(scene: Cluster) -> list[str]:
-    return [
-        f"{key} is still open: {words}"
-        for key, words in _alert_words(scene).items()
-        if words[-1:] == ["fired"]
-    ] + [
-        f"{alert['labels']} is still open at Alertmanager"
-        for alert in {alert["fingerprint"]: alert for alert in _notified(scene)}.values()
-        if alert["status"] == "firing"
-    ]
-
-
-def _alerts(scene: Cluster, findings: Findings) -> list[str]:
-    """Return alerts that fired or resolved twice in a row."""
-    broken = []
-    for key, words in _alert_words(scene).items():
-        findings.alerts += words.count("fired")
-        if words != ["fired", "resolved"] * (len(words) // 2):
-            broken.append(f"{key}: {words}")
-    return broken
-
-
-def _notified(scene: Cluster) -> list[dict[str, Any]]:
-    """Return what Alertmanager has said of the workspaces' alerts, in order."""
-    return [
-        alert
-        for request in scene.notified.requests
-        for alert in json.loads(request.body)["alerts"]
-        if alert["labels"].get("workspace") in scene.workspaces
-    ]
-
-
-def _reopened(scene: Cluster) -> list[str]:
-    """Return alerts that Alertmanager reported as firing more often than they fired."""
-    fired = Counter(
-        _labels(event["data"])
-        for workspace in scene.workspaces
-        for event in scene.received.of_alerts[workspace].events.values()
-        if event["type"] == "dataprep.alert.fired.v1"
-    )
-    notified = Counter(_labels(alert) for alert in _notified(scene) if alert["status"] == "firing")
-    return [
-        f"Alertmanager notified {times} times of {labels}, which fired {fired[labels]} times"
-        for labels, times in notified.items()
-        if times > fired[labels]
-    ]
-
-
-def _labels(alert: dict[str, Any]) -> str:
-    return json.dumps(alert["labels"], sort_keys=True)
-
-
 def _states(scene: Cluster, holders: Holders) -> list[str]:
     """Return states that came from a daemon that did not hold the shard any more."""
     broken: Counter[str] = Counter()
+    shards = {*scene.workspaces, CLUSTER}
     for where, states in (
         ("MQTT", scene.broker_watch.published),
         ("Alertmanager", scene.alertmanager_watch.sent),
     ):
         for state in states:
-            if state.workspace not in scene.workspaces or not state.daemon:
+            if state.shard not in shards or not state.daemon:
                 continue
-            then = holders.of(state.workspace, since=state.at - GRACE_SECONDS, until=state.at)
+            then = holders.of(state.shard, since=state.at - GRACE_SECONDS, until=state.at)
             if state.daemon not in then:
-                broken[f"{where}: {state.daemon} published {state.workspace} held by {then}"] += 1
+                broken[f"{where}: {state.daemon} published {state.shard} held by {then}"] += 1
     for exposure in scene.counters.exposures:
         then = holders.of(
             exposure.workspace, since=exposure.asked_at - GRACE_SECONDS, until=exposure.answered_at
@@ -282,29 +196,13 @@ def _states(scene: Cluster, holders: Holders) -> list[str]:
     return [f"{what} ({times} times)" for what, times in broken.items()]
 
 
-def _measure_takeovers(scene: Cluster, holders: Holders, findings: Findings) -> None:
-    for member in scene.members:
-        for absence in member.absences:
-            for change in holders.taken_over(absence):
-                findings.claims.append(change.at - absence.at)
-                published = next(
-                    (
-                        state.at
-                        for state in scene.broker_watch.published
-                        if state.workspace == change.shard and state.at >= change.at
-                    ),
-                    None,
-                )
-                if published is not None:
-                    findings.takeovers.append(published - absence.at)
-
-
 def _keep_evidence(scene: Cluster, changes: Sequence[LeaseChange]) -> None:
     """Write what was received from whom when beside the logs."""
     evidence = {
         "leases": changes,
         "alertmanager": scene.alertmanager_watch.sent,
         "notified": [request.json() for request in scene.notified.requests],
+        "alertmanager_reads": scene.alertmanager_reads.reads,
         "retained": scene.broker_watch.published,
         "received": [
             (message.topic, message.payload.decode()) for message in scene.subscriber.messages

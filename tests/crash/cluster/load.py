@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -58,6 +59,13 @@ class Load:
         self._read: Counter[str] = Counter()  # of each ledger
         self.acknowledged: list[EndCallback] = []
         self.refused: Counter[str] = Counter()
+        self.lasting_until = float("inf")  # of `time.time`
+
+    def fail_lastingly(self) -> None:
+        """Let a recipe of each workspace fail that does not run again before the load ends."""
+        for sandbox in self._workspaces.values():
+            *_, lasting = _recipes_of(sandbox)
+            _start(sandbox, lasting, outcome=Outcome.FAILED, work_seconds=0.2)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -81,6 +89,7 @@ class Load:
                     task.cancel()
             await self._until_inactive()
             await pause(_APART_SECONDS)
+            self.lasting_until = time.time()
             for sandbox in self._workspaces.values():
                 for recipe in _recipes_of(sandbox):
                     _start(sandbox, recipe, outcome=Outcome.COMPLETE, work_seconds=0.5)
@@ -95,7 +104,7 @@ class Load:
         )
 
     async def _start_on(self, sandbox: Sandbox) -> None:
-        recipes = _recipes_of(sandbox)
+        *recipes, _ = _recipes_of(sandbox)
         while True:
             outcome = Outcome.FAILED if self._chance.random() < _FAILED_RATIO else Outcome.COMPLETE
             recipe = self._chance.choice(recipes)

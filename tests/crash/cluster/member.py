@@ -43,6 +43,7 @@ class MemberSettings(Settings):
         parts = [self._text_of(watched) for watched in workspaces]
         parts.append(
             "[alerting]\nflap_count = 100\n"  # what fires and resolves is shown each time
+            '[[alerts]]\nrule = "monitor_degraded"\nfor_seconds = 0\n'
             f'[mqtt]\nurl = "{self._addresses.broker}"\nreconnect_cap_seconds = 1\n'
             f'[alertmanager]\nurls = ["{self._addresses.alertmanager}"]\nresend_seconds = 15\n'
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from types import TracebackType
 
 from tests.servers import Relay
 
-_WRITER = b"application_name\0dataprep-monitor writer\0"  # in the first message of a connection
-_EXECUTE = b"B"  # the messages that execute a prepared statement begin with its values
+_EXECUTE = b"B"  # the messages that execute a prepared statement begin with its name
+_FENCED = re.compile(
+    rb"(__asyncpg_stmt_\w+)\0WITH fence "
+)  # a statement is prepared that writes a shard
 
 
 class Network(Relay):
@@ -46,7 +49,7 @@ class Network(Relay):
         self._passes.set()
 
     async def hold_at_write(self, *, answer: bool) -> None:
-        """Return when the daemon has sent a write to its store, and hold that from then on.
+        """Return when the daemon has sent a write of a shard, and hold that from then on.
 
         ``answer`` lets the write pass and holds what the server answers.
         """
@@ -58,12 +61,15 @@ class Network(Relay):
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
-        is_writing_connection = False
+        fenced: set[bytes] = set()
         try:
             while chunk := await reader.read(65_536):
-                is_writing_connection |= not is_answer and _WRITER in chunk
+                if not is_answer:
+                    fenced.update(_FENCED.findall(chunk))
                 is_caught = (
-                    is_writing_connection and self._is_write_awaited and chunk[:1] == _EXECUTE
+                    self._is_write_awaited
+                    and chunk[:1] == _EXECUTE
+                    and not fenced.isdisjoint(chunk[5:80].split(b"\0")[1:2])
                 )
                 if is_caught:
                     self._is_write_awaited = False

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from monitor.bus.shards import CLUSTER
+from monitor.model.alerts import BRIDGE
 from tests.app.mqtt_subscriber import ReceivedEvents, Subscriber
+from tests.crash.cluster.watches import shard_of
 
 
 class ReceivedByWorkspace:
@@ -14,15 +17,18 @@ class ReceivedByWorkspace:
         self._subscriber = subscriber
         self._read = 0
         self.of_runs = {workspace: ReceivedEvents() for workspace in workspaces}
-        self.of_alerts = {workspace: ReceivedEvents() for workspace in workspaces}
+        self.of_alerts = {shard: ReceivedEvents() for shard in (*workspaces, CLUSTER)}
 
     def read_new(self) -> None:
         messages = self._subscriber.messages
         end = len(messages)
         for message in messages[self._read : end]:
             levels = message.topic.split("/")
-            if levels[2] not in self.of_runs or "event" not in levels[3:]:
+            if "event" not in levels[3:]:
                 continue
-            kinds = self.of_alerts if levels[3] == "alert" else self.of_runs
-            kinds[levels[2]].add(message)
+            if levels[2] in self.of_runs:
+                kinds = self.of_alerts if levels[3] == "alert" else self.of_runs
+                kinds[levels[2]].add(message)
+            elif levels[2] == BRIDGE and shard_of(levels[3]) == CLUSTER:
+                self.of_alerts[CLUSTER].add(message)
         self._read = end

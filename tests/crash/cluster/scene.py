@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from monitor.bus.shards import CLUSTER
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
@@ -25,7 +27,7 @@ from tests.crash.cluster.member import ClusterAddresses, Member, MemberSettings
 from tests.crash.cluster.networks import Network
 from tests.crash.cluster.peers import process_of
 from tests.crash.cluster.received import ReceivedByWorkspace
-from tests.crash.cluster.watches import AlertmanagerWatch, BrokerWatch
+from tests.crash.cluster.watches import AlertmanagerReads, AlertmanagerWatch, BrokerWatch
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager, Mosquitto
 
@@ -55,6 +57,7 @@ class Cluster:
         broker: Mosquitto,
         broker_watch: BrokerWatch,
         alertmanager_watch: AlertmanagerWatch,
+        alertmanager_reads: AlertmanagerReads,
         notified: PostReceiver,
         subscriber: Subscriber,
         members: Sequence[Member],
@@ -66,6 +69,7 @@ class Cluster:
         self.broker = broker
         self.broker_watch = broker_watch
         self.alertmanager_watch = alertmanager_watch
+        self.alertmanager_reads = alertmanager_reads
         self.notified = notified
         self.subscriber = subscriber
         self.received = ReceivedByWorkspace(subscriber, workspaces)
@@ -79,6 +83,11 @@ class Cluster:
             pause_seconds=options.start_pause_seconds,
         )
         self.faults: list[str] = []
+        self.faults_at: list[float] = []  # of `time.time`, when each of them began
+        self.failovers: list[float] = []  # in seconds
+        self.broken: list[str] = []  # promises, as faults have found out themselves
+        self.lasting: dict[str, str] = {}  # labels of what fails all the time, since when
+        self.lasting_since = float("inf")
 
     @property
     def lease_seconds(self) -> float:
@@ -135,6 +144,51 @@ class Cluster:
             )
 
         await eventually(are_followed, why=lambda: self.logs, within_seconds=_PATIENCE_SECONDS)
+
+    async def until_lasting(self) -> None:
+        """Let something fail in each workspace; return when Alertmanager has alerts of all."""
+        self.load.fail_lastingly()
+
+        def are_firing() -> bool:
+            self.lasting = {
+                labels: since
+                for read in self.alertmanager_reads.reads[-1:]
+                for labels, since in read.since.items()
+                if json.loads(labels)["workspace"] in self.workspaces
+            }
+            return len(self.lasting) == len(self.workspaces)
+
+        await eventually(are_firing, why=lambda: self.logs, within_seconds=_PATIENCE_SECONDS)
+        self.lasting_since = time.time()
+
+    def reported(self, member: Member) -> list[str]:
+        """Return what was received so far of the alerts about a daemon, oldest first."""
+        self.received.read_new()
+        return [
+            event["type"].split(".")[-2]
+            for event in self.received.of_alerts[CLUSTER].events.values()
+            if event["data"]["labels"].get("part") == f"daemon:{member.name}"
+        ]
+
+    async def until_reported(self, member: Member, words: Sequence[str]) -> None:
+        """Return when just this was received of the alerts about a daemon."""
+        await eventually(
+            lambda: self.reported(member) == list(words),
+            why=lambda: f"{member.name}: {self.reported(member)}, not {words}\n{self.logs}",
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
+    async def until_written(self) -> float:
+        """Return after how many seconds the primary has something new of every workspace."""
+        began = time.monotonic()
+        before = await self.database.newest_positions()
+
+        async def is_written() -> bool:
+            newest = await self.database.newest_positions()
+            return all(newest[name] > before[name] for name in self.workspaces)
+
+        await eventually(is_written, why=lambda: self.logs, within_seconds=_PATIENCE_SECONDS)
+        return time.monotonic() - began
 
     async def until_held_by_others(self, member: Member) -> float:
         """Return after how many seconds everything of this daemon was taken over."""
@@ -193,6 +247,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
         alertmanager_watch = await stack.enter_async_context(
             AlertmanagerWatch(alertmanager.url, find_daemon=find_daemon)
         )
+        alertmanager_reads = AlertmanagerReads(alertmanager.url)
         addresses = ClusterAddresses(
             broker=f"mqtt://127.0.0.1:{broker_watch.port}",
             alertmanager=alertmanager_watch.url,
@@ -209,6 +264,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
             broker=broker,
             broker_watch=broker_watch,
             alertmanager_watch=alertmanager_watch,
+            alertmanager_reads=alertmanager_reads,
             notified=notified,
             subscriber=await stack.enter_async_context(Subscriber(broker.port)),
             members=members,
@@ -220,13 +276,14 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
 @contextlib.asynccontextmanager
 async def _living(scene: Cluster) -> AsyncIterator[None]:
     """Let the daemons run, and whoever watches them."""
-    reading = asyncio.create_task(scene.counters.run(), name="reading counters")
+    reading = asyncio.gather(scene.counters.run(), scene.alertmanager_reads.run())
     try:
         await asyncio.gather(*(member.start() for member in scene.members))
         await scene.until_settled()
         await scene.until_followed()
         for sandbox in scene.workspaces.values():
             sandbox.open_for_work()
+        await scene.until_lasting()
         yield
     finally:
         reading.cancel()

@@ -7,27 +7,31 @@ import json
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.bus.shards import CLUSTER
+from monitor.model.alerts import BRIDGE
+from tests.app.eventually import pause
 from tests.servers import Relay
 
 _PUBLISH = 3
 _RETAINED = 1
+_READ_SECONDS = 0.4
 
 # Who connected from one port to another.
 FindDaemon = Callable[[int, int], str | None]
 
 
 class PublishedState(Struct, frozen=True):
-    """A state of a workspace that a daemon sent; an instant as of `time.time`."""
+    """A state of a shard that a daemon sent; an instant as of `time.time`."""
 
     at: float
     daemon: str
-    workspace: str
+    shard: str  # each workspace is one
     what: str  # the topic, or the alert
 
 
@@ -78,8 +82,13 @@ class BrokerWatch(Relay):
 
     def _note(self, topic: str, daemon: str) -> None:
         levels = topic.split("/")
-        if levels[2] != "bridge":
-            self.published.append(PublishedState(time.time(), daemon, levels[2], topic))
+        shard = shard_of(levels[3]) if levels[2] == BRIDGE else levels[2]
+        self.published.append(PublishedState(time.time(), daemon, shard, topic))
+
+
+def shard_of(instance: str) -> str:
+    """Return the shard whose instance of the monitor this is."""
+    return instance.partition("-")[2]
 
 
 def _sizes(data: bytes) -> tuple[int, int] | None:
@@ -138,8 +147,10 @@ class AlertmanagerWatch:
         if request.method == "POST":
             for alert in json.loads(body):
                 labels = alert["labels"]
-                workspace = labels.get("workspace", "")
-                self.sent.append(PublishedState(at, daemon or "", workspace, json.dumps(alert)))
+                shard = labels.get("workspace", "")
+                if shard == BRIDGE:
+                    shard = labels["part"].partition("@")[2] or CLUSTER
+                self.sent.append(PublishedState(at, daemon or "", shard, json.dumps(alert)))
         async with self._session.request(
             request.method,
             self._url + request.path_qs,
@@ -149,3 +160,33 @@ class AlertmanagerWatch:
             return web.Response(
                 status=answer.status, body=await answer.read(), content_type=answer.content_type
             )
+
+
+class FiringAlerts(Struct, frozen=True):
+    """What fires by the API of an Alertmanager at an instant of `time.time`."""
+
+    at: float
+    since: dict[str, str]  # by the labels of an alert, when it began
+
+
+class AlertmanagerReads:
+    """Asks an Alertmanager again and again what fires, as whoever looks at it sees it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = f"{url}/api/v2/alerts"
+        self.reads: list[FiringAlerts] = []
+
+    async def run(self) -> None:
+        async with aiohttp.ClientSession() as session:
+            while True:
+                at = time.time()
+                async with session.get(self._url) as answer:
+                    alerts = await answer.json()
+                since = {labels_of(alert): alert["startsAt"] for alert in alerts}
+                self.reads.append(FiringAlerts(at, since))
+                await pause(_READ_SECONDS)
+
+
+def labels_of(alert: dict[str, Any]) -> str:
+    """Return the labels of an alert as one text."""
+    return json.dumps(alert["labels"], sort_keys=True)

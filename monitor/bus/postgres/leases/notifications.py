@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from enum import StrEnum
 from typing import Any
 
@@ -94,10 +94,10 @@ class Notifications:
         *,
         sender: str,
         on_notice: Callable[[Notice], None],
-        poll: Callable[[], Awaitable[None]],
+        poll: Callable[[Collection[Notice]], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        """Call ``poll`` after each notification, and every few seconds without any."""
+        """Call ``poll`` with what was notified, and every few seconds with all notices."""
         self.news = ClusterNews()
         self._connector = connector
         self._sender = sender
@@ -107,7 +107,8 @@ class Notifications:
         self._connection: Connection | None = None
         self._waiting: set[Notice] = set()
         self._wake = asyncio.Event()
-        self._is_due = False  # a notification has come: poll now
+        self._due: set[Notice] = set()  # notified, and not yet polled for
+        self._poll_at = 0.0  # for all notices; monotonic
 
     def notify(self, notice: Notice) -> None:
         """Let the other daemons know soon."""
@@ -133,19 +134,25 @@ class Notifications:
         await connection.add_listener(CHANNEL, self._on_notification)
         # What was notified while nobody listened.
         self._on_notice(Notice.LEASES)
+        self._poll_at = self._clock.monotonic()
         while True:
-            self._is_due = False
-            await self._poll()
-            if self.news.waiting:
-                self.news.learn(await connection.fetchrow(_NEWEST))
-            else:
-                # Also finds out whether the connection still is one.
-                await connection.execute("SELECT")
+            due, self._due = self._due, set()
+            if self._clock.monotonic() >= self._poll_at:
+                self._poll_at = self._clock.monotonic() + POLL_SECONDS
+                due = set(Notice)
+                await self._read_newest(connection)
+            await self._poll(due)
             await self._send_until_poll(connection)
 
+    async def _read_newest(self, connection: Connection) -> None:
+        if self.news.waiting:
+            self.news.learn(await connection.fetchrow(_NEWEST))
+        else:
+            # Only finds out whether the connection still is one.
+            await connection.execute("SELECT")
+
     async def _send_until_poll(self, connection: Connection) -> None:
-        ends_at = self._clock.monotonic() + POLL_SECONDS
-        while not self._is_due and (left := ends_at - self._clock.monotonic()) > 0:
+        while not self._due and (left := self._poll_at - self._clock.monotonic()) > 0:
             await happens_within(
                 self._wake.wait(), clock=self._clock, seconds=left, name="notification"
             )
@@ -173,7 +180,7 @@ class Notifications:
         for notice in notification.notices:
             self._on_notice(notice)
         self.news.changed()
-        self._is_due = True
+        self._due.update(notification.notices)
         self._wake.set()
 
     def _drop(self) -> None:

@@ -19,6 +19,11 @@ from monitor.bus.postgres.writing.leased_shard import LeasedShard, LeaseHolding
 from monitor.model.errors import BusSchemaError
 
 _READ_AT_ONCE = 100  # and decoded in one piece, which nothing else can interrupt
+# Not in an order, for which the server could choose to look at all that ever was.
+_FEW = (
+    "SELECT shard, id, workspace, body FROM callback"
+    " WHERE shard = ANY ($1::int[]) AND processed_at IS NULL LIMIT $2"
+)
 _WAITING_IDS = (
     "SELECT shard, id FROM callback WHERE shard = ANY ($1::int[]) AND processed_at IS NULL"
     " ORDER BY id"
@@ -44,6 +49,9 @@ async def learn_waiting(reader: Reading, shards: Collection[LeasedShard]) -> set
         return set()
     for shard in by_number.values():
         shard.arrivals.begin_learning()
+    rows = await reader.fetch(_FEW, list(by_number), _READ_AT_ONCE)
+    if len(rows) < _READ_AT_ONCE:  # so these are all
+        return _learn(by_number, sorted(rows, key=lambda row: int(row["id"])))
     waiting: defaultdict[int, list[int]] = defaultdict(list)
     for row in await reader.fetch(_WAITING_IDS, list(by_number)):
         waiting[row["shard"]].append(row["id"])
@@ -61,6 +69,8 @@ def _learn(shards: dict[int, LeasedShard], rows: Iterable[asyncpg.Record]) -> se
     learned: set[int] = set()
     for row in rows:
         arrivals = shards[row["shard"]].arrivals
+        if not arrivals.unknown([row["id"]]):
+            continue
         try:
             (callback,) = codec.decode_piece([row["body"]], codec.decode_callback)
         except BusSchemaError:

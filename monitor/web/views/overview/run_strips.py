@@ -61,6 +61,7 @@ class RunStrips:
         self._clock = clock
         self._strips: OrderedDict[PipelineOfKind, _Kept] = OrderedDict()
         self._readers: list[set[PipelineOfKind]] = []  # what changes while each of them reads
+        self._began = 0  # how often events may have been missed
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Forget the strips of the pipelines of which these are runs."""
@@ -71,6 +72,11 @@ class RunStrips:
                     self._strips.pop(key, None)
                     for changed in self._readers:
                         changed.add(key)
+
+    def forget(self) -> None:
+        """Forget all strips, because events may have been missed."""
+        self._strips.clear()
+        self._began += 1
 
     async def get(
         self, pipelines: Iterable[PipelineOfKind]
@@ -93,6 +99,7 @@ class RunStrips:
         self, pipelines: Sequence[PipelineOfKind], now: float
     ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
         changed: set[PipelineOfKind] = set()
+        began = self._began
         self._readers.append(changed)
         try:
             wanted = {part for key in pipelines for part in _read_for(key)}
@@ -106,7 +113,7 @@ class RunStrips:
             )
         }
         for key, strip in strips.items():
-            if key not in changed:
+            if key not in changed and began == self._began:
                 self._strips[key] = now, strip
         while len(self._strips) > _KEPT:
             self._strips.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Reads shards of other daemons before somebody looks at them."""
+"""Prepares what is shown before somebody looks at it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from aiohttp.typedefs import Handler, Middleware
 _NOT_SHOWN = ("/metrics", "/healthz", "/readyz", "/static/")
 
 
-def refreshed(refresh: Callable[[], Awaitable[None]]) -> Middleware:
-    """Return what calls ``refresh`` before each request of the page and the JSON API."""
+def prepared(*preparations: Callable[[], Awaitable[None]]) -> Middleware:
+    """Return what makes the preparations before each request of the page and the JSON API."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not request.path.startswith(_NOT_SHOWN):
-            await refresh()
+            for prepare in preparations:
+                await prepare()
         return await handler(request)
 
     return middleware

@@ -1,0 +1,98 @@
+"""Whether alerts fired and ended once each: as received, and as a real Alertmanager has them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import Any
+
+from monitor.bus.shards import CLUSTER
+from tests.crash.cluster.scene import Cluster
+from tests.crash.cluster.watches import labels_of
+
+
+def open_alerts(scene: Cluster) -> list[str]:
+    """Return what is still open, although nothing fails any more and every daemon is back."""
+    return [
+        f"{key} is still open: {words}"
+        for key, words in _words(scene).items()
+        if words[-1:] == ["fired"]
+    ] + [
+        f"{alert['labels']} is still open at Alertmanager"
+        for alert in {alert["fingerprint"]: alert for alert in _notified(scene)}.values()
+        if alert["status"] == "firing"
+    ]
+
+
+def fired_in_turn(scene: Cluster) -> list[str]:
+    """Return alerts that fired or resolved twice in a row."""
+    return [
+        f"{key}: {words}"
+        for key, words in _words(scene).items()
+        if words != ["fired", "resolved"] * (len(words) // 2)
+    ]
+
+
+def fired_count(scene: Cluster) -> int:
+    return sum(words.count("fired") for words in _words(scene).values())
+
+
+def reopened(scene: Cluster) -> list[str]:
+    """Return alerts that Alertmanager reported as firing more often than they fired."""
+    fired = Counter(
+        labels_of(event["data"])
+        for events in scene.received.of_alerts.values()
+        for event in events.events.values()
+        if event["type"] == "dataprep.alert.fired.v1"
+    )
+    notified = Counter(
+        labels_of(alert) for alert in _notified(scene) if alert["status"] == "firing"
+    )
+    return [
+        f"Alertmanager notified {times} times of {labels}, which fired {fired[labels]} times"
+        for labels, times in notified.items()
+        if times > fired[labels]
+    ] + [
+        f"{labels}, which failed all the time, fired {fired[labels]} times"
+        for labels in scene.lasting
+        if fired[labels] != 1
+    ]
+
+
+def interrupted(scene: Cluster) -> list[str]:
+    """Return alerts that Alertmanager's API did not show all the time with their first start."""
+    reads = [read for read in scene.alertmanager_reads.reads if read.at <= scene.load.lasting_until]
+    broken = Counter(
+        f"Alertmanager had {labels} since {read.since.get(labels)} in place of {since}"
+        for read in reads
+        if read.at >= scene.lasting_since
+        for labels, since in scene.lasting.items()
+        if read.since.get(labels) != since
+    )
+    return [f"{what} ({times} of {len(reads)} times)" for what, times in broken.items()]
+
+
+def _words(scene: Cluster) -> dict[tuple[str, str], list[str]]:
+    """Return fired and resolved for each alert, each id once."""
+    words: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for shard, events in scene.received.of_alerts.items():
+        for event in events.events.values():
+            name = event["data"]["fingerprint"]
+            if shard == CLUSTER:
+                name = event["data"]["labels"].get("part", "")
+                if not name.startswith(("daemon:", "shard:")):
+                    continue  # of its own outputs and store, which faults touch
+            word = event["type"].split(".")[-2]
+            if word in {"fired", "resolved"}:
+                words[shard, name].append(word)
+    return words
+
+
+def _notified(scene: Cluster) -> list[dict[str, Any]]:
+    """Return what Alertmanager has said of the workspaces' alerts, in order."""
+    return [
+        alert
+        for request in scene.notified.requests
+        for alert in json.loads(request.body)["alerts"]
+        if alert["labels"].get("workspace") in scene.workspaces
+    ]

@@ -59,10 +59,7 @@ class HostedShard:
         cluster: ClusterWatch | None = None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
-        """``cluster``: only of the shard whose holder watches the cluster for all.
-
-        ``silences`` returns those that a new shard begins with.
-        """
+        """``cluster`` only of the shard whose holder watches it; ``silences`` for a new shard."""
         self._cluster = cluster
         self._silences = silences
         self.name = bus.shard
@@ -92,15 +89,7 @@ class HostedShard:
             guard=supervisor.contain,
         )
         self.metrics = self._metrics(registry)
-        self.outputs = Outputs(
-            configuration.outputs,
-            bus=bus,
-            view=self.view,
-            clock=clock,
-            registry=registry,
-            info=daemon_info(configuration),
-            alerting=self.engine.snapshot,
-        )
+        self.outputs = self._outputs(registry)
         self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
@@ -119,6 +108,17 @@ class HostedShard:
             registry=registry,
             settings=self.configuration.metrics,
             capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
+
+    def _outputs(self, registry: ShardRegistry) -> Outputs:
+        return Outputs(
+            self.configuration.outputs,
+            bus=self.bus,
+            view=self.view,
+            clock=self._clock,
+            registry=registry,
+            info=daemon_info(self.configuration),
             alerting=self.engine.snapshot,
         )
 

@@ -225,7 +225,7 @@ async def _upgrade(scene: Cluster, member: Member, version: int | None = None) -
 
 async def kill_all(scene: Cluster) -> None:
     """All daemons are killed at once and start again."""
-    await asyncio.gather(*(member.kill() for member in scene.members))
+    await asyncio.gather(*(member.kill(is_absent=False) for member in scene.members))
     await asyncio.gather(*(member.start() for member in scene.members))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,24 @@ async def test_an_event_in_time_returns_true() -> None:
     assert await waiting is True
 
 
+async def test_an_event_as_time_runs_out_ends_the_wait_once() -> None:
+    """Whichever comes first in that turn of the loop, the other one disturbs nothing."""
+    happened = asyncio.Event()
+    disturbed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: disturbed.append(context))
+    clock = EndingClock(happened)
+    waits = [
+        asyncio.create_task(happens_within(happened.wait(), clock=clock, seconds=10, name="test"))
+        for _ in range(3)
+    ]
+    await asyncio.sleep(0)
+    happened.set()
+    await asyncio.gather(*waits)
+    await asyncio.sleep(0)
+
+    assert disturbed == []
+
+
 async def test_a_wait_that_times_out_returns_false_and_cancels_the_event() -> None:
     """Nothing is left running once the time is over."""
     clock, ended = ManualClock(), asyncio.Event()
@@ -77,6 +96,18 @@ async def test_an_error_of_the_event_is_raised() -> None:
 
     with pytest.raises(LookupError, match="made up"):
         await happens_within(fail(), clock=ManualClock(), seconds=10, name="test")
+
+
+class EndingClock(ManualClock):
+    """Its time is over when an event happens."""
+
+    def __init__(self, end: asyncio.Event) -> None:
+        super().__init__()
+        self._end = end
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        await self._end.wait()
 
 
 async def until_cancelled(ended: asyncio.Event) -> None:

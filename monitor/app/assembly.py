@@ -68,6 +68,7 @@ def build_mirrors(hosting: Hosting, *, store: ShardStore, clock: Clock) -> Mirro
         hosting.shown,
         store.elsewhere,
         cluster=store.cluster,
+        away_since=lambda: store.away_since,
         configuration=lambda: hosting.configuration,
         clock=clock,
     )

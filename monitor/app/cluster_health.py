@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from monitor.bus.shards import ClusterStatus
@@ -18,8 +18,9 @@ _NAMED = 3
 class ClusterHealth:
     """Remembers since when the store is away, and since when shards are without a holder."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, away_since: Callable[[], datetime | None]) -> None:
         self._clock = clock
+        self._away_since = away_since
         self._away: tuple[datetime, str] | None = None  # since when (ours), and why
         self._alone: dict[str, float] = {}  # since when (monotonic), by name
         self._patience_seconds = 0.0
@@ -34,7 +35,7 @@ class ClusterHealth:
     def cannot_be_read(self, reason: str) -> None:
         """Remember why the store gave no answer."""
         since = self._clock.now() if self._away is None else self._away[0]
-        self._away = since, reason
+        self._away = self._away_since() or since, reason
 
     def problems(self) -> ClusterProblems:
         """Return what needs people now."""

@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.app.cluster_silences import cluster_silences
 from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of, shard_names
@@ -21,6 +22,7 @@ from monitor.bus.shards import (
     ShardStore,
 )
 from monitor.config import Configuration
+from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
@@ -207,7 +209,11 @@ class Hosting:
             registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
+            silences=self._silences,
         )
+
+    async def _silences(self) -> list[Silence]:
+        return await cluster_silences(self._store.elsewhere, now=self._clock.now())
 
     def _cluster_watch(self) -> ClusterWatch:
         return ClusterWatch(

@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -53,6 +54,7 @@ class Mirrors:
         elsewhere: ShardsElsewhere,
         *,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        away_since: Callable[[], datetime | None],
         configuration: Callable[[], Configuration],
         clock: Clock,
     ) -> None:
@@ -70,7 +72,7 @@ class Mirrors:
         self._requested_at = float("-inf")
         self._has_read = False
         self._reading: asyncio.Task[None] | None = None
-        self.health = ClusterHealth(clock)
+        self.health = ClusterHealth(clock, away_since=away_since)
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return hosted shards, then those of others; the same mapping until one comes or goes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -23,7 +23,7 @@ from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
-from monitor.model.alerts import DaemonCondition
+from monitor.model.alerts import DaemonCondition, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
@@ -57,9 +57,11 @@ class HostedShard:
         registry: ShardRegistry,
         supervisor: Supervisor,
         cluster: ClusterWatch | None = None,
+        silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
-        """``cluster``: only of the shard whose holder watches the cluster for all."""
+        """``cluster`` only of the shard whose holder watches it; ``silences`` for a new shard."""
         self._cluster = cluster
+        self._silences = silences
         self.name = bus.shard
         self.bus = bus
         self._instructions = instructions
@@ -87,15 +89,7 @@ class HostedShard:
             guard=supervisor.contain,
         )
         self.metrics = self._metrics(registry)
-        self.outputs = Outputs(
-            configuration.outputs,
-            bus=bus,
-            view=self.view,
-            clock=clock,
-            registry=registry,
-            info=daemon_info(configuration),
-            alerting=self.engine.snapshot,
-        )
+        self.outputs = self._outputs(registry)
         self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
@@ -114,6 +108,17 @@ class HostedShard:
             registry=registry,
             settings=self.configuration.metrics,
             capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
+
+    def _outputs(self, registry: ShardRegistry) -> Outputs:
+        return Outputs(
+            self.configuration.outputs,
+            bus=self.bus,
+            view=self.view,
+            clock=self._clock,
+            registry=registry,
+            info=daemon_info(self.configuration),
             alerting=self.engine.snapshot,
         )
 
@@ -179,13 +184,15 @@ class HostedShard:
         """Start the steps in their order; each rests on those before it."""
         self.tasks.start("store", self.bus.watch, vital=True)
         self.tasks.start("observer", self.observer.watch, vital=True)
-        await self._create_consumers()
+        is_new = await self._create_consumers()
         await self._prepare_workspaces()
         # Whoever scrapes must never see a counter at 0 that has counted before.
         await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
+        if is_new:
+            await self._begin_silenced()
         self.tasks.start("alerting", self.engine.run)
         if self._cluster is not None:
             self.tasks.start("cluster watch", self._cluster.run)
@@ -198,11 +205,20 @@ class HostedShard:
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
 
-    async def _create_consumers(self) -> None:
-        """Before any event can be appended: one that begins at the newest must miss none."""
+    async def _create_consumers(self) -> bool:
+        """Before any event can be appended: one that begins at the newest must miss none.
+
+        Return True where the shard is new: no event was ever appended.
+        """
         await self.bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
         await self.outputs.subscribe()
-        await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
+        return await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST) == 0
+
+    async def _begin_silenced(self) -> None:
+        known = {silence.id for silence in self.engine.snapshot().silences}
+        for silence in () if self._silences is None else await self._silences():
+            if silence.id not in known:
+                await self.engine.add_silence(silence)
 
     async def _prepare_workspaces(self) -> None:
         for configuration in self.configuration.workspaces:

@@ -165,12 +165,12 @@ class Member:
     async def leave(self) -> None:
         """End in order."""
         await self.leases.close()
-        self.heartbeat.disconnect("closed")
+        self.heartbeat.disconnect()
         self.hosted.clear()
 
     def kill(self) -> None:
         """End without a goodbye: connections break, and nothing is released."""
-        self.heartbeat.disconnect("killed")
+        self.heartbeat.disconnect()
         self.hosted.clear()
 
     def metric(self, name: str, **labels: str) -> float:

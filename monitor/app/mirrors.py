@@ -176,7 +176,8 @@ class Mirrors:
             await self._read_whole(records)
             await self._read_states(records)
         except BusError as exc:
-            log.warning("shards of other daemons cannot be read", reason=str(exc))
+            if not self.health.problems().is_store_away:  # else it has been said
+                log.warning("shards of other daemons cannot be read", reason=str(exc))
             self.health.cannot_be_read(str(exc))
             for mirror in self._mirrors.values():
                 mirror.cannot_be_read(str(exc))

@@ -147,7 +147,7 @@ class Server:
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems(),
+            errors_as_problems(self._page.outage),
             prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 

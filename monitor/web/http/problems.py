@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -19,6 +18,7 @@ from monitor.model.errors import (
     OutputUnavailableError,
     TryLaterError,
 )
+from monitor.web.http.store_outage import StoreOutage
 
 log = structlog.get_logger()
 
@@ -67,26 +67,8 @@ def problem_response(status: int, detail: str) -> web.Response:
     )
 
 
-class _StoreOutage:
-    """Logs the beginning and the end of an outage, however many requests come meanwhile."""
-
-    def __init__(self) -> None:
-        self._refused: Counter[str] = Counter()  # by route
-
-    def refuse(self, route: str, reason: BusError) -> None:
-        if not self._refused:
-            log.warning("request cannot be served now", route=route, reason=str(reason))
-        self._refused[route] += 1
-
-    def serve(self, route: str) -> None:
-        if route in self._refused:  # others may need no store
-            log.info("requests can be served again", refused=self._refused.total())
-            self._refused.clear()
-
-
-def errors_as_problems() -> Middleware:
+def errors_as_problems(outage: StoreOutage) -> Middleware:
     """Turn our errors into problem details; other errors stay aiohttp's 500, logged with trace."""
-    outage = _StoreOutage()
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:

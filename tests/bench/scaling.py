@@ -59,9 +59,9 @@ class Load:
 
 COSTS = Costs(
     transition_seconds=0.0012,
-    idle_workspace_seconds=0.0006,
-    daemon_bytes=110e6,
-    shard_bytes=450e3,
+    idle_workspace_seconds=0.0007,
+    daemon_bytes=75e6,
+    shard_bytes=700e3,
     active_run_bytes=1_500,
     rows_per_second=14_000,
     event_bytes=1_500,

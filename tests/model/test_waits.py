@@ -116,3 +116,33 @@ async def until_cancelled(ended: asyncio.Event) -> None:
         await asyncio.Event().wait()
     finally:
         ended.set()
+
+
+class HeldClock(ManualClock):
+    """Sleeps until it is let go, in this very turn of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = asyncio.get_running_loop().create_future()
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - the signature is the clock's
+        await self.over
+
+
+async def test_what_happens_in_the_turn_in_which_time_runs_out_has_happened() -> None:
+    """No callback of the loop fails afterwards."""
+    loop = asyncio.get_running_loop()
+    logged: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    clock, happening = HeldClock(), asyncio.Event()
+    waiting = asyncio.create_task(
+        happens_within(happening.wait(), clock=clock, seconds=1.0, name="both")
+    )
+    for _ in range(3):
+        await asyncio.sleep(0)
+    clock.over.set_result(None)
+    happening.set()
+
+    assert await waiting
+    await asyncio.sleep(0)
+    assert logged == []

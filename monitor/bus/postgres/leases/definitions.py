@@ -10,7 +10,7 @@ from monitor.bus.postgres.leases.lease_table import Myself, publish
 from monitor.bus.shards import ShardDefinition
 from monitor.model.errors import ConfigurationError
 
-_LOCK = 6_711_447
+LOCK = 6_711_447
 _ADD_SHARDS = (
     "INSERT INTO shard (name) SELECT name FROM unnest($1::text[]) AS defined (name)"
     " WHERE NOT EXISTS (SELECT FROM shard WHERE shard.name = defined.name)"
@@ -80,7 +80,7 @@ async def store_definitions(
     }
     async with connection.transaction():
         # Two daemons that start with different configurations: the second one sees the first.
-        await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
         await connection.execute(_ADD_SHARDS, names)
         rows = await connection.fetch(_NUMBERS, names)
         numbers = {row["name"]: row["number"] for row in rows}

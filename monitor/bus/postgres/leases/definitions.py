@@ -31,6 +31,11 @@ _OTHERWISE = (
     " WHERE workspace.shard <> defined.shard OR workspace.url <> defined.url"
     " ORDER BY workspace.name"
 )
+_STORED = (
+    "SELECT workspace.name, shard.name AS shard, workspace.url FROM workspace"
+    " JOIN shard ON shard.number = workspace.shard WHERE workspace.name = ANY($1::text[])"
+    " ORDER BY workspace.name"
+)
 _WHO_DEFINES = (
     "SELECT id, host FROM daemon WHERE id <> $1 AND NOT is_gone"
     " AND expires_at > clock_timestamp() AND digests ? $2 ORDER BY id LIMIT 1"
@@ -73,11 +78,7 @@ async def store_definitions(
             daemon that is alive; nothing was added.
     """
     names = [definition.name for definition in definitions]
-    configured = {
-        workspace.name: _Workspace(definition.name, workspace.url)
-        for definition in definitions
-        for workspace in definition.workspaces
-    }
+    configured = _configured(definitions)
     async with connection.transaction():
         # Two daemons that start with different configurations: the second one sees the first.
         await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
@@ -95,7 +96,10 @@ async def store_definitions(
             stored = _Workspace(row["shard"], row["url"])
             change = _WorkspaceChange(row["name"], stored, configured[row["name"]])
             problem = await _problem(connection, myself.id, change)
-            problems += [] if problem is None else [problem]
+            if problem is None:
+                await connection.execute(_CHANGE_URL, change.name, change.configured.url)
+            else:
+                problems.append(problem)
         if problems:
             raise ConfigurationError(problems)
         await publish(connection, myself, digests)
@@ -105,8 +109,32 @@ async def store_definitions(
     }
 
 
+async def definition_problems(
+    connection: Connection, daemon_id: str, definitions: Sequence[ShardDefinition]
+) -> list[str]:
+    """Return why `store_definitions` would refuse them now. Changes nothing."""
+    configured = _configured(definitions)
+    problems: list[str] = []
+    for row in await connection.fetch(_STORED, list(configured)):
+        change = _WorkspaceChange(
+            row["name"], _Workspace(row["shard"], row["url"]), configured[row["name"]]
+        )
+        if change.stored != change.configured:
+            problem = await _problem(connection, daemon_id, change)
+            problems += [] if problem is None else [problem]
+    return problems
+
+
+def _configured(definitions: Sequence[ShardDefinition]) -> dict[str, _Workspace]:
+    return {
+        workspace.name: _Workspace(definition.name, workspace.url)
+        for definition in definitions
+        for workspace in definition.workspaces
+    }
+
+
 async def _problem(connection: Connection, daemon_id: str, change: _WorkspaceChange) -> str | None:
-    """Return why the change is refused; None where it was made."""
+    """Return why the change is refused; None where it may be made."""
     name, stored, configured = change
     if stored.shard != configured.shard:
         return (
@@ -121,5 +149,4 @@ async def _problem(connection: Connection, daemon_id: str, change: _WorkspaceCha
             f"{other['host']} follows {stored.url} under this name; give both the same URL, or "
             "another name, or end that daemon first"
         )
-    await connection.execute(_CHANGE_URL, name, configured.url)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from monitor.app.shard_definitions import shard_definitions
@@ -22,6 +22,7 @@ _CONNECT_SECONDS = 5.0
 _KEY = "storage.url: "
 _SKEW_SECONDS = 2.0
 _STANDBY = "a standby"
+_NAMED = 3  # shards in a sentence
 
 if TYPE_CHECKING:
     from monitor.bus.postgres.examination import DatabaseExamination
@@ -147,6 +148,21 @@ def _conflict_lines(found: DatabaseExamination) -> Iterator[CheckLine]:
     for conflict in found.conflicts:
         reason, _, hint = conflict.partition("; ")
         yield failed("store workspaces", reason, hint)
+    if found.set_otherwise and not found.conflicts:
+        others = ", ".join(
+            f"{daemon} of shard{'s'[: len(shards) > 1]} {_some(shards)}"
+            for daemon, shards in found.set_otherwise.items()
+        )
+        yield warning(
+            "store workspaces",
+            f"other settings have {others}",
+            "a daemon takes over only what it has the same settings for: give all the same file",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _daemon_line(settings: StorageSettings, found: DatabaseExamination) -> CheckLine:

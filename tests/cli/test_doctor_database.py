@@ -151,7 +151,10 @@ async def durable() -> AsyncIterator[PostgresServer]:
 async def test_another_configuration_of_a_workspace_fails(
     postgres: PostgresServer, prepared: str
 ) -> None:
-    """Of another URL, as of two clusters in one database, or of another shard; as at a start."""
+    """Of another URL, as of two clusters in one database, or of another shard; as at a start.
+
+    Other settings of it are a warning: the daemons do not take it over from each other.
+    """
     name = name_of(prepared)
     await heartbeat(postgres, name, "north", "there")
     for statement in (
@@ -168,6 +171,10 @@ async def test_another_configuration_of_a_workspace_fails(
         "https://other under this name"
     )
     assert str(line.hint).startswith("give both the same URL")
+    statement = "UPDATE workspace SET url = 'http://127.0.0.1:9'"
+    await postgres.execute(statement, database=name)
+    line = (await lines(settings, acme))["store workspaces"]
+    assert (line.outcome, line.found) == ("warning", "other settings have north of shard acme")
     workspace = msgspec.structs.replace(acme.workspace, shard="small")
     moved = msgspec.structs.replace(acme, workspace=workspace)
     line = (await lines(settings, moved))["store workspaces"]

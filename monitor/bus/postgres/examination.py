@@ -14,7 +14,7 @@ from msgspec import Struct
 from monitor.bus.postgres.connections.connecting import Connection, connect
 from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.migrations import examine, newest_schema
-from monitor.bus.postgres.leases.definitions import definition_problems
+from monitor.bus.postgres.leases.definitions import definition_problems, other_settings
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.shards import ShardDefinition
 from monitor.model.errors import BusUnavailableError
@@ -65,6 +65,7 @@ class DatabaseExamination(Struct, frozen=True, kw_only=True):
     skew_seconds: float  # of the server's clock, ahead of ours
     daemons: tuple[LivingDaemonRow, ...]
     conflicts: tuple[str, ...]  # of the configuration with what is stored
+    set_otherwise: dict[str, list[str]]  # by daemon, the shards that it has other settings for
     others: dict[str, str]  # hosts that are not the primary, and why
 
 
@@ -89,9 +90,9 @@ async def examine_database(
         with bus_errors(str(address)):
             found = await connection.fetchrow(_SERVER)
             rows = await connection.fetch(_DAEMONS) if schema else []
-            conflicts = (
-                await definition_problems(connection, daemon_id, definitions) if schema else []
-            )
+            given = connection, daemon_id, definitions
+            conflicts = await definition_problems(*given) if schema else []
+            set_otherwise = await other_settings(*given) if schema else {}
             skew_seconds = await _skew_seconds(connection)
     finally:
         connection.terminate()
@@ -112,6 +113,7 @@ async def examine_database(
         skew_seconds=skew_seconds,
         daemons=tuple(LivingDaemonRow(*row.values()) for row in rows),
         conflicts=tuple(conflicts),
+        set_otherwise=set_otherwise,
         others=await _others(address, password, timeout_seconds=timeout_seconds),
     )
 

@@ -36,6 +36,13 @@ _STORED = (
     " JOIN shard ON shard.number = workspace.shard WHERE workspace.name = ANY($1::text[])"
     " ORDER BY workspace.name"
 )
+_DIFFERING = (
+    "SELECT daemon.id, array_agg(defined.name ORDER BY defined.name) AS shards FROM daemon"
+    " JOIN unnest($1::text[], $2::text[]) AS defined (name, digest)"
+    " ON daemon.digests ->> defined.name <> defined.digest"
+    " WHERE daemon.id <> $3 AND NOT daemon.is_gone AND daemon.expires_at > clock_timestamp()"
+    " GROUP BY daemon.id ORDER BY daemon.id"
+)
 _WHO_DEFINES = (
     "SELECT id, host FROM daemon WHERE id <> $1 AND NOT is_gone"
     " AND expires_at > clock_timestamp() AND digests ? $2 ORDER BY id LIMIT 1"
@@ -123,6 +130,22 @@ async def definition_problems(
             problem = await _problem(connection, daemon_id, change)
             problems += [] if problem is None else [problem]
     return problems
+
+
+async def other_settings(
+    connection: Connection, daemon_id: str, definitions: Sequence[ShardDefinition]
+) -> dict[str, list[str]]:
+    """Return by daemon that is alive the shards that it has other settings for.
+
+    Neither takes such a shard over while the other one lives.
+    """
+    rows = await connection.fetch(
+        _DIFFERING,
+        [definition.name for definition in definitions],
+        [definition.digest for definition in definitions],
+        daemon_id,
+    )
+    return {row["id"]: row["shards"] for row in rows}
 
 
 def _configured(definitions: Sequence[ShardDefinition]) -> dict[str, _Workspace]:

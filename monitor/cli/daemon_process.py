@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Daemon
 from monitor.app.tasks import Run
-from monitor.cli.garbage import exempt_what_lasts, search_seldom
+from monitor.cli.garbage import exempt_what_lasts, search_often
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
@@ -76,7 +76,7 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, hang_up.request)
-    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_seldom, clock)}
+    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_often, clock)}
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 

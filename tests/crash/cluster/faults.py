@@ -19,6 +19,7 @@ async def vanish(scene: Cluster) -> None:
 
     It comes back as a newer program, whose schema the others do not know.
     """
+    await scene.until_none_is_reported()
     holders = await scene.holders()
     member = next(member for member in scene.members if member.name == holders[CLUSTER])
     before = scene.reported(member)
@@ -31,6 +32,7 @@ async def vanish(scene: Cluster) -> None:
 
 async def vanish_in_turn(scene: Cluster) -> None:
     """A daemon is killed, then the one that has reported that; each is reported once."""
+    await scene.until_none_is_reported()
     holders = await scene.holders()
     watching = [member for member in scene.members if member.name == holders[CLUSTER]]
     others = [member for member in scene.members if member not in watching]

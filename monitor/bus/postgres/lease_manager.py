@@ -18,11 +18,7 @@ import structlog
 from monitor.bus.postgres.claiming import Claiming, OpenBuses
 from monitor.bus.postgres.grants import Grant, Grants
 from monitor.bus.postgres.leases import lease_table
-from monitor.bus.postgres.leases.definitions import (
-    DefinedShard,
-    other_settings,
-    store_definitions,
-)
+from monitor.bus.postgres.leases.definitions import DefinedShard, store_definitions
 from monitor.bus.postgres.leases.given_up import GivenUpShards
 from monitor.bus.postgres.leases.heartbeat import Heartbeat
 from monitor.bus.postgres.leases.lease import Lease
@@ -105,23 +101,12 @@ class LeaseManager:
         )
         self._published = digests
         self._is_defined = True
-        await self._log_other_settings(definitions)
         for grant in self.grants.all():
             defined = self.definitions.get(grant.lease.shard)
             if defined is not None and defined != before.get(grant.lease.shard):
                 await self._change_digest(grant.lease, defined.digest)
         self.wake()
         self._on_change()
-
-    async def _log_other_settings(self, definitions: Sequence[ShardDefinition]) -> None:
-        """Say why one of two daemons may never take a shard over from the other."""
-        others = await self._heartbeat.run(
-            lambda connection: other_settings(connection, self._heartbeat.myself.id, definitions)
-        )
-        for daemon, shards in others.items():
-            log.info(
-                "daemon has other settings", daemon=daemon, shards=len(shards), first=shards[0]
-            )
 
     async def _change_digest(self, lease: Lease, digest: str) -> None:
         await self._heartbeat.run(

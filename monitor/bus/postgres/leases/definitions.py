@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import structlog
+
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.leases.lease_table import Myself, publish
 from monitor.bus.shards import ShardDefinition
 from monitor.model.errors import ConfigurationError
+
+log = structlog.get_logger()
 
 _LOCK = 6_711_447
 _ADD_SHARDS = (
@@ -110,6 +114,9 @@ async def store_definitions(
         if problems:
             raise ConfigurationError(problems)
         await publish(connection, myself, digests)
+    # Why one of the two may never take a shard over from the other.
+    for daemon, shards in (await other_settings(connection, myself.id, definitions)).items():
+        log.info("daemon has other settings", daemon=daemon, shards=len(shards), first=shards[0])
     return {
         definition.name: DefinedShard(numbers[definition.name], definition.digest)
         for definition in definitions

@@ -20,6 +20,7 @@ import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
 from monitor.app.cluster_health import ClusterHealth
+from monitor.app.instructions import InstructedShard
 from monitor.app.mirror import Mirror
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
 from monitor.config import Configuration
@@ -89,7 +90,13 @@ class Mirrors:
         before, self._hosted_before = self._hosted_before, hosted
         for name in before.keys() - hosted.keys() - self._mirrors.keys():
             lost = Mirrored(holder=None, url=None, read_at=self._clock.now())
-            self._lost[name] = replace(before[name], mirrored=partial(_itself, lost))
+            asked = InstructedShard(name, self._elsewhere, on_answer=self.expect_change)
+            self._lost[name] = replace(
+                before[name],
+                alerting=asked.alerting(before[name].alerting),
+                requests=asked.requests(),
+                mirrored=partial(_itself, lost),
+            )
             self._begun_at = float("-inf")  # the next request reads it
 
     def _forget_lost(self, stored: Collection[str]) -> None:

@@ -262,6 +262,19 @@ async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
     assert again.mirrored().holder == "north"
 
 
+async def test_what_nobody_looked_at_is_shown_after_its_loss(pair: Pair) -> None:
+    """In an outage of the database it is all that there is to show."""
+    await pair.holder.store()
+    pair.hosted = {"sales": pair.holder.shown()}
+    watching = asyncio.create_task(pair.mirrors.run())
+    await eventually(lambda: pair.mirrors._hosted_before == pair.hosted, why="nobody looked")
+    pair.hosted = {}
+    assert pair.mirrors.shown()["sales"].live.workspace("sales") is not None
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
 async def test_what_is_asked_of_a_shard_that_was_lost_goes_to_its_holder(pair: Pair) -> None:
     """Here its store is closed; the next daemon that holds it must learn of the silence."""
 

@@ -161,7 +161,7 @@ async def test_a_cluster_is_measured() -> None:
         per_second=40.0,
         rest_seconds=0.1,
         # Longer than the time between two renewals of a lease, so that something is used.
-        idle_seconds=1.0,
+        idle_seconds=0.8,
         kills=1,
         lease_seconds=3.0,
     )

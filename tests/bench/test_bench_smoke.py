@@ -140,7 +140,9 @@ async def test_transitions_are_measured() -> None:
 
 async def test_stores_are_measured() -> None:
     """PostgreSQL, SQLite and the bare writer yield rates and ratios."""
-    assert_measured(await stores.measure(stores.Sizes(repetitions=1, transitions=40, at_once=10)))
+    assert_measured(
+        await stores.measure(stores.Sizes(repetitions=1, transitions=40, at_once=(10,)))
+    )
 
 
 async def test_idle_shards_are_measured() -> None:

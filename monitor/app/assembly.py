@@ -19,6 +19,7 @@ from monitor.model.clock import Clock
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.daemon_status import DaemonStatus, ReadDaemonStatus
+from monitor.web.health import ClusterProblems
 from monitor.web.server import Server
 
 
@@ -51,7 +52,7 @@ def build_server(
             clock=clock,
             supervisor=supervisor,
         ),
-        cluster_problems=list if mirrors is None else mirrors.problems,
+        cluster_problems=ClusterProblems if mirrors is None else mirrors.problems,
         daemon=_daemon_status(configuration, hosting, store, started_at=clock.now()),
         cluster=store.cluster,
         refresh=None if mirrors is None else mirrors.refresh,
@@ -67,6 +68,7 @@ def build_mirrors(hosting: Hosting, *, store: ShardStore, clock: Clock) -> Mirro
         hosting.shown,
         store.elsewhere,
         cluster=store.cluster,
+        away_since=lambda: store.away_since,
         configuration=lambda: hosting.configuration,
         clock=clock,
     )

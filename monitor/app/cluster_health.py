@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from monitor.bus.shards import ClusterStatus
 from monitor.model.clock import Clock
 from monitor.model.words import counted
+from monitor.web.health import ClusterProblems
 from monitor.web.views.daemon.cluster import without_holder
 
 _LEASES = 3  # a takeover needs less; what nobody holds for longer nobody can hold
@@ -17,8 +18,9 @@ _NAMED = 3
 class ClusterHealth:
     """Remembers since when the store is away, and since when shards are without a holder."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, away_since: Callable[[], datetime | None]) -> None:
         self._clock = clock
+        self._away_since = away_since
         self._away: tuple[datetime, str] | None = None  # since when (ours), and why
         self._alone: dict[str, float] = {}  # since when (monotonic), by name
         self._patience_seconds = 0.0
@@ -33,10 +35,10 @@ class ClusterHealth:
     def cannot_be_read(self, reason: str) -> None:
         """Remember why the store gave no answer."""
         since = self._clock.now() if self._away is None else self._away[0]
-        self._away = since, reason
+        self._away = self._away_since() or since, reason
 
-    def problems(self) -> list[str]:
-        """Return what needs people, each as a part of a sentence."""
+    def problems(self) -> ClusterProblems:
+        """Return what needs people now."""
         problems: list[str] = []
         if self._away is not None:
             since, reason = self._away
@@ -50,7 +52,7 @@ class ClusterHealth:
             problems.append(
                 f"{counted(len(alone), 'shard')} {verb} held by nobody: {_named(alone)}"
             )
-        return problems
+        return ClusterProblems(words=tuple(problems), is_store_away=self._away is not None)
 
 
 def _named(names: Sequence[str]) -> str:

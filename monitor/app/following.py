@@ -18,6 +18,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
+from monitor.polling.lists.listed_objects import show_listed_names
 from monitor.polling.poller import WorkspacePoller
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -47,6 +48,7 @@ class FollowedWorkspace:
         self.configuration = configuration
         self.name = configuration.name
         self._observer = observer
+        self._bus, self._live_state = bus, live_state
         self._client = WorkspaceClient(
             configuration.workspace, clock=clock, registry=registry, may_send=bus.may_publish
         )
@@ -122,6 +124,8 @@ class FollowedWorkspace:
         """Load what the store knows of the workspace."""
         await self._observer.open(self.name)
         await self._status_memory.restore()
+        # Whoever scrapes must never see a pipeline under another's name.
+        await show_listed_names(self._live_state, self.name, bus=self._bus)
 
     async def remember(self) -> None:
         """Store the last status, for the next start."""

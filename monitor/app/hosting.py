@@ -9,9 +9,11 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
+from monitor.app.cluster_silences import cluster_silences
 from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.shard import HostedShard
 from monitor.app.shard_definitions import configuration_of, shard_names
+from monitor.app.start_slots import StartSlot, StartSlots
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
@@ -21,6 +23,7 @@ from monitor.bus.shards import (
     ShardStore,
 )
 from monitor.config import Configuration
+from monitor.model.alerts import Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
@@ -29,11 +32,6 @@ from monitor.supervisor import Supervisor
 from monitor.web.shown_shards import ShownShard
 
 log = structlog.get_logger()
-
-# Shards that start at a time, and how long each keeps its place behind its start: its first polls
-# come then. A thousand at once would leave no time for the heartbeat by which they are held.
-_STARTS_AT_ONCE = 8
-_FIRST_POLLS_SECONDS = 0.25
 
 
 class _Tenure:
@@ -45,8 +43,15 @@ class _Tenure:
         self.before = before  # the shard's former one, which must be over first
         self.shard: HostedShard | None = None
         self.is_stopped = False
+        self.slot: StartSlot | None = None  # while it starts
         self.has_started = asyncio.Event()  # or failed to
         self.is_over = asyncio.Event()
+
+    def started(self) -> None:
+        """Let others start: it has started, or failed to."""
+        if self.slot is not None:
+            self.slot.leave(is_unused=self.shard is None)
+        self.has_started.set()
 
     def stop(self, *, is_orderly: bool) -> None:
         self.is_stopped = True
@@ -76,7 +81,7 @@ class Hosting:
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
-        self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._starts = StartSlots()
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -147,8 +152,7 @@ class Hosting:
             if tenure.before is not None:
                 await tenure.before.is_over.wait()
                 tenure.before = None
-            await self._starts.acquire()
-            asyncio.get_running_loop().call_later(_FIRST_POLLS_SECONDS, self._starts.release)
+            tenure.slot = await self._starts.take()
             if not tenure.is_stopped:
                 tenure.shard = self._shards[name] = self._build(tenure.granted)
                 await self._run(tenure, tenure.shard)
@@ -164,7 +168,7 @@ class Hosting:
         finally:
             self._shards.pop(name, None)
             self._show()
-            tenure.has_started.set()
+            tenure.started()
             tenure.is_over.set()
 
     async def _run(self, tenure: _Tenure, shard: HostedShard) -> None:
@@ -177,7 +181,7 @@ class Hosting:
     def _started(self, tenure: _Tenure, shard: HostedShard) -> None:
         self._metrics.add(shard.metrics)
         self._show(shard)
-        tenure.has_started.set()
+        tenure.started()
 
     def _show(self, *new: HostedShard) -> None:
         """Show the shards that run, in place of those shown before."""
@@ -207,7 +211,11 @@ class Hosting:
             registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
+            silences=self._silences,
         )
+
+    async def _silences(self) -> list[Silence]:
+        return await cluster_silences(self._store.elsewhere, now=self._clock.now())
 
     def _cluster_watch(self) -> ClusterWatch:
         return ClusterWatch(

@@ -43,8 +43,10 @@ _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 class InstructionRunner:
     """Executes the instructions of a shard that this daemon holds.
 
-    An outcome that could not be stored is stored later; only a holder that dies in between leaves
-    an instruction to be executed again. All but replays and webhooks are then without effect.
+    An outcome that could not be stored is stored later; only a holder that dies or loses the shard
+    in between leaves an instruction to be executed again, before any later one. Then a silence, an
+    acknowledgement or a tracked run stays as it is, and webhook tasks are compared again. A replay
+    sends its events again, and a test its request: both at least once, under the same ids.
     """
 
     def __init__(
@@ -127,7 +129,9 @@ async def _change_alerting(
 ) -> bool:
     match order:
         case AddSilence(silence=silence):
-            await alerting.add_silence(silence)
+            # Executed again, it must not revive one that was ended meanwhile.
+            if all(known.id != silence.id for known in alerting.snapshot().silences):
+                await alerting.add_silence(silence)
             return True
         case ExpireSilence(id=silence_id):
             return await alerting.expire_silence(silence_id)

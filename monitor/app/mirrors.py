@@ -12,8 +12,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
+import msgspec
 import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
@@ -27,7 +29,7 @@ from monitor.model.slices import in_slices
 from monitor.model.words import counted, duration
 from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.status_memory import DETAILS, REACHABILITY, STATUS
-from monitor.web.health import HealthFinding
+from monitor.web.health import ClusterProblems, HealthFinding
 from monitor.web.shown_shards import Mirrored, ShownShard, ShownShards, page_url
 
 log = structlog.get_logger()
@@ -52,6 +54,7 @@ class Mirrors:
         elsewhere: ShardsElsewhere,
         *,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
+        away_since: Callable[[], datetime | None],
         configuration: Callable[[], Configuration],
         clock: Clock,
     ) -> None:
@@ -69,7 +72,7 @@ class Mirrors:
         self._requested_at = float("-inf")
         self._has_read = False
         self._reading: asyncio.Task[None] | None = None
-        self.health = ClusterHealth(clock)
+        self.health = ClusterHealth(clock, away_since=away_since)
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return hosted shards, then those of others; the same mapping until one comes or goes."""
@@ -133,10 +136,10 @@ class Mirrors:
                 self.health.learn(cluster)
         except BusError as exc:
             self.health.cannot_be_read(str(exc))
-        problems = self.problems()
-        return HealthFinding(ok=not problems, detail="; ".join(problems) or "all shards are held")
+        words = self.problems().words
+        return HealthFinding(ok=not words, detail="; ".join(words) or "all shards are held")
 
-    def problems(self) -> list[str]:
+    def problems(self) -> ClusterProblems:
         """Return what keeps shards of other daemons from being shown as they are, in words."""
         old = [
             (self._clock.now() - read_at).total_seconds()
@@ -148,7 +151,8 @@ class Mirrors:
         problems = self.health.problems()
         if late:
             shards, age = counted(len(late), "shard"), duration(max(late))
-            problems.append(f"{shards} of other daemons as stored {age} ago")
+            aged = f"{shards} of other daemons as stored {age} ago"
+            problems = msgspec.structs.replace(problems, words=(*problems.words, aged))
         return problems
 
     async def close(self) -> None:
@@ -172,7 +176,8 @@ class Mirrors:
             await self._read_whole(records)
             await self._read_states(records)
         except BusError as exc:
-            log.warning("shards of other daemons cannot be read", reason=str(exc))
+            if not self.health.problems().is_store_away:  # else it has been said
+                log.warning("shards of other daemons cannot be read", reason=str(exc))
             self.health.cannot_be_read(str(exc))
             for mirror in self._mirrors.values():
                 mirror.cannot_be_read(str(exc))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import structlog
 
@@ -22,9 +23,11 @@ from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
-from monitor.model.alerts import DaemonCondition
+from monitor.model.alerts import DaemonCondition, Silence
 from monitor.model.clock import Clock
+from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
+from monitor.model.waits import happens_within
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
 from monitor.outputs.metrics.assembly import ShardMetrics
@@ -38,6 +41,7 @@ from monitor.web.shown_shards import ShownShard
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
+_FINISH_SECONDS = 5.0  # for alerting and metrics, each
 
 
 class HostedShard:
@@ -53,9 +57,11 @@ class HostedShard:
         registry: ShardRegistry,
         supervisor: Supervisor,
         cluster: ClusterWatch | None = None,
+        silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
-        """``cluster``: only of the shard whose holder watches the cluster for all."""
+        """``cluster`` only of the shard whose holder watches it; ``silences`` for a new shard."""
         self._cluster = cluster
+        self._silences = silences
         self.name = bus.shard
         self.bus = bus
         self._instructions = instructions
@@ -83,15 +89,7 @@ class HostedShard:
             guard=supervisor.contain,
         )
         self.metrics = self._metrics(registry)
-        self.outputs = Outputs(
-            configuration.outputs,
-            bus=bus,
-            view=self.view,
-            clock=clock,
-            registry=registry,
-            info=daemon_info(configuration),
-            alerting=self.engine.snapshot,
-        )
+        self.outputs = self._outputs(registry)
         self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
@@ -110,6 +108,17 @@ class HostedShard:
             registry=registry,
             settings=self.configuration.metrics,
             capabilities=list(Capability),
+            alerting=self.engine.snapshot,
+        )
+
+    def _outputs(self, registry: ShardRegistry) -> Outputs:
+        return Outputs(
+            self.configuration.outputs,
+            bus=self.bus,
+            view=self.view,
+            clock=self._clock,
+            registry=registry,
+            info=daemon_info(self.configuration),
             alerting=self.engine.snapshot,
         )
 
@@ -175,13 +184,15 @@ class HostedShard:
         """Start the steps in their order; each rests on those before it."""
         self.tasks.start("store", self.bus.watch, vital=True)
         self.tasks.start("observer", self.observer.watch, vital=True)
-        await self._create_consumers()
+        is_new = await self._create_consumers()
         await self._prepare_workspaces()
         # Whoever scrapes must never see a counter at 0 that has counted before.
         await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
+        if is_new:
+            await self._begin_silenced()
         self.tasks.start("alerting", self.engine.run)
         if self._cluster is not None:
             self.tasks.start("cluster watch", self._cluster.run)
@@ -194,11 +205,20 @@ class HostedShard:
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
 
-    async def _create_consumers(self) -> None:
-        """Before any event can be appended: one that begins at the newest must miss none."""
+    async def _create_consumers(self) -> bool:
+        """Before any event can be appended: one that begins at the newest must miss none.
+
+        Return True where the shard is new: no event was ever appended.
+        """
         await self.bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
         await self.outputs.subscribe()
-        await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
+        return await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST) == 0
+
+    async def _begin_silenced(self) -> None:
+        known = {silence.id for silence in self.engine.snapshot().silences}
+        for silence in () if self._silences is None else await self._silences():
+            if silence.id not in known:
+                await self.engine.add_silence(silence)
 
     async def _prepare_workspaces(self) -> None:
         for configuration in self.configuration.workspaces:
@@ -224,11 +244,39 @@ class HostedShard:
                     await workspace.remember()
                 await self.workspaces.stop(name)
             if self._is_orderly:
-                await self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+                await self._finish_log()
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self.tasks.cancel_all()
             await self.workspaces.close()
+
+    async def _finish_log(self) -> None:
+        """Let all consumers read what the log holds, and store how far they are."""
+        # Alerting first: its events are for the others. What would bring more of them has ended.
+        await self.tasks.cancel(("instructions", "alerting", "metrics"))
+        await self._finish(ALERTING_CONSUMER, self._evaluate_all())
+        async with asyncio.TaskGroup() as group:
+            draining = self.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+            group.create_task(draining, name="drain outputs")
+            counting = self._finish(METRICS_CONSUMER, self.metrics.consumer.finish())
+            group.create_task(counting, name="finish metrics")
+
+    async def _evaluate_all(self) -> None:
+        while await self.engine.take_some():
+            pass
+        await self.engine.store_position(at_once=True)
+
+    async def _finish(self, consumer: str, finishing: Coroutine[Any, Any, None]) -> None:
+        """Wait for the end of the log within a bound; the rest is read after the next start."""
+        try:
+            is_done = await happens_within(
+                finishing, clock=self._clock, seconds=_FINISH_SECONDS, name=f"finish {consumer}"
+            )
+        except BusError as exc:
+            log.warning("log read in part", shard=self.name, consumer=consumer, reason=str(exc))
+            return
+        if not is_done:
+            log.warning("log read in part", shard=self.name, consumer=consumer, reason="no time")
 
 
 def daemon_info(configuration: Configuration) -> DaemonInfo:

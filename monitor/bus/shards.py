@@ -184,6 +184,10 @@ class ShardStore(Protocol):
         """The version of the schema that the store had when it was opened."""
 
     @property
+    def away_since(self) -> datetime | None:
+        """Since when the database of several daemons does not answer; None while it does."""
+
+    @property
     def stored_runs(self) -> StoredRuns:
         """Reads the runs of all shards, whoever holds them."""
 

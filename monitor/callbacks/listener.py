@@ -268,13 +268,24 @@ class CallbackListener:
             fingerprint=statement.fingerprint,
         )
         try:
-            received = await self._direct(callback) if self._direct is not None else None
+            received = await self._observe_directly(callback)
             if received is None:
                 received = await self._receive_into_inbox(callback, settings)
         except BusUnavailableError as exc:
             log.warning("callback not stored", workspace=name, reason=str(exc))
             raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
         return "accepted" if received is Received.STORED else "duplicate"
+
+    async def _observe_directly(self, callback: StoredCallback) -> Received | None:
+        if self._direct is None:
+            return None
+        seconds = self._settings.commit_timeout_seconds
+        try:
+            # It may be stored all the same; then the sender repeats what is known.
+            async with asyncio.timeout(seconds):
+                return await self._direct(callback)
+        except TimeoutError as exc:
+            raise BusUnavailableError(f"the store was not free within {seconds:g} s") from exc
 
     async def _receive_into_inbox(
         self, callback: StoredCallback, settings: CallbackSettings

@@ -16,6 +16,7 @@ from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import StoreObstacle, as_problem, try_store
 from monitor.cli.tables import print_json
 from monitor.config import Configuration, Problem, ValidationResult, config_hash
+from monitor.config.problems import without_credentials
 from monitor.model.check_lines import CheckOutcome
 from monitor.outputs.records import RECORDS
 
@@ -90,7 +91,7 @@ def summary(configuration: Configuration) -> list[str]:
         *_outputs(configuration),
         f"server {server.listen}{guarded}",
         f"callbacks {callbacks.listen}" if callbacks else "callbacks off",
-        f"store {configuration.storage.url}",
+        f"store {without_credentials(configuration.storage.url)}",
     ]
 
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Daemon
 from monitor.app.tasks import Run
-from monitor.cli.garbage import exempt_what_lasts, search_seldom
+from monitor.cli.garbage import exempt_what_lasts, search_often
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
@@ -23,7 +23,7 @@ from monitor.config import Configuration
 from monitor.listening.handles import raise_handle_limit
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import AddressError, ConfigurationError
 from monitor.model.slices import STEP_SECONDS
 
 _SWITCH_SECONDS = 0.0001
@@ -48,8 +48,7 @@ def run(config: Path) -> None:
     exempt_what_lasts()
     try:
         asyncio.run(_serve(config, configuration, redactor))
-    except ConfigurationError as exc:
-        # An address: the file itself was accepted.
+    except AddressError as exc:
         found = address_problems(configuration, clock=SystemClock(), redactor=redactor)
         problems = asyncio.run(found)
         if not problems:  # it has become free meanwhile
@@ -77,7 +76,7 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, hang_up.request)
-    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_seldom, clock)}
+    beside: dict[str, Run] = {"reload": hang_up.run, "garbage": partial(search_often, clock)}
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 

@@ -15,7 +15,7 @@ from monitor.model.outside import is_loopback
 
 STORE = "store"
 COMMITS = "store commits"
-UNREACHABLE = "see whether the server runs, and whether a firewall is between"
+UNREACHABLE = "see whether host and port are right, the server runs, and no firewall is between"
 _CONNECT_SECONDS = 5.0
 _KEY = "storage.url: "
 _SKEW_SECONDS = 2.0

@@ -9,8 +9,9 @@ from prometheus_client import CollectorRegistry
 from monitor.app.store import open_store as open_any
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
+from monitor.cli.database_trial import UNREACHABLE
 from monitor.cli.doctor_checks.addresses import server_address
-from monitor.cli.doctor_checks.callbacks_address import callback_address
+from monitor.cli.doctor_checks.callbacks_address import callback_lines
 from monitor.cli.doctor_report import without_secrets
 from monitor.cli.store_trial import as_problem, try_store
 from monitor.config import Configuration
@@ -18,7 +19,7 @@ from monitor.config.problems import shown
 from monitor.logs import Redactor
 from monitor.model.check_lines import CheckOutcome
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, BusLockedError, ConfigurationError
+from monitor.model.errors import BusError, BusLockedError, BusUnavailableError, ConfigurationError
 
 _KEY = "storage.url: "
 _LOCKED = "stop that process, or name another file in storage.url"
@@ -38,7 +39,8 @@ async def open_store(
         raise ConfigurationError([_named(settings, problem) for problem in exc.problems]) from exc
     except BusError as exc:
         if settings.postgres is not None:
-            raise type(exc)(_named(settings, str(exc))) from exc
+            hint = f"; {UNREACHABLE}" if type(exc) is BusUnavailableError else ""
+            raise type(exc)(_named(settings, f"{exc}{hint}")) from exc
         trial = await asyncio.to_thread(try_store, settings.url)
         if trial.obstacle is not None:
             raise type(exc)(str(as_problem(settings.url, trial.obstacle))) from exc
@@ -56,8 +58,10 @@ async def address_problems(
 ) -> list[str]:
     """Return a sentence for each address that cannot be listened on."""
     serving = await server_address(configuration.server, configuration.storage)
-    async with callback_address(configuration, clock=clock) as listening:
-        lines = {"server": serving.lines, "callbacks": listening.lines}
+    lines = {
+        "server": serving.lines,
+        "callbacks": await callback_lines(configuration, clock=clock),
+    }
     return [
         f"{section}.listen: {line.found}; {line.hint}"
         for section, found in lines.items()

@@ -30,7 +30,8 @@ def status(
     """Print the state of everything in one sentence; exit by it.
 
     Exits 0 when all is well, 1 when something needs people (the sentence says what), 3 when the
-    state is unknown: the daemon does not answer, or sees no workspace. 2 is wrong usage, as ever.
+    state is unknown: the daemon does not answer, sees no workspace, or shares a store that does not
+    answer (so what failed may be over). 2 is wrong usage, as ever.
     """
     form = output.form
     try:

@@ -79,11 +79,12 @@ async def _routing(
 @asynccontextmanager
 async def _source(configuration: Configuration, url: str) -> AsyncIterator[TransferSource]:
     if is_postgres(url):
+        address, password = _database(configuration, url)
         from monitor.bus.transfer.postgres_side import (  # noqa: PLC0415 - needs the extra
             PostgresSource,
         )
 
-        database = await PostgresSource.open(*_database(configuration, url))
+        database = await PostgresSource.open(address, password)
         try:
             yield database
         finally:
@@ -99,11 +100,12 @@ async def _source(configuration: Configuration, url: str) -> AsyncIterator[Trans
 @asynccontextmanager
 async def _target(configuration: Configuration, url: str) -> AsyncIterator[TransferTarget]:
     if is_postgres(url):
+        address, password = _database(configuration, url)
         from monitor.bus.transfer.postgres_side import (  # noqa: PLC0415 - needs the extra
             PostgresTarget,
         )
 
-        database = await PostgresTarget.open(*_database(configuration, url))
+        database = await PostgresTarget.open(address, password)
         try:
             yield database
         finally:

@@ -70,7 +70,8 @@ def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> 
 def _storage(part: ReadTable | None, problems: Problems) -> None:
     if part is None or part.get("password") is None:
         return
-    if part.build().postgres is None:
+    # Beside a URL that cannot be used stands a default, of which nobody has to hear.
+    if part.build().postgres is None and not problems.holds(f"{part.path}.url"):
         hint = "storage.password is not used: a file has none; name the database, or remove it"
         problems.warn(f"{part.path}.url", part.get("url"), hint)
 

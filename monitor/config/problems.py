@@ -94,11 +94,16 @@ def shown(value: object) -> str:
         return "(a table)"
     if isinstance(value, list | tuple) and any(isinstance(item, Mapping | list) for item in value):
         return f"(a list of {len(value)})"
-    text = _CREDENTIALS.sub(f"://{MASK}@", _as_json(value))
+    text = without_credentials(_as_json(value))
     text = _SECRET_PARAMETER.sub(rf"\g<1>{MASK}", text)
     if len(text) > MAX_SHOWN_CHARACTERS:
         return f"{text[:MAX_SHOWN_CHARACTERS]}..."
     return text
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the user and the password of a URL."""
+    return _CREDENTIALS.sub(f"://{MASK}@", text)
 
 
 def _one_line(text: str) -> str:

@@ -16,7 +16,7 @@ from monitor.listening.refusals import RefusalReason, Refusals
 from monitor.listening.settings import AddressSettings
 from monitor.listening.sources import TrustedProxies
 from monitor.model.clock import Clock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import AddressError
 from monitor.model.request_errors import RequestErrors
 
 _SERVER = "dataprep-monitor"  # without a version, which tells an attacker what to try
@@ -69,7 +69,7 @@ class HttpListener:
         """Listen, and return the port, which settings of 0 leave to the system.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            AddressError: the address cannot be listened on.
         """
         await runner.setup()
         server = cast("web.Server", runner.server)
@@ -80,7 +80,7 @@ class HttpListener:
             port = await self._gate.open(self._settings.host, self._settings.port, server)
         except OSError as exc:
             await runner.cleanup()
-            raise ConfigurationError(
+            raise AddressError(
                 f"{self._key}.listen: {self._settings.listen} cannot be listened on "
                 f"({exc.strerror}): free the port or choose another"
             ) from exc

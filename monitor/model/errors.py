@@ -4,6 +4,7 @@
 
     MonitorError
     ├── ConfigurationError            wrong settings; never retried
+    │   └── AddressError                an address cannot be listened on
     ├── PayloadError                  a body or row that cannot be read; skipped and counted
     ├── WorkspaceError                something between us and a workspace
     │   ├── TryLaterError             may pass by itself
@@ -44,6 +45,10 @@ class ConfigurationError(MonitorError):
     def __init__(self, problems: list[str] | str) -> None:
         self.problems = [problems] if isinstance(problems, str) else list(problems)
         super().__init__("; ".join(self.problems))
+
+
+class AddressError(ConfigurationError):
+    """An address of the configuration cannot be listened on now."""
 
 
 class PayloadError(MonitorError):

@@ -25,16 +25,26 @@ async def happens_within(
     ``happening`` is cancelled when time runs out, and with a cancelled call; so it must leave
     nothing half done, as `asyncio.Event.wait` does. What it raises is raised here.
     """
-    # No task group: it would hide a failure in an exception group.
-    happened = asyncio.create_task(happening, name=name)
-    timer = asyncio.create_task(clock.sleep(seconds), name=f"{name}: time limit")
+    # A task for the clock alone: a daemon of many shards has tens of thousands of such waits.
+    timer = asyncio.create_task(clock.sleep(seconds), name=name)
+    limit = asyncio.timeout(None)
+    loop = asyncio.get_running_loop()
+
+    def run_out(_: asyncio.Task[None]) -> None:
+        limit.reschedule(loop.time())
+
     try:
-        await asyncio.wait((happened, timer), return_when=asyncio.FIRST_COMPLETED)
-        if happened.done():
-            happened.result()
-            return True
+        async with limit:
+            timer.add_done_callback(run_out)
+            try:
+                await happening
+            finally:
+                timer.remove_done_callback(run_out)
+    except TimeoutError:
+        if not limit.expired():
+            raise
         return False
+    else:
+        return True
     finally:
-        for task in (happened, timer):
-            task.cancel()
-        await asyncio.gather(happened, timer, return_exceptions=True)
+        timer.cancel()

@@ -27,6 +27,13 @@ class HealthFinding(Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class ClusterProblems(Struct, frozen=True, kw_only=True):
+    """What needs people where daemons share a store, each as a part of a sentence."""
+
+    words: tuple[str, ...] = ()
+    is_store_away: bool = False  # all that is known is from before
+
+
 class Readiness(Struct, frozen=True, kw_only=True):
     """All findings by name. Ready means that every check passed."""
 

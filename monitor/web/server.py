@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 import msgspec
 from aiohttp import web
@@ -21,7 +21,7 @@ from monitor.web.daemon_status import ReadDaemonStatus
 from monitor.web.forms.acknowledge_form import AcknowledgeForm
 from monitor.web.forms.form_page import FormPages, PageForm
 from monitor.web.forms.silence_forms import ExpireForm, SilenceForm
-from monitor.web.health import Check, readiness
+from monitor.web.health import Check, ClusterProblems, readiness
 from monitor.web.http.authentication import authenticate
 from monitor.web.http.form_bodies import FormTokens
 from monitor.web.http.hosts import refuse_foreign
@@ -63,7 +63,7 @@ class Server:
         checks: Callable[[], Mapping[str, Check]],
         daemon: ReadDaemonStatus,
         cluster: Callable[[], Awaitable[ClusterStatus | None]],
-        cluster_problems: Callable[[], Sequence[str]] = list,
+        cluster_problems: Callable[[], ClusterProblems] = ClusterProblems,
         refresh: Callable[[], Awaitable[None]] | None = None,
         store_id: str | None = None,
     ) -> None:
@@ -147,7 +147,7 @@ class Server:
             refuse_foreign(settings, refusals),
             authenticate(settings, wrong),
             log_writes(settings, refusals, clock=clock),
-            errors_as_problems,
+            errors_as_problems(self._page.outage),
             prepared(self._follower.request, *([] if self._refresh is None else [self._refresh])),
         ]
 

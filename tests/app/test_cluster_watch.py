@@ -25,15 +25,21 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def watch(tmp_path: Path, clock: ManualClock) -> AsyncIterator[ClusterWatch]:
-    """A watch over the configured shards ``sales`` and ``orders``; its store is read by no test."""
-    store = await SqliteStore.open(
+async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteStore]:
+    """A store that no test reads."""
+    opened = await SqliteStore.open(
         StorageSettings(url=f"sqlite://{tmp_path}/state.db"),
         clock=clock,
         registry=CollectorRegistry(),
     )
-    yield ClusterWatch(store, configured=lambda: {"sales", "orders"}, clock=clock)
-    await store.close()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def watch(store: SqliteStore, clock: ManualClock) -> ClusterWatch:
+    """A watch over the configured shards ``sales`` and ``orders``."""
+    return ClusterWatch(store, configured=lambda: {"sales", "orders"}, clock=clock)
 
 
 def daemon(name: str, *, at: datetime, expired_seconds: float = -9.0) -> DaemonRecord:
@@ -108,3 +114,23 @@ def test_a_shard_that_nobody_alive_holds_is_unheld_until_somebody_does(
     ]
     watch.read(status(clock.now(), south, shard("sales", "south"), unheld[1]))
     assert [trouble.part for trouble in watch.troubles] == ["shard:orders"]
+
+
+def test_the_configuration_is_asked_once_for_all_shards(
+    store: SqliteStore, clock: ManualClock
+) -> None:
+    """However many shards the cluster has: its answer names all of them."""
+    asked: list[int] = []
+
+    def configured() -> set[str]:
+        asked.append(1)
+        return {f"shard-{number}" for number in range(50)}
+
+    watch = ClusterWatch(store, configured=configured, clock=clock)
+    south = (daemon("south", at=clock.now()),)
+    shards = [shard(name, None) for name in configured()]
+    asked.clear()
+    watch.read(status(clock.now(), south, *shards))
+
+    assert len(watch.troubles or ()) == 50
+    assert len(asked) == 1

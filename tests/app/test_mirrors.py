@@ -13,8 +13,9 @@ import pytest
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings import AlertingSettings
-from monitor.app.instructions import InstructionRunner
+from monitor.app.instructions import InstructionRunner, execute
 from monitor.app.mirrors import Mirrors
+from monitor.app.orders import AddSilence
 from monitor.app.requests import alerting_requests
 from monitor.bus.contract import Change, Retention, Start
 from monitor.bus.shards import ShardGranted, ShardRecord
@@ -29,6 +30,7 @@ from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 from monitor.tracking.status_memory import StatusMemory
+from monitor.web.health import ClusterProblems
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import ShownShard
 from monitor.web.views.daemon.cluster import without_holder
@@ -154,6 +156,7 @@ async def pair(empty_database: str) -> AsyncIterator[Pair]:
             lambda: pairs[0].hosted,
             south.store.elsewhere,
             cluster=south.store.cluster,
+            away_since=lambda: south.store.away_since,
             configuration=lambda: Configuration(workspaces=()),
             clock=CLOCK,
         )
@@ -187,7 +190,7 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
     assert (mirrored.holder, mirrored.reason) == ("north", None)
     assert mirrored.read_at is not None
     assert pair.mirrors.shown() is pair.mirrors.shown()
-    assert pair.mirrors.problems() == []
+    assert pair.mirrors.problems() == ClusterProblems()
     assert (await pair.mirrors.check()).ok
 
 
@@ -210,6 +213,26 @@ async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:
         assert (await pair.sales()).alerting.snapshot().silences == (silence,)
         assert await sales.alerting.expire_silence("5d3c")
         assert not await sales.alerting.expire_silence("5d3c")
+
+
+async def test_a_silence_that_is_asked_for_again_stays_ended(pair: Pair) -> None:
+    """As after the death of a holder that had made it, and not said so yet."""
+    now = CLOCK.now()
+    silence = Silence(
+        id="77aa",
+        matchers=("workspace=sales",),
+        author="ann",
+        comment="reload",
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+        origin="api",
+    )
+    order = AddSilence(silence=silence)
+    await execute(order, pair.holder.shown())
+    assert await pair.holder.engine.expire_silence(silence.id)
+    assert (await execute(order, pair.holder.shown())).done
+    [kept] = pair.holder.engine.snapshot().silences
+    assert kept.ends_at <= CLOCK.now()
 
 
 async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:

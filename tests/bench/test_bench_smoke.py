@@ -146,8 +146,8 @@ async def test_stores_are_measured() -> None:
 
 
 async def test_idle_shards_are_measured() -> None:
-    """Few and many idle shards yield queries, memory and processor time."""
-    sizes = idle_shards.Sizes(few=1, many=3, quiet_seconds=0.1, seconds=2.5)
+    """Idle shards yield queries, memory and processor time."""
+    sizes = idle_shards.Sizes(shards=(2,), quiet_seconds=0.1, seconds=2.5)
     assert_measured(await idle_shards.measure(sizes))
 
 

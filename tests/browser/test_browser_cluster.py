@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
+from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import Mirrored
 from tests.browser.screens import DESKTOP, PHONE, TABLET, WIDE, screen
@@ -34,7 +35,7 @@ async def test_everybody_can_read_who_holds_what(browser: Browser, tmp_path: Pat
         read_at = clock.now() - timedelta(seconds=12)
         url = "https://node-2.example.com:8080"
         cluster.mirror(LONG, Mirrored(holder="node-2", url=url, read_at=read_at))
-        cluster.problems = ["1 shard is held by nobody: gamma"]
+        cluster.problems = ClusterProblems(words=("1 shard is held by nobody: gamma",))
         for path in ("/cluster", "/workspaces", f"/workspaces/{LONG}"):
             async with screen(browser) as shown:
                 await shown.page.goto(cluster.url + path)

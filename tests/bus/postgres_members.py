@@ -87,6 +87,8 @@ class Member:
         self.hosted: dict[str, LeaseOnly] = {}
         self.epochs: list[tuple[str, int]] = []  # of all grants
         self.fails_to_open: Exception | None = None
+        self.may_open = asyncio.Event()  # what is read of a shard may take long
+        self.may_open.set()
         self.notified = 0
         connector = PostgresConnector(
             address=postgres_address(url), password=None, lease_seconds=LEASE_SECONDS
@@ -165,18 +167,19 @@ class Member:
     async def leave(self) -> None:
         """End in order."""
         await self.leases.close()
-        self.heartbeat.disconnect("closed")
+        self.heartbeat.disconnect()
         self.hosted.clear()
 
     def kill(self) -> None:
         """End without a goodbye: connections break, and nothing is released."""
-        self.heartbeat.disconnect("killed")
+        self.heartbeat.disconnect()
         self.hosted.clear()
 
     def metric(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(f"dataprep_monitor_{name}", labels) or 0.0
 
     async def _open(self, leases: Sequence[Lease]) -> Sequence[PostgresBus]:
+        await self.may_open.wait()
         if self.fails_to_open is not None:
             raise self.fails_to_open
         return cast("Sequence[PostgresBus]", [LeaseOnly(lease) for lease in leases])

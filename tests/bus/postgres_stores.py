@@ -73,7 +73,7 @@ class StoreHost:
         for task in (self._task, *self.store._tasks):
             task.cancel()
         await asyncio.gather(self._task, *self.store._tasks, return_exceptions=True)
-        self.store._heartbeat.disconnect("killed")
+        self.store._heartbeat.disconnect()
 
     async def close(self) -> None:
         self._task.cancel()

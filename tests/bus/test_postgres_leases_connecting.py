@@ -95,7 +95,7 @@ async def test_without_any_primary_each_host_says_why() -> None:
     error = await refusal(hosts(*ports))
 
     assert isinstance(error, BusUnavailableError)
-    assert all(f"127.0.0.1:{port}: " in str(error) for port in ports)
+    assert all(f"127.0.0.1:{port}: Connection refused" in str(error) for port in ports)
 
 
 @pytest.fixture
@@ -140,6 +140,17 @@ async def test_tls_and_password(
     other = await refusal(verified, "another")
     assert isinstance(other, ConfigurationError)
     assert "storage.password_file" in str(other)
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-full"])
+async def test_a_server_without_tls_is_named_as_such(postgres: PostgresServer, mode: str) -> None:
+    """It is an error of the configuration, whose hint is neither a firewall nor a restart."""
+    error = await refusal(f"{postgres.url()}?sslmode={mode}")
+    assert isinstance(error, ConfigurationError)
+    assert str(error) == (
+        f"storage.url: 127.0.0.1:{postgres.port}/postgres has no TLS, and sslmode={mode} asks for "
+        "it; set ssl = on at the server, or sslmode=prefer in the URL"
+    )
 
 
 async def test_tls_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 from monitor.bus.postgres.leases import lease_table
 from monitor.bus.postgres.leases.lease_decisions import CLAIMED, Claim, LivingDaemon, ShardLease
 from monitor.bus.postgres.leases.rendezvous import best_daemon
+from tests.app.eventually import eventually
 from tests.bus.postgres_members import (
+    LEASE_SECONDS,
     NAMES,
     LeaseCluster,
     Member,
@@ -155,3 +157,22 @@ async def test_a_shard_is_named_free_only_when_its_bus_has_written_all(
 
     assert south.leases.grants.of(shard) is not None
     assert not await north.write(bus)
+
+
+async def test_shards_that_take_long_to_open_cost_no_lease(cluster: LeaseCluster) -> None:
+    """The heartbeat is renewed meanwhile, so that what is held before stays held."""
+    north = await cluster.join("north")
+    north.may_open.clear()
+    claiming = asyncio.create_task(north.cycle())
+    for _ in range(4):  # quarters of a lease
+        await eventually(
+            lambda: north.heartbeat.deadline.seconds_left() > LEASE_SECONDS * 0.6,
+            why="the lease was not renewed",
+        )
+        north.boottime += LEASE_SECONDS / 4
+        await north.clock.advance(LEASE_SECONDS / 4)
+    north.may_open.set()
+    await claiming
+    await north.obey()
+
+    assert north.publishing() == set(NAMES)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Received, Start
 from monitor.bus.postgres import open_postgres
+from monitor.bus.postgres.bus import PostgresBus
+from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.migrations import (
     Migration,
     migrations,
@@ -18,6 +20,7 @@ from monitor.bus.postgres.connections.migrations import (
     prepare,
 )
 from monitor.bus.postgres.leases.rendezvous import best_daemon
+from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import CallbacksArrived, ShardLost, ShardRecord
 from monitor.model.clock import SystemClock
@@ -156,6 +159,35 @@ async def record_of(daemon: StoreHost) -> ShardRecord:
     assert status is not None
     (record,) = status.shards
     return record
+
+
+async def test_a_daemon_that_stands_still_inside_a_transaction_is_taken_over(
+    cluster: StoreCluster,
+) -> None:
+    """The server ends it, and with it the lock on the shard; what goes on is refused."""
+    north = await cluster.join("north", shards("sales"), lease_seconds=3.0)
+    await north.has("sales")
+    former = north.buses["sales"]
+    assert isinstance(former, PostgresBus)
+    is_inside, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def stand_still(connection: Connection, _: Sequence[LeasedShard]) -> None:
+        is_inside.set()
+        await goes_on.wait()
+        await connection.execute("DELETE FROM run")
+
+    writing = asyncio.create_task(
+        former._writer.run(stand_still, [former.leased], timeout_seconds=SOON)
+    )
+    await is_inside.wait()
+    await north.kill()
+    await cluster.expire("north")
+    south = await cluster.join("south", shards("sales"), lease_seconds=3.0)
+    await south.has("sales")
+    goes_on.set()
+    with pytest.raises(BusLostError):
+        await writing
+    assert north.metric("fenced_writes_total") == 1
 
 
 async def test_a_daemon_that_was_stopped_publishes_nothing_and_begins_anew(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,3 +103,20 @@ def test_what_cannot_be_is_one_sentence(
     given = [word.replace("{database}", database) for word in words]
     assert run(*given, "-c", str(config)) == code
     assert problem in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("is_source", [True, False])
+def test_without_the_driver_both_ways_name_what_installs_it(
+    config: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_source: bool,
+) -> None:
+    """Exit 2 with one sentence, as the daemon and `check` have it."""
+    for module in ("transfer.postgres_side", "postgres.connections.connecting"):
+        monkeypatch.delitem(sys.modules, f"monitor.bus.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    urls = [f"sqlite://{config.parent}/state.db", "postgresql://db/monitor"]
+    assert run("migrate", *(reversed(urls) if is_source else urls), "-c", str(config)) == 2
+    assert "pip install 'dataprep-monitor[postgres]'" in capsys.readouterr().err

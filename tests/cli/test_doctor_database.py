@@ -12,8 +12,9 @@ from monitor.bus.postgres.connections.connecting import connect
 from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.settings import StorageSettings
-from monitor.cli.configuration_report import report
+from monitor.cli.configuration_report import report, summary
 from monitor.cli.database_trial import check_database
+from monitor.config import Configuration
 from monitor.model.check_lines import CheckLine
 from monitor.model.secrets import Secret
 from tests.bus.examples import SOON
@@ -109,6 +110,13 @@ async def heartbeat(server: PostgresServer, database: str, id_: str, host: str) 
         host,
         database=database,
     )
+
+
+def test_a_configuration_of_it_is_summed_up_without_its_user(empty_database: str) -> None:
+    """As in every message about the URL."""
+    settings = StorageSettings(url=empty_database)
+    *_, last = summary(Configuration(workspaces=(), storage=settings))
+    assert last == f"store {empty_database.replace('//postgres@', '//***@')}"
 
 
 async def test_daemons_that_share_it_are_listed(postgres: PostgresServer, prepared: str) -> None:

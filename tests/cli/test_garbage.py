@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from monitor.cli.garbage import exempt_what_lasts, search_seldom
+from monitor.cli.garbage import exempt_what_lasts, search_often
 from tests.clocks import ManualClock
 
-_OBJECTS = 300_000
-_SEARCHED_AT_ONCE = 100_000
+_OBJECTS = 150_000
+_SEARCHED_AT_ONCE = 50_000
 
 
 class Circle:
@@ -35,9 +35,8 @@ def collector() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.mark.usefixtures("collector")
-def test_no_search_goes_over_all_that_is_held() -> None:
-    """However much a daemon comes to hold, each search goes over the newest of it only."""
+def searches_of_all() -> list[int]:
+    """Return where the number of objects will be that each search goes over that exempts them."""
     searched: list[int] = []
 
     def count(phase: str, info: dict[str, Any]) -> None:
@@ -45,6 +44,13 @@ def test_no_search_goes_over_all_that_is_held() -> None:
             searched.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
 
     gc.callbacks.append(count)
+    return searched
+
+
+@pytest.mark.usefixtures("collector")
+def test_no_search_goes_over_all_that_is_held() -> None:
+    """However much a daemon comes to hold, each search goes over the newest of it only."""
+    searched = searches_of_all()
     held: list[list[object]] = [[] for _ in range(_OBJECTS)]
 
     assert len(held) == _OBJECTS
@@ -53,19 +59,36 @@ def test_no_search_goes_over_all_that_is_held() -> None:
 
 
 @pytest.mark.usefixtures("collector")
+async def test_what_is_made_as_fast_as_it_ends_is_searched_often() -> None:
+    """A search finds little, also where Python sees no growth: as many objects end as are made."""
+    clock = ManualClock()
+    searching = asyncio.create_task(search_often(clock))
+    held: list[list[object]] = [[] for _ in range(_OBJECTS)]
+    await clock.advance(2)
+    searched = searches_of_all()
+    for place in range(_OBJECTS):
+        held[place] = []
+        if place % 1_000 == 0:
+            await clock.advance(0.1)
+    searching.cancel()
+
+    assert max(searched) < _SEARCHED_AT_ONCE
+
+
+@pytest.mark.usefixtures("collector")
 async def test_what_is_exempt_is_searched_when_it_has_doubled() -> None:
     """Garbage in circles that has become exempt is found, once as much again has become so."""
     clock = ManualClock()
-    searching = asyncio.create_task(search_seldom(clock))
+    searching = asyncio.create_task(search_often(clock, counted_every_seconds=10))
     circle = Circle()
     found = weakref.ref(circle)
     gc.collect()  # exempts it
     del circle
-    await clock.advance(3_600)
+    await clock.advance(11)
     is_kept = found() is not None
     held: list[list[object]] = [[] for _ in range(2 * gc.get_freeze_count())]
     gc.collect()
-    await clock.advance(3_600)
+    await clock.advance(11)
     searching.cancel()
 
     assert is_kept

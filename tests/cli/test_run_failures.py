@@ -15,6 +15,8 @@ from tests.postgres_server import PostgresServer
 from tests.servers import free_port
 
 TOKEN = "the-token-itself"
+# The folder of a store with which `doctor` examines: of no interest to who started a daemon.
+EXAMINED = "dataprep-monitor-doctor"
 
 
 @pytest.fixture
@@ -30,6 +32,7 @@ async def said(settings: Settings, *, code: int) -> list[str]:
     assert (done.code, done.out) == (code, ""), done.err
     assert "Traceback" not in done.err
     assert TOKEN not in done.err
+    assert EXAMINED not in done.err
     return [line for line in done.err.splitlines() if not line.startswith("{")]
 
 
@@ -119,3 +122,4 @@ async def test_a_database_that_cannot_be_used_is_named(
     assert line.startswith(f'storage.url: "postgresql://***@127.0.0.1:{postgres.port}/absent": ')
     assert line.endswith('database "absent" does not exist; create it, or name another one')
     assert "Traceback" not in done.err
+    assert EXAMINED not in done.err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cProfile import Profile
 from typing import Any
 
 import pytest
 
 from monitor.app.shard_definitions import configuration_of, shard_definitions, shard_names
 from monitor.bus.shards import CLUSTER, SOLE, ShardDefinition
+from monitor.config import Configuration
 from tests.config.settings_tables import file, parsed, workspace
 
 DATABASE = {"url": "postgresql://db/monitor"}
@@ -94,3 +96,24 @@ def test_a_digest_differs_with_what_the_shard_does(change: dict[str, Any]) -> No
 def test_a_digest_is_the_same_on_another_machine(change: dict[str, Any]) -> None:
     """Addresses, names and places of files of one daemon, and texts of secrets, change nothing."""
     assert digest("orders", change) == digest("orders", {})
+
+
+def workspaces(number: int) -> Configuration:
+    tables = [workspace(f"workspace-{place}") for place in range(number)]
+    return parsed(file(workspaces=tables, storage=DATABASE))
+
+
+def calls_of(configuration: Configuration) -> int:
+    """Return how many functions are called to define the shards."""
+    profile = Profile()
+    profile.runcall(shard_definitions, configuration)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_what_a_shard_costs_does_not_grow_with_their_number() -> None:
+    """A thousand are defined within a tenth of a second; types are looked at once for all."""
+    few, many = workspaces(10), workspaces(100)
+    shard_definitions(few)
+
+    assert calls_of(many) < 10 * calls_of(few)
+    assert calls_of(many) < 100 * 2_000

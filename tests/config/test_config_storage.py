@@ -84,3 +84,6 @@ def test_a_password_of_a_file_is_warned_of() -> None:
         'storage.url: "sqlite:///store.db": storage.password is not used: a file has none; name '
         "the database, or remove it"
     )
+    # Of the default that stands beside a URL which cannot be used nobody hears.
+    storage["url"] = "postgresql://db"
+    assert validated(file(storage=storage)).warnings == ()

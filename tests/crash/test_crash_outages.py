@@ -17,7 +17,6 @@ from tests.crash.disks import Disk, limited_file_size, small_file_system
 from tests.crash.scene import scene
 
 CALLBACKS = 300
-_LOCKED_SECONDS = 2.5
 
 
 async def test_the_broker_goes_and_comes_in_a_burst(
@@ -92,7 +91,7 @@ async def test_a_file_that_is_locked_for_a_while(
     async with scene(tmp_path, seed=seed) as crash:
         job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 4))
         async with locked(crash.store):
-            await pause(_LOCKED_SECONDS)
+            await eventually(crash.reports_that_the_store_fails, why=lambda: crash.daemon.log)
         await crash.until_ended()
         callbacks = [(str(run.id), str(run.status)) for run in job_groups]
         sending = asyncio.create_task(crash.sender.send(callbacks[: CALLBACKS // 2]))

@@ -33,6 +33,7 @@ from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.daemon_status import DaemonStatus
+from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
 from monitor.web.views.overview.pipeline_index import PipelineIndex
@@ -139,7 +140,7 @@ async def row_of_page(daemon: Daemon) -> PipelineRow:
             runs=daemon.bus,
             log=SoleLog(daemon.bus),
             cluster=cluster,
-            cluster_problems=list,
+            cluster_problems=ClusterProblems,
             is_shared=False,
             live=daemon.live_state.view,
             clock=daemon.clock,

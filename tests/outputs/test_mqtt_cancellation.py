@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
@@ -76,3 +77,31 @@ async def test_a_cancellation_beside_the_end_of_a_connection_is_kept(broker: Mos
     stopped = StoppedClient(broker, during="disconnect")
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(stopped.run())
+
+
+@pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
+async def test_a_socket_that_a_thread_makes_for_nobody_is_closed(broker: Mosquitto) -> None:
+    """Whoever connects is stopped before there is a socket; the loop is given none to watch."""
+    loop = asyncio.get_running_loop()
+    logged: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    is_connecting, is_given_up = threading.Event(), threading.Event()
+
+    def wait(*_: Any) -> None:
+        is_connecting.set()
+        is_given_up.wait(10)
+
+    client = StoppedClient(broker, during="connect").client
+    client._client.on_pre_connect = wait
+    connecting = asyncio.create_task(client.connect())
+    await asyncio.to_thread(is_connecting.wait, 10)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    client.hang_up()
+    is_given_up.set()
+    await loop.shutdown_default_executor()
+    await asyncio.sleep(0)
+
+    assert logged == []
+    assert not client.has_socket

@@ -16,7 +16,7 @@ from monitor.bus.contract import Retention
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.model.errors import BusUnavailableError
 from monitor.web.daemon_status import DaemonStatus
-from monitor.web.health import HealthFinding
+from monitor.web.health import ClusterProblems, HealthFinding
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import Mirrored, ShownShard
@@ -76,7 +76,7 @@ class ServedCluster:
         self.shards = {shard.name: shard for shard in shards}
         self.status = two_daemons(clock)
         self.away: BusUnavailableError | None = None  # instead of an answer of the store
-        self.problems: list[str] = []
+        self.problems = ClusterProblems()
         self.refreshes = 0
         self.url = ""
         self._shown = {shard.name: shard.shown() for shard in shards}

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from monitor.bus.contract import RecordedIn
 from monitor.bus.contract.stored_log import Positions
 from monitor.bus.sqlite.sole_log import SoleLog
+from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event, RunEvent
 from monitor.web.views.log_follower import LogFollower
 from tests.app.eventually import eventually
@@ -19,9 +20,12 @@ class CountedLog(SoleLog):
     """Counts what is read of it."""
 
     reads = 0
+    is_away = False
 
     async def positions(self) -> dict[str, int]:
         self.reads += 1
+        if self.is_away:
+            raise BusUnavailableError("the database is away")
         return await super().positions()
 
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
@@ -93,6 +97,19 @@ async def test_following_ends_a_minute_after_the_last_request(site: Site) -> Non
         assert made.began == 2
         await site.observe(site.run("4"))
         await made.gets("1", "2", "4")
+
+
+async def test_following_begins_again_after_an_outage_of_the_store(site: Site) -> None:
+    """It ends no task, and goes on by itself while somebody looks."""
+    async with following(site) as made:
+        made.log.is_away = True
+        await made.follower.request()
+        await eventually(lambda: made.log.reads == 1, why="it was not tried")
+        made.log.is_away = False
+        await site.clock.advance(2)
+        await eventually(lambda: made.began == 1, why="it did not begin again")
+        await site.observe(site.run("1"))
+        await made.gets("1")
 
 
 async def test_pages_and_the_api_are_followed_for(site: Site) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from monitor.model.errors import BusUnavailableError
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import Mirrored
 from tests.web.served_cluster import ServedCluster, served_cluster, shard, two_daemons
@@ -104,11 +107,29 @@ async def test_what_another_daemon_holds_is_marked_with_its_age(cluster: ServedC
 
 async def test_what_ails_the_cluster_is_in_the_sentence(cluster: ServedCluster) -> None:
     """The state is unknown then, and never green."""
-    cluster.problems = ["1 shard is held by nobody: beta"]
+    cluster.problems = ClusterProblems(words=("1 shard is held by nobody: beta",))
     state = (await cluster.get("/api/v1/status")).document
-    assert state["cluster"] == cluster.problems
+    assert state["cluster"] == list(cluster.problems.words)
     assert "1 shard is held by nobody: beta" in state["sentence"]
     assert state["level"] == "unknown"
+
+
+async def test_a_store_that_is_away_makes_all_unknown(cluster: ServedCluster) -> None:
+    """Also what failed before: it may have succeeded since, and `status` exits 3 by this level."""
+    live_state, flow = cluster.shards["acme"].live_state, Pipeline(kind=PipelineKind.FLOW, id="7")
+    live_state.name_pipeline("acme", PipelineKind.FLOW, "7", "orders")
+    live_state.pipeline_health["acme", RunKind.JOB_GROUP, "7", None] = PipelineHealth(
+        workspace="acme",
+        run_kind=RunKind.JOB_GROUP,
+        pipeline=flow,
+        last_status=Status.FAILED,
+        last_finished_at=cluster.clock.now(),
+    )
+    assert (await cluster.get("/api/v1/status")).document["level"] == "critical"
+    away = "the store does not answer since 10:00"
+    cluster.problems = ClusterProblems(words=(away,), is_store_away=True)
+    state = (await cluster.get("/api/v1/status")).document
+    assert (state["level"], state["failing"], away in state["sentence"]) == ("unknown", 1, True)
 
 
 async def test_pages_wait_for_mirrors_and_scrapers_do_not(cluster: ServedCluster) -> None:

@@ -16,6 +16,7 @@ from monitor.web.api.json_api import JsonApi
 from monitor.web.http.json_answers import encode_in_slices
 from monitor.web.http.long_answers import in_pieces
 from monitor.web.http.problems import errors_as_problems
+from monitor.web.http.store_outage import StoreOutage
 from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
 from tests.full_size import LINES_IN_A_STEP, counting_steps
@@ -51,7 +52,7 @@ VIEW = View(
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client of a server that has one view."""
-    app = web.Application(middlewares=[in_pieces, errors_as_problems])
+    app = web.Application(middlewares=[in_pieces, errors_as_problems(StoreOutage())])
     JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(app.router)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -36,6 +36,7 @@ class CommittedState:
         self._clock = clock
         self._stored_position = 0
         self._stored_at = clock.monotonic()
+        self.is_hurried = False  # the position is due at once
 
     def begin(self) -> PendingStep:
         """Return a step without changes."""
@@ -67,7 +68,8 @@ class CommittedState:
     @property
     def is_position_due(self) -> bool:
         """True where a position, and what waits with it, was not stored for long enough."""
-        return self._clock.monotonic() - self._stored_at >= POSITION_SECONDS
+        is_late = self._clock.monotonic() - self._stored_at >= POSITION_SECONDS
+        return self.is_hurried or is_late
 
     async def commit(self, pending: PendingStep, position: int) -> bool:
         """Return once the step and its position are durable; False where no row changed.

@@ -308,16 +308,16 @@ class Engine:
             await self.evaluate()
         elif await self.take_some() < _BATCH:  # there was no more
             left_seconds = max(0.0, (due - self._now()).total_seconds())
-            if self._state.is_position_stored:
-                await self._bus.wait(self.position, timeout_seconds=left_seconds)
-                return
-            wait_seconds = min(left_seconds, POSITION_SECONDS)
-            if not await self._bus.wait(self.position, timeout_seconds=wait_seconds):
+            is_stored = self._state.is_position_stored
+            wait_seconds = left_seconds if is_stored else min(left_seconds, POSITION_SECONDS)
+            has_more = await self._bus.wait(self.position, timeout_seconds=wait_seconds)
+            if not (is_stored or has_more):
                 await self.store_position()
 
-    async def store_position(self) -> None:
+    async def store_position(self, *, at_once: bool = False) -> None:
         """Make durable what harmless events have changed, where no more events come."""
         async with self._step():
+            self._state.is_hurried = at_once
             await self._commit(await self._begin(), self.position)
 
     async def _take_batch(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -21,11 +21,13 @@ def refuse_missing_extra() -> None:
     Raises:
         ConfigurationError: it is not; the message names the command that installs it.
     """
-    if importlib.util.find_spec("asyncpg") is None:
+    try:
+        importlib.import_module("asyncpg")
+    except ImportError as exc:  # also where half of it is there
         raise ConfigurationError(
-            "storage.url names a PostgreSQL database, whose driver is not installed; "
+            "storage.url: the driver of PostgreSQL is not installed; "
             "run pip install 'dataprep-monitor[postgres]'"
-        )
+        ) from exc
 
 
 async def open_postgres(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 import structlog
 
@@ -335,8 +336,24 @@ class LeaseManager:
             elif isinstance(action, Claim) and self._may_claim(lease):
                 claims.append((action, self.definitions[lease.name].digest))
         for piece in pieces_of(claims):
-            if not await self._claiming.claim(dict(piece)):
+            if not await self._while_renewing(self._claiming.claim(dict(piece))):
                 self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
+
+    async def _while_renewing(self, claim: Coroutine[Any, Any, bool]) -> bool:
+        """Return what a claim returns. What it opens is read, and reads may wait for others."""
+        claiming = asyncio.create_task(claim, name="claim of shards")
+        try:
+            while not await happens_within(
+                asyncio.wait((claiming,)),
+                clock=self._clock,
+                seconds=self._heartbeat.renew_seconds,
+                name="renewal during a claim",
+            ):
+                await self._renew_if_due()
+            return claiming.result()
+        finally:
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
 
     def _may_claim(self, lease: ShardLease) -> bool:
         return (

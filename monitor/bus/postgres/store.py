@@ -156,7 +156,7 @@ class PostgresStore:
         try:
             await heartbeat.register()
         except BaseException:
-            heartbeat.disconnect("not registered")
+            heartbeat.disconnect()
             raise
         store = cls(
             settings,
@@ -208,12 +208,7 @@ class PostgresStore:
 
     @property
     def away_since(self) -> datetime | None:
-        """Since when the database does not answer; None: it has answered the last time."""
         return self._heartbeat.away_since
-
-    @property
-    def away_reason(self) -> str | None:
-        return self._heartbeat.away_reason
 
     async def define(self, definitions: Sequence[ShardDefinition]) -> None:
         await self._leases.define(definitions)
@@ -275,7 +270,7 @@ class PostgresStore:
         await self._writer.close()
         with contextlib.suppress(BusUnavailableError):  # others find it at their next cycle
             await self._heartbeat.run(self._notifications.send)
-        self._heartbeat.disconnect("closed")
+        self._heartbeat.disconnect()
         await self._reader.close()
         if not self._ended.done():
             self._ended.set_result(None)

@@ -53,6 +53,10 @@ class SqliteStore:
         return self.bus
 
     @property
+    def away_since(self) -> datetime | None:
+        return None
+
+    @property
     def elsewhere(self) -> ShardsElsewhere | None:
         return None
 

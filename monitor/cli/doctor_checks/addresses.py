@@ -51,7 +51,7 @@ async def _check_server(settings: ServerSettings, storage: StorageSettings) -> l
     if settings.port == 0:
         return [ok(SERVER, f"{address} takes a free port at each start")]
     try:
-        await _listen_once(settings.host, settings.port)
+        await listen_once(settings.host, settings.port)
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
             return [unusable(SERVER, _SECTION, address, exc)]
@@ -107,7 +107,8 @@ def another_store(
     return taken(subject, section, address, f"another monitor, whose store is not {place}")
 
 
-async def _listen_once(host: str, port: int) -> None:
+async def listen_once(host: str, port: int) -> None:
+    """Return when the address was listened on; raises OSError where that is refused."""
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
     server.close()
     await server.wait_closed()

@@ -20,11 +20,11 @@ from monitor.callbacks import signature
 from monitor.callbacks.bodies import TEST_FIELD
 from monitor.callbacks.listener import SECRET_HEADER, STORE_HEADER, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
-from monitor.cli.doctor_checks.addresses import another_store, taken, unusable
+from monitor.cli.doctor_checks.addresses import another_store, listen_once, taken, unusable
 from monitor.config import Configuration
 from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, ok
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, ConfigurationError
+from monitor.model.errors import AddressError, BusError
 
 CALLBACKS = "callbacks address"
 _SECTION = "callbacks"
@@ -69,6 +69,18 @@ async def callback_address(
             await bus.close()
 
 
+async def callback_lines(configuration: Configuration, *, clock: Clock) -> list[CheckLine]:
+    """Return who listens on the address, or why nobody can; nothing where it is free."""
+    settings = configuration.callbacks
+    if settings is None:
+        return []
+    try:
+        await listen_once(settings.host, settings.port)
+    except OSError as exc:
+        return await _unavailable(settings, configuration, exc, clock=clock)
+    return []
+
+
 def _listener(
     settings: ListenerSettings, configuration: Configuration, bus: EventBus, clock: Clock
 ) -> CallbackListener:
@@ -96,12 +108,9 @@ async def _listen(
 ) -> Listening:
     try:
         await listener.start()
-    except ConfigurationError as exc:
-        cause = exc.__cause__
-        if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-            lines = await bounded(CALLBACKS, _ask_holder(settings, configuration, clock=clock))
-        else:
-            lines = [unusable(CALLBACKS, _SECTION, settings.listen, cause or exc)]
+    except AddressError as exc:
+        cause = exc.__cause__ or exc
+        lines = await _unavailable(settings, configuration, cause, clock=clock)
         return Listening(lines=lines, is_answering=not is_failed(lines), bus=bus)
     if settings.port == 0:
         found = (
@@ -110,6 +119,14 @@ async def _listen(
         return Listening(lines=[ok(CALLBACKS, found)], bus=bus)
     found = f"{settings.listen} is free: no daemon runs there, so doctor listened itself"
     return Listening(lines=[ok(CALLBACKS, found)], is_answering=True, bus=bus)
+
+
+async def _unavailable(
+    settings: ListenerSettings, configuration: Configuration, cause: BaseException, *, clock: Clock
+) -> list[CheckLine]:
+    if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+        return await bounded(CALLBACKS, _ask_holder(settings, configuration, clock=clock))
+    return [unusable(CALLBACKS, _SECTION, settings.listen, cause)]
 
 
 async def _ask_holder(

@@ -128,6 +128,17 @@ class MetricsConsumer:
         self.rows, self.position, self.is_restored = rows, position, True
         self._is_as_stored = True
 
+    async def finish(self) -> None:
+        """Count what the log holds; to be called when `run` has ended.
+
+        A step that was cut off is made again, of the same rows and events.
+
+        Raises:
+            BusUnavailableError: the rest is counted after the next start.
+        """
+        while await self.count_some():
+            pass
+
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.
 

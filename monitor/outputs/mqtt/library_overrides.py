@@ -219,7 +219,8 @@ class BrokerClient(aiomqtt.Client):
     ) -> None:
         # Called in the thread that connects, which nobody can stop once the wait was given up.
         if self._is_abandoned:
-            sock.close()
+            # By paho, on the loop: a socket that it believes to be open is watched and written to.
+            self._loop.call_soon_threadsafe(self.hang_up)
             return
         if not self._is_allowed:
             # CONNECT, which follows, would end the session of whoever has our client id.

@@ -14,7 +14,7 @@ from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListChecks
-from monitor.polling.lists.listed_objects import ListedObjects
+from monitor.polling.lists.listed_objects import NAMED_AT_ONCE, ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
 from monitor.polling.poll_loop.failures import attempt_each
 from monitor.polling.poll_loop.poll import Poll, every
@@ -34,7 +34,6 @@ _LISTED_BY = {
 _UNLISTED_KEPT = timedelta(days=30)
 # A right may be withdrawn for a while: so long what was listed and is refused counts as listed.
 _HIDDEN_SECONDS = 86_400.0
-_NAMED_AT_ONCE = 50  # among namesakes, one takes up to 40 microseconds
 
 
 class PipelineNames:
@@ -184,7 +183,7 @@ class PipelineNames:
         context.live_state.names.place(identity, folder=folder, owner=row.owner)
 
     async def _name(self, kind: PipelineKind, rows: Sequence[FlowRow | PlanRow]) -> None:
-        async for row in in_slices(rows, size=_NAMED_AT_ONCE):
+        async for row in in_slices(rows, size=NAMED_AT_ONCE):
             self._context.live_state.name_pipeline(self._context.name, kind, row.id, row.name)
 
     async def _compare(
@@ -210,7 +209,8 @@ class PipelineNames:
                 await context.observer.forget_pipeline(context.name, kind, pipeline_id)
             return True
 
-        await listed.compare({row.id for row in rows}, bad_rows, remove=remove)
+        names = {row.id: row.name for row in rows if row.name is not None}
+        await listed.compare({row.id for row in rows}, bad_rows, remove=remove, names=names)
         absent = {
             (kind, pipeline_id)
             for pipeline_id in await self._never_listed(kind) - (listed.ids or frozenset())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.bus.contract import decode_entries
+from monitor.bus.contract import EventBus, decode_entries
 from monitor.model.errors import DoubtedListError
+from monitor.model.runs import PipelineKind
+from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck, Remove
 from monitor.polling.lists.token_owner import TokenOwner
+from monitor.tracking.live_state import LiveState
 from monitor.workspace.payloads import BadRow
 
 log = structlog.get_logger()
@@ -21,6 +24,7 @@ LISTED = "inventory"  # topic of the state entries with what was listed last
 
 # 500 that were deleted cost 500 reads in two hours, at most so many after each reading of the list.
 _MOST_READS = 24
+NAMED_AT_ONCE = 50  # among namesakes, one takes up to 40 microseconds
 # A token of another person by mistake is noticed by then; one on purpose must not stay an alert.
 _OTHER_OWNER_SECONDS = 3_600.0
 
@@ -28,9 +32,27 @@ _OTHER_OWNER_SECONDS = 3_600.0
 class _Listed(Struct, frozen=True, kw_only=True):
     ids: frozenset[str]
     owner: str | None  # of the token that showed them
+    names: dict[str, str] = {}  # of pipelines, by id
 
 
 _DECODER = msgspec.json.Decoder(_Listed)
+
+
+async def show_listed_names(live_state: LiveState, workspace: str, *, bus: EventBus) -> None:
+    """Name the pipelines as they were listed last, after all that runs have named.
+
+    Which of two namesakes has the plain name, and what a pipeline is called now, would otherwise
+    be decided anew until all are listed, and series would change places.
+
+    Raises:
+        BusError: it cannot be read.
+    """
+    stored = await bus.state_entries(workspace, LISTED)
+    listed = decode_entries(stored, _DECODER, topic=LISTED)
+    for kind in PipelineKind:
+        names = listed[kind].names if kind in listed else {}
+        async for pipeline_id, name in in_slices(names.items(), size=NAMED_AT_ONCE):
+            live_state.name_pipeline(workspace, kind, pipeline_id, name)
 
 
 class ListedObjects:
@@ -70,11 +92,16 @@ class ListedObjects:
         self._listed = decode_entries(own, _DECODER, topic=LISTED).get(self._key)
 
     async def compare(
-        self, shown: Collection[str], bad_rows: Collection[BadRow], *, remove: Remove
+        self,
+        shown: Collection[str],
+        bad_rows: Collection[BadRow],
+        *,
+        remove: Remove,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """Find out whether the list is whole, and remember what it shows. Durable on return.
 
-        ``remove`` takes what is not there any more.
+        ``remove`` takes what is not there any more. ``names`` are those of pipelines.
 
         Raises:
             DoubtedListError: it is not, or not all of what it lacks is verified yet.
@@ -115,10 +142,11 @@ class ListedObjects:
                     hidden_seconds=self._hidden_seconds,
                 )
         except DoubtedListError:
-            await self._keep((before | shown) - removed, known_owner)
+            await self._keep((before | shown) - removed, known_owner, names)
             raise
         left = before - shown - removed
-        await self._keep((before | shown) - removed, known_owner if left else owner or known_owner)
+        owner = known_owner if left else owner or known_owner
+        await self._keep((before | shown) - removed, owner, names)
 
     async def _accept(self, missing: Collection[str], reason: str, remove: Remove) -> None:
         """Doubt the list of another owner for a while, then take it for what there is.
@@ -136,11 +164,15 @@ class ListedObjects:
             await remove(id_, False)
         self.check.clear(missing)
 
-    async def _keep(self, ids: frozenset[str], owner: str | None) -> None:
-        listed = _Listed(ids=ids, owner=owner)
+    async def _keep(
+        self, ids: frozenset[str], owner: str | None, names: Mapping[str, str] | None
+    ) -> None:
+        before = {} if self._listed is None else self._listed.names
+        kept = {id_: name for id_, name in {**before, **(names or {})}.items() if id_ in ids}
+        listed = _Listed(ids=ids, owner=owner, names=kept)
         if listed == self._listed:
             return
-        value = msgspec.json.encode({"ids": sorted(listed.ids), "owner": listed.owner})
+        value = msgspec.json.encode({**msgspec.structs.asdict(listed), "ids": sorted(ids)})
         state_entry = self._context.state_entry(LISTED, self._key, value)
         await self._context.observer.observe((), state_entries=(state_entry,))
         self._listed = listed

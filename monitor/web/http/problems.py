@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from msgspec import Struct
 
 from monitor.model.errors import (
@@ -17,6 +18,7 @@ from monitor.model.errors import (
     OutputUnavailableError,
     TryLaterError,
 )
+from monitor.web.http.store_outage import StoreOutage
 
 log = structlog.get_logger()
 
@@ -65,22 +67,31 @@ def problem_response(status: int, detail: str) -> web.Response:
     )
 
 
-@web.middleware
-async def errors_as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+def errors_as_problems(outage: StoreOutage) -> Middleware:
     """Turn our errors into problem details; other errors stay aiohttp's 500, logged with trace."""
-    try:
-        return await handler(request)
-    except ProblemDetails as problem:
-        return problem_response(problem.status, problem.detail)
-    except MonitorError as exc:
-        status = _status_of(exc)
-        if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
-            log.warning("request cannot be served now", route=_route(request), reason=str(exc))
-        return problem_response(status, str(exc))
-    except web.HTTPException as exc:
-        if exc.status < http.HTTPStatus.BAD_REQUEST:
-            raise
-        return _of_aiohttp(exc)
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        route = _route(request)
+        try:
+            response = await handler(request)
+        except ProblemDetails as problem:
+            return problem_response(problem.status, problem.detail)
+        except MonitorError as exc:
+            status = _status_of(exc)
+            if isinstance(exc, BusError):
+                outage.refuse(route, exc)
+            elif status == http.HTTPStatus.SERVICE_UNAVAILABLE:
+                log.warning("request cannot be served now", route=route, reason=str(exc))
+            return problem_response(status, str(exc))
+        except web.HTTPException as exc:
+            if exc.status < http.HTTPStatus.BAD_REQUEST:
+                raise
+            return _of_aiohttp(exc)
+        outage.serve(route)
+        return response
+
+    return answer
 
 
 def _status_of(error: MonitorError) -> int:

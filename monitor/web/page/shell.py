@@ -24,6 +24,7 @@ from monitor.model.errors import BusError
 from monitor.web.http.negotiation import holds, takes_gzip
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
+from monitor.web.http.store_outage import StoreOutage
 from monitor.web.page import charts
 from monitor.web.page.compiled_templates import templates_of_page
 from monitor.web.page.linked_text import linked
@@ -60,6 +61,7 @@ class PageShell:
         clock: Clock,
     ) -> None:
         self._pages = pages
+        self.outage = StoreOutage()  # of the JSON API too
         self._status = status
         self._live = live
         self._files = files = StaticFiles()
@@ -147,9 +149,13 @@ class PageShell:
     async def _read_status(self) -> StateSummary | None:
         try:
             answer = await self._status.read(StatusQuery())
+        except BusError as exc:
+            self.outage.refuse(f"box {self._status.name}", exc)
+            return None
         except Exception:
             log.exception("box failed", box=self._status.name)
             return None
+        self.outage.serve(f"box {self._status.name}")
         assert isinstance(answer, StateSummary)  # noqa: S101 - for the type checker
         return answer
 
@@ -161,16 +167,18 @@ class PageShell:
             texts = template.generate(
                 view=answer, query=query, page=page, box=box, now=self._clock.now()
             )
-            return Markup(await _joined(texts))  # noqa: S704 - the template has escaped it
+            made = Markup(await _joined(texts))  # noqa: S704 - the template has escaped it
         except ProblemDetails:
             raise
         except BusError as exc:
-            log.warning("box cannot be read now", box=box.name, reason=str(exc))
+            self.outage.refuse(f"box {box.name}", exc)
             return self._failed_box(box, why=f"the store does not answer: {exc}")
         except Exception as exc:
             # Whatever is wrong in one box, people must still see the others.
             log.exception("box failed", box=box.name)
             return self._failed_box(box, error=type(exc).__name__)
+        self.outage.serve(f"box {box.name}")
+        return made
 
     def _failed_box(self, box: View, *, error: str | None = None, why: str | None = None) -> Markup:
         failed = self.templates.get_template("failed_box.html")

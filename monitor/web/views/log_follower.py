@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 
 from monitor.bus.contract import StoredLog
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event
 
 _BATCH = 200
 _WAIT_SECONDS = 10.0
 _FOLLOWED_SECONDS = 60.0  # after the last request
+_RETRY_SECONDS = 1.0  # where the store does not answer
 _BEGIN_SECONDS = 0.5  # that a request waits for the store
 
 OnEvents = Callable[[Sequence[Event]], None]
@@ -58,16 +60,18 @@ class LogFollower:
         """Follow the logs of all shards from their present ends, again whenever somebody looks."""
         while True:
             await self._is_requested.wait()
-            positions = await self._log.positions()
-            for begin in self._on_begin:
-                begin()
-            self._follows.set()
             try:
-                await self._follow(positions)
+                await self._follow(await self._log.positions())
+            except BusUnavailableError:
+                # Whoever looks learns of it by what cannot be shown.
+                await self._clock.sleep(_RETRY_SECONDS)
             finally:
                 self._follows.clear()
 
     async def _follow(self, positions: dict[str, int]) -> None:
+        for begin in self._on_begin:
+            begin()
+        self._follows.set()
         while self._clock.monotonic() - self._requested_at < _FOLLOWED_SECONDS:
             if not await self._log.wait(positions, timeout_seconds=_WAIT_SECONDS):
                 continue

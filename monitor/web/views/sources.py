@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from monitor.bus.contract import StoredLog, StoredRuns
@@ -10,7 +10,7 @@ from monitor.bus.shards import ClusterStatus
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.daemon_status import ReadDaemonStatus
-from monitor.web.health import Check
+from monitor.web.health import Check, ClusterProblems
 from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
@@ -30,5 +30,5 @@ class ViewSources:
     alerting: AlertingRequests
     daemon: ReadDaemonStatus
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
-    cluster_problems: Callable[[], Sequence[str]]  # what needs people, in words
+    cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store

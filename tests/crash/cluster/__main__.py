@@ -60,7 +60,7 @@ def _episode(seed: int, options: argparse.Namespace) -> Findings:
     chosen = ClusterOptions(seed=seed, lease_seconds=options.lease, workspaces=options.workspaces)
     try:
         findings = asyncio.run(play(folder, chosen, faults))
-    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - the next episode may show more
+    except (Exception, BaseExceptionGroup, pytest.fail.Exception):  # noqa: BLE001 - the next episode may show more
         findings = Findings(broken=[traceback.format_exc()])
     counts = ", ".join(f"{name} {count}" for name, count in findings.counts().items())
     print(f"  {counts}", *findings.broken, sep="\n  ", flush=True)  # noqa: T201 - a command

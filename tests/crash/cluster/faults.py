@@ -19,6 +19,7 @@ async def vanish(scene: Cluster) -> None:
 
     It comes back as a newer program, whose schema the others do not know.
     """
+    await scene.until_none_is_reported()
     holders = await scene.holders()
     member = next(member for member in scene.members if member.name == holders[CLUSTER])
     before = scene.reported(member)
@@ -31,6 +32,7 @@ async def vanish(scene: Cluster) -> None:
 
 async def vanish_in_turn(scene: Cluster) -> None:
     """A daemon is killed, then the one that has reported that; each is reported once."""
+    await scene.until_none_is_reported()
     holders = await scene.holders()
     watching = [member for member in scene.members if member.name == holders[CLUSTER]]
     others = [member for member in scene.members if member not in watching]
@@ -225,7 +227,7 @@ async def _upgrade(scene: Cluster, member: Member, version: int | None = None) -
 
 async def kill_all(scene: Cluster) -> None:
     """All daemons are killed at once and start again."""
-    await asyncio.gather(*(member.kill() for member in scene.members))
+    await asyncio.gather(*(member.kill(is_absent=False) for member in scene.members))
     await asyncio.gather(*(member.start() for member in scene.members))
 
 

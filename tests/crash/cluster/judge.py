@@ -22,6 +22,7 @@ KINDS = ("flow_run", "job_group", "plan_run")
 # From the instant of a takeover until what was on its way before has arrived, on a busy machine.
 GRACE_SECONDS = 0.3
 _PATIENCE_SECONDS = 60.0
+TAKEOVER_SECONDS = 15.0  # at the default lease, on a machine that has time for it
 _AGREE_SECONDS = 0.5  # the networks of the daemons share the loop with what is compared
 
 
@@ -107,6 +108,11 @@ async def judge(scene: Cluster) -> Findings:
     _keep_evidence(scene, changes)
     findings.claims = list(takeovers.claims(scene, holders))
     findings.takeovers = list(takeovers.takeovers(scene, holders))
+    findings.broken += [
+        f"somebody went on after {seconds:.1f} s"
+        for seconds in (*findings.takeovers, *findings.failovers)
+        if seconds > TAKEOVER_SECONDS
+    ]
     findings.broken += _states(scene, holders)
     findings.broken += await scene.database.foreign_writes()
     findings.broken += await _callbacks(scene)

@@ -94,8 +94,10 @@ class Member:
         await self.process.start()
         self.is_alive = True
 
-    async def kill(self) -> None:
-        self.note_absence("killed")
+    async def kill(self, *, is_absent: bool = True) -> None:
+        """Kill it; ``is_absent``: others must take over what it holds."""
+        if is_absent:
+            self.note_absence("killed")
         self.is_alive = False
         assert await self.process.end(signal.SIGKILL) == -signal.SIGKILL
 

@@ -170,6 +170,14 @@ class Cluster:
             if event["data"]["labels"].get("part") == f"daemon:{member.name}"
         ]
 
+    async def until_none_is_reported(self) -> None:
+        """Return when every alert about a daemon has ended, because all of them are back."""
+        await eventually(
+            lambda: all(self.reported(member)[-1:] != ["fired"] for member in self.members),
+            why=lambda: f"{[self.reported(member) for member in self.members]}\n{self.logs}",
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
     async def until_reported(self, member: Member, words: Sequence[str]) -> None:
         """Return when just this was received of the alerts about a daemon."""
         await eventually(

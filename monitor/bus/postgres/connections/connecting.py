@@ -53,6 +53,10 @@ _SERVER = (
     " current_setting('server_version_num')::int AS version,"
     " current_setting('server_version') AS name, current_setting('server_encoding') AS encoding"
 )
+_NO_TLS = (
+    "storage.url: {place} has no TLS, and sslmode={mode} asks for it; set ssl = on at the server, "
+    "or sslmode=prefer in the URL"
+)
 _POOLER = (
     "storage.url: between the monitor and {place} is a pooler (such as PgBouncer); a lease needs a "
     "session of its own: name the server itself"
@@ -263,7 +267,11 @@ def _is_about_tls(exc: Exception) -> bool:
     """True where the server may take the connection with, or without, TLS."""
     if isinstance(exc, server_errors.InvalidPasswordError):
         return False
-    return not isinstance(exc, ConnectionError) or "SSL" in str(exc)
+    return not isinstance(exc, ConnectionError) or _has_no_tls(exc)
+
+
+def _has_no_tls(error: BaseException | None) -> bool:
+    return isinstance(error, ConnectionError) and "SSL" in str(error)
 
 
 def _problem(server: asyncpg.Record, connection: Connection, place: str) -> MonitorError | None:
@@ -271,8 +279,8 @@ def _problem(server: asyncpg.Record, connection: Connection, place: str) -> Moni
         return ConfigurationError(_POOLER.format(place=place))
     if server["version"] < OLDEST_SERVER * 10_000:
         return BusSchemaError(
-            f"storage.url: {place} is PostgreSQL {server['name']}; the monitor needs "
-            f"{OLDEST_SERVER} or newer"
+            f"storage.url: {place} is PostgreSQL {server['name']}, and the monitor needs "
+            f"{OLDEST_SERVER} or newer; upgrade the server, or name another one"
         )
     if server["encoding"] != "UTF8":
         return BusSchemaError(
@@ -288,6 +296,8 @@ def _failure(address: PostgresAddress, attempts: Sequence[_Attempt]) -> MonitorE
         place = f"{attempt.host}/{address.database}"
         if _is_refused_by_pooler(attempt.error):
             return ConfigurationError(_POOLER.format(place=place))
+        if _has_no_tls(attempt.error):
+            return ConfigurationError(_NO_TLS.format(place=place, mode=address.tls))
         if isinstance(attempt.error, _CONFIGURATION_ERRORS):
             return ConfigurationError(f"storage.url: {place}: {attempt.reason}{_hint(attempt)}")
     reasons = "; ".join(f"{attempt.host}: {attempt.reason}" for attempt in attempts)

@@ -7,6 +7,8 @@ only the server's own sentence is kept.
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +16,8 @@ import asyncpg
 
 from monitor.model.errors import BusUnavailableError
 
+# Python's words, of one address or of several.
+_NOT_CONNECTED = re.compile(r"\[Errno (\d+)\] Connect call failed")
 # TimeoutError and the errors of TLS are OSErrors.
 SERVER_ERRORS = (
     asyncpg.PostgresError,
@@ -47,6 +51,8 @@ def reason_of(exc: BaseException) -> str:
         return _line(getattr(exc, "message", None) or str(exc.args[0] if exc.args else exc))
     if isinstance(exc, TimeoutError):
         return "no answer in time"
+    if isinstance(exc, OSError) and (numbers := _NOT_CONNECTED.findall(str(exc))):
+        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
     if isinstance(exc, OSError) and exc.strerror:
         return _line(exc.strerror)
     return _line(str(exc)) or type(exc).__name__

@@ -49,7 +49,6 @@ class Heartbeat:
         self.deadline = deadline
         self.renew_seconds = connector.lease_seconds / RENEWALS
         self.away_since: datetime | None = None  # None: the last exchange was answered
-        self.away_reason: str | None = None
         self._connector = connector
         self._clock = clock
         self._connection: Connection | None = None
@@ -83,10 +82,10 @@ class Heartbeat:
                     # Short, so that a server that hangs leaves time for the next one.
                     async with asyncio.timeout(max(1.0, self.renew_seconds)):
                         answer = await exchange(self._connection)
-            except (BusUnavailableError, asyncio.CancelledError) as exc:
-                self.disconnect(str(exc))
+            except (BusUnavailableError, asyncio.CancelledError):
+                self.disconnect()
                 raise
-        self.away_since = self.away_reason = None
+        self.away_since = None
         return answer
 
     async def register(self) -> None:
@@ -166,10 +165,10 @@ class Heartbeat:
         except BusUnavailableError as exc:
             log.warning("shards not released", reason=str(exc))
 
-    def disconnect(self, reason: str) -> None:
+    def disconnect(self) -> None:
         """Drop the connection; the next exchange makes a new one."""
         if self.away_since is None:
-            self.away_since, self.away_reason = self._clock.now(), reason
+            self.away_since = self._clock.now()
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

@@ -1,14 +1,15 @@
 """What the writer does in one transaction, for the jobs of one kind.
 
 A transaction is executed until it is known how it ended. `execute` leaves its answer here, and
-`conclude` brings memory up to date, once what it has written is durable. Where the answer was lost
-the writer finds out by the shards' rows whether that is so, and `recover` reads the answer.
+`conclude` brings memory up to date, once what it has written is durable. Where the answer of a
+fenced one was lost the writer finds out by the shards' rows whether that is so, and `recover` reads
+the answer. One without a fence is executed again, because it stores nothing twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from asyncpg import exceptions as server_errors
 
@@ -45,16 +46,21 @@ class Transaction(Protocol):
 
     @property
     def shards(self) -> Collection[LeasedShard]:
-        """The shards whose fence it has; only by these can be found out whether it was kept."""
+        """The shards whose fence it has, if any."""
 
     async def execute(self, connection: Connection) -> None:
         """Return once it is durable."""
 
-    async def recover(self, connection: Connection, held: Collection[int], /) -> None:
-        """Read again what `execute` would have answered; it was kept for these shards."""
-
     def conclude(self) -> Collection[int]:
         """Give each job its result; return the numbers of the shards that were held."""
+
+
+@runtime_checkable
+class FencedTransaction(Transaction, Protocol):
+    """One for whose shards can be found out whether it was kept."""
+
+    async def recover(self, connection: Connection, held: Collection[int], /) -> None:
+        """Read again what `execute` would have answered; it was kept for these shards."""
 
 
 class StoreRows:
@@ -202,9 +208,6 @@ class ReceiveForeign:
         )
         self._stored = {(row["workspace"], row["fingerprint"]): row["id"] for row in answers}
 
-    async def recover(self, _connection: Connection, _held: Collection[int]) -> None:
-        raise NotImplementedError("without a fence it is executed again")
-
     def conclude(self) -> Collection[int]:
         answered: set[Identity] = set()
         for job in self._jobs:
@@ -230,9 +233,6 @@ class Probe:
 
     async def execute(self, connection: Connection) -> None:
         await connection.execute(_PROBE, self._daemon_id)
-
-    async def recover(self, _connection: Connection, _held: Collection[int]) -> None:
-        raise NotImplementedError("without a fence it is executed again")
 
     def conclude(self) -> Collection[int]:
         return ()

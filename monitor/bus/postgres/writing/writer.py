@@ -43,6 +43,7 @@ from monitor.bus.postgres.writing.job_kinds import (
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.rows import CallbackRow, ShardRows, callback_row
 from monitor.bus.postgres.writing.transactions import (
+    FencedTransaction,
     Probe,
     ReceiveForeign,
     RunWork,
@@ -334,8 +335,7 @@ class PostgresWriter:
     async def _was_kept(self, transaction: Transaction) -> bool:
         """Find out whether a transaction without an answer was kept, and then what it answered."""
         self._line.drop()
-        shards = transaction.shards
-        if not shards:
+        if not (isinstance(transaction, FencedTransaction) and (shards := transaction.shards)):
             return False
         while True:
             connection = await self._line.connection(partial(has_holder, shards))

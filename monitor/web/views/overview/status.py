@@ -108,19 +108,20 @@ class StatusReader:
         live = self._sources.live
         whys = (why_unseen(live, self._index, status) for status in live.workspaces())
         unseen = tuple(why for why in whys if why is not None)
-        cluster = tuple(self._sources.cluster_problems())
-        said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster else [])]
+        cluster = self._sources.cluster_problems()
+        said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster.words else [])]
         blindness = _Blindness(
             unseen=unseen,
             failing_rules=tuple(sorted(self._sources.alerting.snapshot().failing_rules)),
             not_ready=tuple(name for name in not_ready if name not in said),
-            cluster=cluster,
+            cluster=cluster.words,
         )
         elsewhere, as_of = self._elsewhere()
         return StateSummary(
             **msgspec.structs.asdict(counts),
             **msgspec.structs.asdict(blindness),
-            level=_level(counts, blindness),
+            # While the store is away even a failure may be over for long.
+            level=Level.UNKNOWN if cluster.is_store_away else _level(counts, blindness),
             sentence=_sentence(counts, blindness),
             short=_short(counts, blindness),
             elsewhere=elsewhere,

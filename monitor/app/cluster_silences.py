@@ -1,0 +1,31 @@
+"""The silences that were made before a shard was."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from monitor.alerting.alerts.pending_step import SILENCE, tables_of
+from monitor.alerting.engine.commit import CONSUMER as ALERTING
+from monitor.bus.shards import CLUSTER, ShardsElsewhere
+from monitor.model.alerts import Silence
+
+_CONFIGURED = "config"  # origin of those that each daemon has anyway
+
+
+async def cluster_silences(elsewhere: ShardsElsewhere | None, *, now: datetime) -> list[Silence]:
+    """Return the silences that people made and that have not ended.
+
+    Each is stored in every shard that there is, the one of the cluster among them.
+
+    Raises:
+        BusUnavailableError: they cannot be read.
+    """
+    if elsewhere is None:  # the only shard has them all
+        return []
+    stored = await elsewhere.consumer_states(ALERTING, (CLUSTER,))
+    tables = await tables_of(stored.get(CLUSTER, {}))
+    return [
+        silence
+        for silence in tables[SILENCE].values()
+        if silence.origin != _CONFIGURED and silence.ends_at > now
+    ]

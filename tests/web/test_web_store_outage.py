@@ -1,0 +1,67 @@
+"""What the log says while the store answers no request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from monitor.model.errors import BusUnavailableError
+from monitor.web.http.problems import errors_as_problems
+from monitor.web.http.store_outage import StoreOutage
+from monitor.web.settings import ServerSettings
+from tests.web.served_cluster import served_cluster
+
+
+async def test_an_outage_is_two_lines_of_log() -> None:
+    """Its beginning and its end, whatever is asked meanwhile and needs no store."""
+    is_away = True
+
+    async def stored(_: web.Request) -> web.Response:
+        if is_away:
+            raise BusUnavailableError("the database does not answer")
+        return web.Response()
+
+    async def live(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application(middlewares=[errors_as_problems(StoreOutage())])
+    app.router.add_get("/stored", stored)
+    app.router.add_get("/live", live)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0]
+    with structlog.testing.capture_logs() as lines:
+        async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
+            for path in ("/stored", "/live", "/stored", "/live"):
+                async with session.get(path) as answer:
+                    assert answer.status == (503 if path == "/stored" else 200)
+            is_away = False
+            for path in ("/live", "/stored", "/stored"):
+                async with session.get(path) as answer:
+                    assert answer.status == 200
+    await runner.cleanup()
+    assert lines == [
+        {
+            "event": "request cannot be served now",
+            "log_level": "warning",
+            "route": "/stored",
+            "reason": "the database does not answer",
+        },
+        {"event": "requests can be served again", "log_level": "info", "refused": 2},
+    ]
+
+
+async def test_an_outage_is_one_for_pages_and_data(tmp_path: Path) -> None:
+    """Each box of each page would have a line of its own; it says in its place what is wrong."""
+    settings = ServerSettings(listen="127.0.0.1:0")
+    async with served_cluster(tmp_path, settings, "acme") as cluster:
+        await cluster.shards["acme"].bus.close()
+        with structlog.testing.capture_logs() as lines:
+            pages = [(await cluster.get(path)).text for path in ("/", "/runs", "/workspaces/acme")]
+            assert (await cluster.get("/api/v1/runs")).status == 503
+    assert any("the store does not answer" in page.lower() for page in pages)
+    assert [line["event"] for line in lines] == ["request cannot be served now"]

@@ -131,7 +131,8 @@ class WriteQueue:
     def finish(self) -> None:
         """Answer the callers of the group, and begin the next."""
         for job in self.group:
-            job.end()
+            if not job.answer.done():
+                job.end()
         self.group = []
         self._is_scheduled = False
         self._schedule()

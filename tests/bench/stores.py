@@ -2,8 +2,9 @@
 
 Many tasks commit one transition each and wait for it, as observers do; a transition is the row of
 a run and an event. The bare writer has no queue, no fence, no contract: it sends rows that were
-encoded before, as many to a transaction as tasks wait on the other sides, by the library alone.
-All three take turns in one run, each on a store that syncs to the disk before it answers.
+encoded before to tables like the store's, as many to a transaction as tasks wait on the other
+sides, by the library alone. All three take turns in one run, and in being the first, each on a
+store that syncs to the disk before it answers.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import asyncpg
-import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.app.store import open_store
 from monitor.bus.contract import Change, EventBus
+from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.writing.rows import ShardRows, rows_of_change
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardDefinition, ShardGranted, WorkspaceIdentity
 from monitor.model.clock import SystemClock
@@ -36,25 +39,24 @@ TITLE = "Transitions a second of each store"
 _WORKSPACE = "bench"
 _COMMIT_SECONDS = 60.0
 _BARE_TABLES = """
-CREATE TABLE bare_run (workspace text, kind text, id text, status text, created_at bigint,
-    ended_at bigint, body bytea, PRIMARY KEY (workspace, kind, id));
-CREATE INDEX ON bare_run (workspace, created_at) WHERE ended_at IS NULL;
-CREATE INDEX ON bare_run (workspace, kind, status, created_at);
-CREATE INDEX ON bare_run (ended_at) WHERE ended_at IS NOT NULL;
-CREATE TABLE bare_event (shard integer, position bigint, id text, recorded_at bigint, body bytea,
-    PRIMARY KEY (shard, position), UNIQUE (id, shard));
-CREATE INDEX ON bare_event (shard, recorded_at, position);
+CREATE TABLE bare_run (LIKE run INCLUDING ALL);
+CREATE TABLE bare_event (LIKE event INCLUDING ALL);
 """
 _BARE_RUNS = """
-INSERT INTO bare_run SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[],
-    $5::bigint[], $6::bigint[], $7::bytea[])
+INSERT INTO bare_run (shard, workspace, kind, id, status, created_at, ended_at, flow_run, plan_run,
+    pipeline_id, body) SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::text[],
+    $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::bytea[])
 ON CONFLICT (workspace, kind, id) DO UPDATE SET status = excluded.status,
-    created_at = excluded.created_at, ended_at = excluded.ended_at, body = excluded.body
+    created_at = excluded.created_at, ended_at = excluded.ended_at, flow_run = excluded.flow_run,
+    plan_run = excluded.plan_run, pipeline_id = excluded.pipeline_id, body = excluded.body
 """
 _BARE_EVENTS = """
-INSERT INTO bare_event SELECT 1, * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bytea[])
+INSERT INTO bare_event (shard, position, recorded_at, id, body)
+SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[])
 """
-_encode = msgspec.json.Encoder().encode
+_SHARD = 1
+
+Transitions = list[ShardRows]  # of one run and one event each
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
@@ -62,22 +64,13 @@ class Sizes(Struct, frozen=True, kw_only=True):
 
     repetitions: int = 5
     transitions: int = 6_000  # in each repetition
-    at_once: int = 128  # transitions that wait at the same time
-
-
-class _Sides(Struct, kw_only=True):
-    """Transitions a second, for each repetition."""
-
-    postgres: list[float] = []
-    sqlite: list[float] = []
-    bare: list[float] = []
+    at_once: tuple[int, ...] = (128, 1_000)  # transitions that wait at the same time
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the rate of each side, and the ratios of PostgreSQL to the other two."""
     sizes = sizes or Sizes()
     logs.configure(level="warning")
-    sides = _Sides()
     with TemporaryDirectory() as folder:
         server = PostgresServer(is_durable=True)
         async with server:
@@ -87,34 +80,47 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 _granted(database) as postgres,
                 _bare(database) as bare,
             ):
-                for number in range(-1, sizes.repetitions):
-                    for commit, rates in (
-                        (_through(postgres, sizes), sides.postgres),
-                        (_through(sqlite, sizes), sides.sqlite),
-                        (lambda changes: _bare_commits(bare, changes, sizes), sides.bare),
-                    ):
-                        changes = _changes(number, sizes.transitions)
-                        began = time.perf_counter()
-                        await commit(changes)
-                        if number >= 0:  # the first repetition only warms all up
-                            rates.append(sizes.transitions / (time.perf_counter() - began))
-    return _figures(sides)
+                figures = [
+                    await _figures(postgres, sqlite, bare, at_once=at_once, sizes=sizes)
+                    for at_once in sizes.at_once
+                ]
+    return [figure for some in figures for figure in some]
 
 
-def _figures(sides: _Sides) -> list[Figure]:
-    rates = {
-        name: Figure(name=title, values=tuple(values), unit="/s", better="higher")
-        for name, title, values in (
-            ("postgres", "transitions, PostgreSQL", sides.postgres),
-            ("sqlite", "transitions, SQLite", sides.sqlite),
-            ("bare", "transitions, bare asyncpg writer", sides.bare),
+async def _figures(
+    postgres: EventBus, sqlite: EventBus, bare: Connection, *, at_once: int, sizes: Sizes
+) -> list[Figure]:
+    """Let the three sides take turns with so many transitions that wait at the same time."""
+    rates: dict[str, list[float]] = {"PostgreSQL": [], "SQLite": [], "bare asyncpg writer": []}
+    for number in range(-1, sizes.repetitions):
+        changes = _changes(f"{at_once}-{number}", sizes.transitions)
+        rows = [rows_of_change(change, shard=_SHARD, now=datetime.now(UTC)) for change in changes]
+        sides = [
+            partial(_commit_all, postgres, changes, at_once),
+            partial(_commit_all, sqlite, changes, at_once),
+            partial(_bare_commits, bare, rows, at_once),
+        ]
+        turns = list(zip(rates.values(), sides, strict=True))
+        for measured, commit in turns if number % 2 == 0 else reversed(turns):
+            began = time.perf_counter()
+            await commit()
+            if number >= 0:  # the first repetition only warms all up
+                measured.append(sizes.transitions / (time.perf_counter() - began))
+    ours, embedded, theirs = (
+        Figure(
+            name=f"{at_once:,} at once: transitions, {side}",
+            values=tuple(values),
+            unit="/s",
+            better="higher",
         )
-    }
-    beside_bare = ratios("PostgreSQL / bare writer", rates["postgres"], rates["bare"], target=0.7)
+        for side, values in rates.items()
+    )
+    beside_bare = f"{at_once:,} at once: PostgreSQL / bare writer"
+    beside_sqlite = f"{at_once:,} at once: PostgreSQL / SQLite"
     return [
-        *rates.values(),
-        msgspec.structs.replace(beside_bare, better="higher"),
-        ratios("PostgreSQL / SQLite", rates["postgres"], rates["sqlite"]),
+        *(ours, embedded, theirs),
+        ratios(beside_bare, ours, theirs, target=0.7),
+        ratios(beside_sqlite, ours, embedded),
     ]
 
 
@@ -138,23 +144,20 @@ async def _granted(url: str) -> AsyncIterator[EventBus]:
         await store.close()
 
 
-def _through(bus: EventBus, sizes: Sizes) -> Callable[[list[Change]], Awaitable[None]]:
-    async def commit_all(changes: list[Change]) -> None:
-        waiting = iter(changes)
+async def _commit_all(bus: EventBus, changes: list[Change], at_once: int) -> None:
+    waiting = iter(changes)
 
-        async def commit_some() -> None:
-            for change in waiting:
-                await bus.commit(change, timeout_seconds=_COMMIT_SECONDS)
+    async def commit_some() -> None:
+        for change in waiting:
+            await bus.commit(change, timeout_seconds=_COMMIT_SECONDS)
 
-        async with asyncio.TaskGroup() as group:
-            for number in range(sizes.at_once):
-                group.create_task(commit_some(), name=f"committer {number}")
-
-    return commit_all
+    async with asyncio.TaskGroup() as group:
+        for number in range(at_once):
+            group.create_task(commit_some(), name=f"committer {number}")
 
 
 @asynccontextmanager
-async def _bare(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+async def _bare(url: str) -> AsyncIterator[Connection]:
     connection = await asyncpg.connect(url, ssl=False)
     try:
         await connection.execute(_BARE_TABLES)
@@ -163,32 +166,27 @@ async def _bare(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         await connection.close()
 
 
-async def _bare_commits(
-    connection: asyncpg.Connection[asyncpg.Record], changes: list[Change], sizes: Sizes
-) -> None:
-    position: int = await connection.fetchval("SELECT coalesce(max(position), 0) FROM bare_event")
-    for start in range(0, len(changes), sizes.at_once):
-        runs: list[tuple[object, ...]] = []
-        events: list[tuple[object, ...]] = []
-        for change in changes[start : start + sizes.at_once]:
-            (run,), (event,) = change.runs, change.events
-            position += 1
-            ended = 1 if run.status.is_terminal else None
-            key = (run.key.workspace, run.key.kind.value, run.key.id)
-            runs.append((*key, run.status.value, position, ended, _encode(run)))
-            events.append((position, event.id, position, _encode(event)))
+async def _bare_commits(connection: Connection, rows: Transitions, at_once: int) -> None:
+    newest: int = await connection.fetchval("SELECT coalesce(max(position), 0) FROM bare_event")
+    for start in range(0, len(rows), at_once):
+        piece = rows[start : start + at_once]
+        runs = [transition.runs[0] for transition in piece]
+        events = [
+            (_SHARD, position, event.recorded_at, event.id, event.body)
+            for position, (event,) in enumerate((row.events for row in piece), newest + start + 1)
+        ]
         async with connection.transaction():
-            await connection.execute(_BARE_RUNS, *map(list, zip(*runs, strict=True)))
-            await connection.execute(_BARE_EVENTS, *map(list, zip(*events, strict=True)))
+            await connection.execute(_BARE_RUNS, *zip(*runs, strict=True))
+            await connection.execute(_BARE_EVENTS, *zip(*events, strict=True))
 
 
-def _changes(repetition: int, count: int) -> list[Change]:
+def _changes(name: str, count: int) -> list[Change]:
     """Return the starts of runs, then their ends, each a change of its own."""
     now = datetime.now(UTC)
     changes: list[Change] = []
     for number in range(count):
         status = Status.RUNNING if number < count // 2 else Status.SUCCEEDED
-        key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, f"{repetition + 1}-{number % (count // 2)}")
+        key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, f"{name}-{number % (count // 2)}")
         run = RunState(
             key=key,
             status=status,

@@ -140,7 +140,9 @@ async def test_transitions_are_measured() -> None:
 
 async def test_stores_are_measured() -> None:
     """PostgreSQL, SQLite and the bare writer yield rates and ratios."""
-    assert_measured(await stores.measure(stores.Sizes(repetitions=1, transitions=40, at_once=10)))
+    assert_measured(
+        await stores.measure(stores.Sizes(repetitions=1, transitions=40, at_once=(10,)))
+    )
 
 
 async def test_idle_shards_are_measured() -> None:
@@ -161,7 +163,7 @@ async def test_a_cluster_is_measured() -> None:
         per_second=40.0,
         rest_seconds=0.1,
         # Longer than the time between two renewals of a lease, so that something is used.
-        idle_seconds=1.0,
+        idle_seconds=0.8,
         kills=1,
         lease_seconds=3.0,
     )

@@ -8,7 +8,7 @@ older. Callbacks alone are stored by other daemons too, and learned by `arrivals
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Self
@@ -209,12 +209,12 @@ class PostgresBus(PostgresStoredShard):
         (received,) = await self._store(ShardRows(callbacks=[row]), timeout_seconds=timeout_seconds)
         return received
 
-    async def _store(
+    def _store(
         self, rows: ShardRows, *, timeout_seconds: float, patience_seconds: float = 0.0
-    ) -> tuple[Received, ...]:
+    ) -> Awaitable[tuple[Received, ...]]:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
-        return await self._writer.store(
+        return self._writer.store(
             self._held, rows, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
 

@@ -46,10 +46,6 @@ def text(value: str) -> str:
     return value
 
 
-def text_or_none(value: str | None) -> str | None:
-    return None if value is None else text(value)
-
-
 def read_text(stored: str) -> str:
     """Return the value that `text` has written."""
     if "\\" in stored:

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import structlog
 from aiohttp import web
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from msgspec import Struct
 
@@ -27,7 +26,7 @@ from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_queries, url_of
 from monitor.web.http.store_outage import StoreOutage
 from monitor.web.page import charts
-from monitor.web.page.compiled_templates import COMPILED
+from monitor.web.page.compiled_templates import templates_of_page
 from monitor.web.page.linked_text import linked
 from monitor.web.page.links import pipeline_path, run_path
 from monitor.web.page.live import LivePages
@@ -68,15 +67,7 @@ class PageShell:
         self._files = files = StaticFiles()
         self._clock = clock
         self._rendered = RenderedPages(clock=clock)
-        self.templates = Environment(
-            loader=PackageLoader("monitor.web.page"),
-            autoescape=select_autoescape(),
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=StrictUndefined,  # a renamed attribute fails, instead of showing nothing
-            bytecode_cache=COMPILED,
-            auto_reload=False,  # an upgrade in place must not mix new templates with old code
-        )
+        self.templates = templates_of_page()
         self.templates.filters.update(FILTERS | SVG_FILTERS, linked=linked)
         self.templates.globals.update(
             url_of=url_of,

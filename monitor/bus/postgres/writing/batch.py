@@ -7,9 +7,10 @@ newest position is what the shard's row has, or the fence returns nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from monitor.bus.contract import Received, Recorded, Start, Step, StoredCallback
 from monitor.bus.postgres import codec
@@ -24,7 +25,7 @@ StoredId = tuple[int, str]  # shard, event
 Identity = tuple[str, str]  # workspace, fingerprint
 
 
-class Given(NamedTuple):
+class Given(Struct, frozen=True, gc=False):
     """What a job of `store_rows` is given."""
 
     shard: LeasedShard
@@ -66,7 +67,7 @@ class WriteBatch:
             self._add(job)
 
     def _add(self, job: WriteJob[Any]) -> None:
-        shard, rows = job.given
+        shard, rows = job.given.shard, job.given.rows
         step = rows.step
         if step is not None and step.consumer not in shard.consumers:
             job.error = BusUnavailableError(f"the consumer {step.consumer} has not subscribed")
@@ -112,9 +113,8 @@ class WriteBatch:
             if identity in self._event_rows or identity in self._stored_ids:
                 continue
             position = shard.tail.newest + len(new) + 1
-            self._event_rows[identity] = (
-                *(shard.number, position, row.recorded_at, row.id, row.body),
-            )
+            values = (shard.number, position, row.recorded_at, row.id, row.body)
+            self._event_rows[identity] = values
             new.append(Recorded(position, row.event))
 
     def _add_step(self, number: int, step: Step, letters: Sequence[tuple[int, bytes]]) -> None:
@@ -152,7 +152,6 @@ class WriteBatch:
         yield from self._entry_parts()
         yield statements.PROCESSED, self._processed_rows
         arrived = [callback_values(row, self._daemon_id) for row in self._callbacks.values()]
-        yield statements.FORGOTTEN, arrived
         yield statements.ARRIVED, arrived
         yield from self._step_parts()
 

@@ -11,8 +11,8 @@ from monitor.model.errors import BusUnavailableError
 
 # Kinds of jobs; those of the first two are done together.
 ROWS, FOREIGN, PROBE, WORK = "rows", "foreign", "probe", "work"
-# Jobs of one statement: more would hold the loop, and the row of the shard, for long.
-_TOGETHER = 100
+# Rows of one statement: more would hold the loop, and the row of the shard, for long.
+ROWS_TOGETHER = 400
 
 
 def has_caller(jobs: WriteGroup) -> bool:
@@ -36,6 +36,25 @@ def shards_of(job: WriteJob[Any]) -> Sequence[LeasedShard]:
     return job.given[1] if job.work == WORK else ()
 
 
+def is_lost(job: WriteJob[Any]) -> bool:
+    """True where none of the job's shards is held any more."""
+    shards = shards_of(job)
+    for shard in shards:  # most have one: a generator would cost more than all the rest
+        if shard.lease.lost_reason is None:
+            return False
+    return bool(shards)
+
+
 def pieces(jobs: WriteGroup) -> Iterator[WriteGroup]:
-    for start in range(0, len(jobs), _TOGETHER):
-        yield jobs[start : start + _TOGETHER]
+    """Yield the jobs of one statement each; one job alone may have more rows than others have."""
+    piece: WriteGroup = []
+    rows = 0
+    for job in jobs:
+        size = job.given.rows.size if job.work == ROWS else 1
+        if piece and rows + size > ROWS_TOGETHER:
+            yield piece
+            piece, rows = [], 0
+        piece.append(job)
+        rows += size
+    if piece:
+        yield piece

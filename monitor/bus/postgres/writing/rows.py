@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ PROCESSED_MEMORY = timedelta(days=1)
 RunRow = tuple[int, str, str, str, str, int, int | None, str | None, str | None, str | None, bytes]
 
 
-class NewEventRow(NamedTuple):
+class NewEventRow(Struct, frozen=True, gc=False):
     """An event on its way into the log of its shard."""
 
     id: str
@@ -29,7 +28,7 @@ class NewEventRow(NamedTuple):
     event: Event
 
 
-class CallbackRow(NamedTuple):
+class CallbackRow(Struct, frozen=True, gc=False):
     """A callback on its way into an inbox that holds at most ``bound``, or past it."""
 
     shard: int
@@ -50,15 +49,28 @@ class CallbackRow(NamedTuple):
 class ShardRows(Struct, kw_only=True, gc=False):
     """What is stored together or not at all, of one shard."""
 
-    runs: list[RunRow] = []
-    events: list[NewEventRow] = []
+    runs: Sequence[RunRow] = ()
+    events: Sequence[NewEventRow] = ()
     state_entries: tuple[StateEntry, ...] = ()
     processed: tuple[int, ...] = ()
     processed_at: int = 0
-    callbacks: list[CallbackRow] = []
+    callbacks: Sequence[CallbackRow] = ()
     step: Step | None = None  # its events are in ``events``
-    dead_letters: list[tuple[int, bytes]] = []
+    dead_letters: Sequence[tuple[int, bytes]] = ()
     subscription: tuple[str, Start] | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many rows of tables it is."""
+        return (
+            len(self.runs)
+            + len(self.events)
+            + len(self.state_entries)
+            + len(self.processed)
+            + len(self.callbacks)
+            + len(self.dead_letters)
+            + (len(self.step.state) + 1 if self.step is not None else 0)
+        )
 
 
 def rows_of_change(change: Change, *, shard: int, now: datetime) -> ShardRows:
@@ -67,7 +79,7 @@ def rows_of_change(change: Change, *, shard: int, now: datetime) -> ShardRows:
         events=event_rows(change.events),
         state_entries=change.state_entries,
         processed=change.processed,
-        processed_at=codec.microseconds(now),
+        processed_at=codec.microseconds(now) if change.processed else 0,
         callbacks=[
             callback_row(callback, shard=shard, now=now, is_processed=True)
             for callback in change.arrived
@@ -116,20 +128,21 @@ def _letter_rows(letters: Iterable[DeadLetter]) -> list[tuple[int, bytes]]:
 
 
 def _run_row(run: RunState, shard: int) -> RunRow:
+    key, parents, pipeline = run.key, run.parents, run.pipeline
     begun_at = run.created_at or run.started_at or run.finished_at or run.confirmed_at
     ended_at = None
     if run.status.is_terminal:
         ended_at = codec.microseconds(run.finished_at or run.updated_at or run.confirmed_at)
     return (
         shard,
-        codec.text(run.key.workspace),
-        run.key.kind,
-        codec.text(run.key.id),
+        codec.text(key.workspace),
+        key.kind,
+        codec.text(key.id),
         run.status,
         codec.microseconds(begun_at),
         ended_at,
-        codec.text_or_none(run.parents.flow_run),
-        codec.text_or_none(run.parents.plan_run),
-        codec.text_or_none(run.pipeline.id) if run.pipeline is not None else None,
+        None if parents.flow_run is None else codec.text(parents.flow_run),
+        None if parents.plan_run is None else codec.text(parents.plan_run),
+        None if pipeline is None or pipeline.id is None else codec.text(pipeline.id),
         codec.encode(run),
     )

@@ -32,6 +32,7 @@ class Part(NamedTuple):
     name: str
     columns: str  # each with its type
     statement: str
+    before: str = ""  # what is done first, with the same rows
     returns: str = ""  # a SELECT of id, workspace, fingerprint
 
 
@@ -93,9 +94,12 @@ PROCESSED = Part(
     # Not "IS NULL", or the plan may read the whole index of what waits, for each row.
     " AND coalesce(callback.processed_at, 0) = 0",
 )
-FORGOTTEN = Part("forgotten", _CALLBACK_COLUMNS, _FORGET)
 ARRIVED = Part(
-    "arrived", _CALLBACK_COLUMNS, _ARRIVE, "SELECT id, workspace, fingerprint FROM arrived"
+    "arrived",
+    _CALLBACK_COLUMNS,
+    _ARRIVE,
+    before=f"forgotten AS ({_FORGET})",
+    returns="SELECT id, workspace, fingerprint FROM arrived",
 )
 CONSUMERS = Part(
     "subscribed",
@@ -141,6 +145,8 @@ def fenced(parts: tuple[Part, ...]) -> str:
     written, first, answers = [_FENCE], _FENCE_PARAMETERS + 1, ""
     for part in parts:
         given, first = _given(part, first)
+        if part.before:
+            written.append(part.before.format(given=given))
         written.append(
             f"{part.name} AS ({part.statement.format(given=given, held=_HELD, conflict='NOTHING')})"
         )
@@ -153,10 +159,10 @@ def fenced(parts: tuple[Part, ...]) -> str:
 @cache
 def unfenced_arrivals() -> str:
     """Return the statement that stores callbacks of shards that others may hold."""
-    given, _ = _given(ARRIVED, 1)  # of the same columns
-    forgotten = FORGOTTEN.statement.format(given=given)
+    given, _ = _given(ARRIVED, 1)
+    forgotten = ARRIVED.before.format(given=given)
     arrived = ARRIVED.statement.format(given=given, held="true", conflict=_LOCK)
-    return f"WITH forgotten AS ({forgotten}), arrived AS ({arrived}) {ARRIVED.returns}"
+    return f"WITH {forgotten}, arrived AS ({arrived}) {ARRIVED.returns}"
 
 
 def columns_of(rows: Sequence[Sequence[object]]) -> list[Sequence[object]]:

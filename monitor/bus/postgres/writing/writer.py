@@ -36,6 +36,7 @@ from monitor.bus.postgres.writing.job_kinds import (
     give_up,
     has_caller,
     has_holder,
+    is_lost,
     pieces,
     shards_of,
 )
@@ -126,23 +127,21 @@ class PostgresWriter:
             lambda: self._fence(shard) if shard.lease.is_lost else BusLostError(reason),
         )
 
-    async def store(
+    def store(
         self,
         shard: LeasedShard,
         rows: ShardRows,
         *,
         timeout_seconds: float,
         patience_seconds: float = 0.0,
-    ) -> tuple[Received, ...]:
+    ) -> Awaitable[tuple[Received, ...]]:
         """Return once the rows are durable, with an answer for each callback.
 
         Raises:
             BusLostError: the shard is not ours any more.
             BusUnavailableError: nothing of it was kept.
         """
-        return await self._write(
-            WriteJob(ROWS, Given(shard, rows)), timeout_seconds, patience_seconds
-        )
+        return self._write(WriteJob(ROWS, Given(shard, rows)), timeout_seconds, patience_seconds)
 
     async def receive(
         self, callback: StoredCallback, shard: int, *, inbox_bound: int, timeout_seconds: float
@@ -204,17 +203,16 @@ class PostgresWriter:
         await self._task
         self._ended.set()
 
-    async def _write(
+    def _write(
         self, job: WriteJob[T], timeout_seconds: float, patience_seconds: float = 0.0
-    ) -> T:
+    ) -> Awaitable[T]:
         if self._is_closed:
             raise BusUnavailableError("the store is closed")
         if self._death is not None:
             raise self._died() from self._death
-        for shard in shards_of(job):
-            if shard.lease.is_lost and len(shards_of(job)) == 1:
-                raise self._fence(shard)
-        return await self._jobs.write(
+        if is_lost(job) and len(shards_of(job)) == 1:
+            raise self._fence(shards_of(job)[0])
+        return self._jobs.write(
             job, timeout_seconds=timeout_seconds, patience_seconds=patience_seconds
         )
 
@@ -283,9 +281,8 @@ class PostgresWriter:
         """Return the jobs that somebody waits for, of a shard that is still held."""
         claimed = [job for job in self._jobs.claim(jobs) if not job.answer.done()]
         for job in claimed:
-            shards = shards_of(job)
-            if shards and all(shard.lease.is_lost for shard in shards):
-                job.error = self._fence(shards[0])
+            if is_lost(job):
+                job.error = self._fence(shards_of(job)[0])
         return [job for job in claimed if job.error is None]
 
     async def _execute(self, connection: Connection, jobs: WriteGroup) -> bool:
@@ -356,18 +353,16 @@ class PostgresWriter:
     def _conclude(self, transaction: Transaction, jobs: WriteGroup) -> None:
         self._line.report_work()
         held = transaction.conclude()
-        for shard in transaction.shards:
-            if shard.number not in held:
-                self._lose(shard, jobs)
-        stored = 0
-        for job in jobs:
+        lost = [shard for shard in transaction.shards if shard.number not in held]
+        for shard in lost:
+            self._lose(shard, jobs)
+        for job in jobs if lost else ():
             shards = shards_of(job)
             if job.error is None and shards and not any(s.number in held for s in shards):
                 job.error = BusLostError(shards[0].loss)
-            stored += job.error is None and not job.is_probe
-            if isinstance(transaction, RunWork):
-                job.result = transaction.result
-        if stored:
+        if isinstance(transaction, RunWork):
+            jobs[0].result = transaction.result
+        if any(job.error is None and not job.is_probe for job in jobs):
             self.failures.stored()
             self._line.report_answer()
 

@@ -113,11 +113,12 @@ class Daemon:
                 self._tasks.use(group)
                 self._hosting.use(group)
                 try:
-                    addresses = await self._start(store)
-                    if on_started is not None:
-                        on_started(addresses)
-                    self._tasks.start_all(beside)
-                    await stop.wait()
+                    addresses = await self._started(store, stop)
+                    if addresses is not None:
+                        if on_started is not None:
+                            on_started(addresses)
+                        self._tasks.start_all(beside)
+                        await stop.wait()
                 finally:
                     if on_draining is not None:
                         on_draining()
@@ -150,6 +151,18 @@ class Daemon:
         self._reloading = Reloading(
             self._configuration, store=store, hosting=self._hosting, on_swap=self._swap
         )
+
+    async def _started(self, store: ShardStore, stop: asyncio.Event) -> Addresses | None:
+        """Start; None where it was stopped meanwhile: the first shards may be long in coming."""
+        starting = asyncio.create_task(self._start(store), name="start")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return starting.result() if starting.done() else None
+        finally:
+            for task in (starting, stopping):
+                task.cancel()
+            await asyncio.gather(starting, stopping, return_exceptions=True)
 
     async def _start(self, store: ShardStore) -> Addresses:
         """Start the steps in their order; each rests on those before it."""

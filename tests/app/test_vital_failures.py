@@ -11,7 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.model.clock import SystemClock
+from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite.sole_shard import SqliteStore
+from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusError
 from tests.app import stage
 from tests.app.daemon_http import Face
@@ -67,6 +69,35 @@ async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path
         await asyncio.gather(daemon.run(stop, on_started=damage), return_exceptions=True)
 
     assert not await Face(ports[0]).answers()
+    left = {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    assert left == set()
+
+
+class WaitingStore(SqliteStore):
+    """Never gets its first shard, as where a database breaks while a daemon starts."""
+
+    async def await_first_shards(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_stop_ends_a_start_that_waits(tmp_path: Path) -> None:
+    """In order: nothing is left running, and the store is closed."""
+    stop = asyncio.Event()
+
+    async def opened(
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
+    ) -> SqliteStore:
+        asyncio.get_running_loop().call_later(0.1, stop.set)
+        return await WaitingStore.open(settings, clock=clock, registry=registry)
+
+    daemon = Daemon(
+        stage.configuration(tmp_path, stage.unreachable("acme")),
+        clock=SystemClock(),
+        registry=CollectorRegistry(),
+        open_store=opened,
+    )
+    async with asyncio.timeout(15):
+        await daemon.run(stop)
     left = {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
     assert left == set()
 

@@ -9,7 +9,12 @@ from collections.abc import AsyncIterator, Callable, Collection
 import pytest
 
 from monitor.bus.postgres.connections.connector import PostgresConnector
-from monitor.bus.postgres.leases.notifications import CHANNEL, Notice, Notifications
+from monitor.bus.postgres.leases.notifications import (
+    CHANNEL,
+    ClusterNews,
+    Notice,
+    Notifications,
+)
 from monitor.bus.postgres_address import postgres_address
 from tests.bus.postgres_members import prepare_database
 from tests.clocks import FastClock
@@ -146,3 +151,12 @@ async def test_who_shows_other_shards_learns_of_their_changes(database: str) -> 
         assert not await news.wait(timeout_seconds=0.001)
         connection.terminate()
     assert news.waiting == 0
+
+
+async def test_what_changes_during_a_read_wakes_whoever_reads() -> None:
+    """The news are taken before the read; what comes behind that needs no further one."""
+    news = ClusterNews()
+    before = news.next
+    news.learn((1,))
+    assert await news.wait(timeout_seconds=0.0, news=before)
+    assert not await news.wait(timeout_seconds=0.0, news=news.next)

@@ -61,12 +61,20 @@ class ClusterNews:
         self._has_changed = asyncio.Event()
         self._state: object = None
 
-    async def wait(self, *, timeout_seconds: float) -> bool:
-        """Return True once something may have changed in a shard, False after the time-out."""
+    @property
+    def next(self) -> asyncio.Event:
+        """Set when something may have changed; for whoever then reads, and waits behind that."""
+        return self._has_changed
+
+    async def wait(self, *, timeout_seconds: float, news: asyncio.Event | None = None) -> bool:
+        """Return True once something may have changed in a shard, False after the time-out.
+
+        ``news`` is `next` of an earlier time.
+        """
         self.waiting += 1
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._has_changed.wait()
+                await (news or self._has_changed).wait()
         except TimeoutError:
             return False
         else:

@@ -112,13 +112,14 @@ class PostgresLog:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + timeout_seconds
         while True:
+            news = self._news.next  # what comes during the read is not missed
             positions = await self.positions()
             if any(newest > after.get(name, 0) for name, newest in positions.items()):
                 return True
             left_seconds = ends_at - loop.time()
             if left_seconds <= 0:
                 return False
-            await self._news.wait(timeout_seconds=left_seconds)
+            await self._news.wait(timeout_seconds=left_seconds, news=news)
 
     async def _shards(self) -> list[_Shard]:
         rows = await self._reader.fetch(_POSITIONS)

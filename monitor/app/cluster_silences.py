@@ -1,8 +1,6 @@
-"""The silences that were made before a shard was."""
+"""What people said of silences while a shard was not there, or nobody followed it."""
 
 from __future__ import annotations
-
-from datetime import datetime
 
 from monitor.alerting.alerts.pending_step import SILENCE, tables_of
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
@@ -12,10 +10,10 @@ from monitor.model.alerts import Silence
 _CONFIGURED = "config"  # origin of those that each daemon has anyway
 
 
-async def cluster_silences(elsewhere: ShardsElsewhere | None, *, now: datetime) -> list[Silence]:
-    """Return the silences that people made and that have not ended.
+async def cluster_silences(elsewhere: ShardsElsewhere | None) -> list[Silence]:
+    """Return the silences that people made, and those that ended within a day.
 
-    Each is stored in every shard that there is, the one of the cluster among them.
+    Each is stored in every shard that there is then, the one of the cluster among them.
 
     Raises:
         BusUnavailableError: they cannot be read.
@@ -24,8 +22,4 @@ async def cluster_silences(elsewhere: ShardsElsewhere | None, *, now: datetime) 
         return []
     stored = await elsewhere.consumer_states(ALERTING, (CLUSTER,))
     tables = await tables_of(stored.get(CLUSTER, {}))
-    return [
-        silence
-        for silence in tables[SILENCE].values()
-        if silence.origin != _CONFIGURED and silence.ends_at > now
-    ]
+    return [silence for silence in tables[SILENCE].values() if silence.origin != _CONFIGURED]

@@ -215,7 +215,7 @@ class Hosting:
         )
 
     async def _silences(self) -> list[Silence]:
-        return await cluster_silences(self._store.elsewhere, now=self._clock.now())
+        return await cluster_silences(self._store.elsewhere)
 
     def _cluster_watch(self) -> ClusterWatch:
         return ClusterWatch(

@@ -149,10 +149,10 @@ class InstructedShard:
         shard: str,
         elsewhere: ShardsElsewhere,
         *,
-        holder: Callable[[], str],
+        holder: Callable[[], str | None] = lambda: None,
         on_answer: Callable[[], None],
     ) -> None:
-        """``holder`` names it in a sentence. ``on_answer``: what is stored has changed."""
+        """``holder`` is the id of a daemon. ``on_answer``: what is stored has changed."""
         self._shard = shard
         self._elsewhere = elsewhere
         self._holder = holder
@@ -177,6 +177,16 @@ class InstructedShard:
         if outcome is not None and outcome.replayed is not None:
             return outcome.replayed
         return Replayed(output=output, sent=0, skipped=0, refused=0, reason=self._stored())
+
+    def alerting(self, shown: AlertingRequests) -> AlertingRequests:
+        """Return these requests, of which those that change something are asked of the holder."""
+        return msgspec.structs.replace(
+            shown,
+            add_silence=self.add_silence,
+            expire_silence=self.expire_silence,
+            acknowledge=self.acknowledge,
+            replay=self.replay,
+        )
 
     def requests(self) -> ShardRequests:
         return ShardRequests(track=self._track, webhooks=self._webhooks)
@@ -215,7 +225,8 @@ class InstructedShard:
         return outcome
 
     def _stored(self) -> str:
-        return f"the instruction is stored; {self._holder()} executes it"
+        holder = self._holder() or "the next daemon that holds the shard"
+        return f"the instruction is stored; {holder} executes it"
 
 
 def _done(outcome: Outcome | None) -> bool:

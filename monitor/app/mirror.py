@@ -64,7 +64,7 @@ class Mirror:
             guard=_unguarded,
         )
         asked = InstructedShard(
-            record.name, elsewhere, holder=self._holder_in_words, on_answer=on_answer
+            record.name, elsewhere, holder=lambda: self._mirrored.holder, on_answer=on_answer
         )
         outputs = tuple(configuration.outputs)
         alerting = alerting_requests(
@@ -78,12 +78,8 @@ class Mirror:
             name=record.name,
             bus=stored,
             live=self._live_state.view,
-            alerting=msgspec.structs.replace(
-                alerting,
-                add_silence=asked.add_silence,
-                expire_silence=asked.expire_silence,
-                acknowledge=asked.acknowledge,
-                outputs=lambda: outputs,
+            alerting=asked.alerting(
+                msgspec.structs.replace(alerting, outputs=lambda: outputs),
             ),
             requests=asked.requests(),
             outputs=tuple,
@@ -143,9 +139,6 @@ class Mirror:
                 show_status(live_state, name, last, now=now)
         _keep_equal(before, live_state.active)
         self._mirrored = msgspec.structs.replace(self._mirrored, read_at=read_at, reason=None)
-
-    def _holder_in_words(self) -> str:
-        return self._mirrored.holder or "the next daemon that holds the shard"
 
 
 class _ShownStore:

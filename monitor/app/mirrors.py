@@ -12,7 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
@@ -20,6 +20,7 @@ import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
 from monitor.app.cluster_health import ClusterHealth
+from monitor.app.instructions import InstructedShard
 from monitor.app.mirror import Mirror
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
 from monitor.config import Configuration
@@ -41,6 +42,7 @@ _SHARDS_AT_ONCE = 100  # of which all is read
 _WORKSPACES_AT_ONCE = 500
 _OLD_SECONDS = 60.0  # of a mirror that somebody looks at
 _FORGET_SECONDS = 900.0  # after the last request
+_LOOK_SECONDS = 1.0
 
 Stored = defaultdict[tuple[str, str], dict[str, bytes]]  # by workspace and topic
 
@@ -63,6 +65,7 @@ class Mirrors:
         self._cluster = cluster
         self._configuration = configuration
         self._clock = clock
+        self._away_since = away_since
         self._mirrors: dict[str, Mirror] = {}
         self._made_of: tuple[Mapping[str, ShownShard], tuple[str, ...]] | None = None
         self._shown: Mapping[str, ShownShard] = {}
@@ -89,8 +92,24 @@ class Mirrors:
         before, self._hosted_before = self._hosted_before, hosted
         for name in before.keys() - hosted.keys() - self._mirrors.keys():
             lost = Mirrored(holder=None, url=None, read_at=self._clock.now())
-            self._lost[name] = replace(before[name], mirrored=partial(_itself, lost))
+            asked = InstructedShard(name, self._elsewhere, on_answer=self.expect_change)
+            self._lost[name] = replace(
+                before[name],
+                alerting=asked.alerting(before[name].alerting),
+                requests=asked.requests(),
+                mirrored=partial(_itself, lost),
+            )
             self._begun_at = float("-inf")  # the next request reads it
+
+    def _forget_old(self) -> None:
+        if self._away_since() is not None:  # they are all that there is to show
+            return
+        before = self._clock.now() - timedelta(seconds=_FORGET_SECONDS)
+        for name, shown in list(self._lost.items()):
+            lost = None if shown.mirrored is None else shown.mirrored().read_at
+            if lost is None or lost < before:
+                del self._lost[name]
+                self._made_of = None
 
     def _forget_lost(self, stored: Collection[str]) -> None:
         """Let mirrors show what was just read; what left meanwhile has none yet."""
@@ -122,12 +141,14 @@ class Mirrors:
             mirror.read_whole_at = float("-inf")
 
     async def run(self) -> None:
-        """Forget what nobody looks at, for ever."""
+        """Remember which shards are held here, and forget what nobody looks at, for ever."""
         while True:
-            await self._clock.sleep(_FORGET_SECONDS)
+            await self._clock.sleep(_LOOK_SECONDS)
+            self.shown()  # or who looks first in an outage would find nothing
             if self._clock.monotonic() - self._requested_at > _FORGET_SECONDS:
                 self._mirrors.clear()
                 self._has_read = False
+                self._forget_old()
 
     async def check(self) -> HealthFinding:
         """Return whether all shards have a holder, for ``/readyz``; reads no mirror."""

@@ -59,7 +59,7 @@ class HostedShard:
         cluster: ClusterWatch | None = None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
-        """``cluster`` only of the shard whose holder watches it; ``silences`` for a new shard."""
+        """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all."""
         self._cluster = cluster
         self._silences = silences
         self.name = bus.shard
@@ -184,15 +184,14 @@ class HostedShard:
         """Start the steps in their order; each rests on those before it."""
         self.tasks.start("store", self.bus.watch, vital=True)
         self.tasks.start("observer", self.observer.watch, vital=True)
-        is_new = await self._create_consumers()
+        await self._create_consumers()
         await self._prepare_workspaces()
         # Whoever scrapes must never see a counter at 0 that has counted before.
         await self.metrics.consumer.restore()
         self.tasks.start("metrics", self.metrics.consumer.run)
         # Before the outputs: they delete what they still show of an alert that is no longer held.
         await self.engine.restore()
-        if is_new:
-            await self._begin_silenced()
+        await self._learn_silences()
         self.tasks.start("alerting", self.engine.run)
         if self._cluster is not None:
             self.tasks.start("cluster watch", self._cluster.run)
@@ -205,20 +204,22 @@ class HostedShard:
         if self.name:  # of the only one the daemon speaks
             log.info("shard started", shard=self.name, workspaces=list(self.workspaces.by_name))
 
-    async def _create_consumers(self) -> bool:
-        """Before any event can be appended: one that begins at the newest must miss none.
-
-        Return True where the shard is new: no event was ever appended.
-        """
+    async def _create_consumers(self) -> None:
+        """Before any event can be appended: one that begins at the newest must miss none."""
         await self.bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
         await self.outputs.subscribe()
-        return await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST) == 0
+        await self.bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
 
-    async def _begin_silenced(self) -> None:
-        known = {silence.id for silence in self.engine.snapshot().silences}
+    async def _learn_silences(self) -> None:
+        """Make and end what people made and ended while nobody followed this shard."""
+        now = self._clock.now()
+        own = {silence.id: silence for silence in self.engine.snapshot().silences}
         for silence in () if self._silences is None else await self._silences():
-            if silence.id not in known:
-                await self.engine.add_silence(silence)
+            if silence.id not in own:
+                if silence.ends_at > now:
+                    await self.engine.add_silence(silence)
+            elif silence.ends_at <= now < own[silence.id].ends_at:
+                await self.engine.expire_silence(silence.id)
 
     async def _prepare_workspaces(self) -> None:
         for configuration in self.configuration.workspaces:

@@ -10,7 +10,6 @@ import msgspec
 
 from monitor.app.outputs import find_obstacles
 from monitor.bus.postgres_address import PostgresAddress
-from monitor.bus.settings import StorageSettings
 from monitor.cli.database_trial import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file
 from monitor.cli.store_trial import StoreObstacle, as_problem, try_store
@@ -44,7 +43,7 @@ def _with_store(result: ValidationResult) -> ValidationResult:
         return result
     storage = result.configuration.storage
     if (address := storage.postgres) is not None:
-        problems, doubts = _of_database(storage, address)
+        problems, doubts = _of_database(result.configuration, address)
     else:
         trial = try_store(storage.url)
         problems = [] if trial.obstacle is None else [as_problem(storage.url, trial.obstacle)]
@@ -56,17 +55,18 @@ def _with_store(result: ValidationResult) -> ValidationResult:
 
 
 def _of_database(
-    storage: StorageSettings, address: PostgresAddress
+    configuration: Configuration, address: PostgresAddress
 ) -> tuple[list[Problem], list[Problem]]:
     """Return problems, and what to be warned of: also that it cannot be reached from here."""
     problems: list[Problem] = []
     doubts: list[Problem] = []
-    for line in asyncio.run(check_database(storage, address)):
+    url = configuration.storage.url
+    for line in asyncio.run(check_database(configuration, address)):
         obstacle = StoreObstacle(found=line.found, hint=line.hint or "")
         if line.outcome is CheckOutcome.FAILED and line.hint != UNREACHABLE:
-            problems.append(as_problem(storage.url, obstacle))
+            problems.append(as_problem(url, obstacle))
         elif line.outcome is not CheckOutcome.OK:
-            doubts.append(as_problem(storage.url, obstacle))
+            doubts.append(as_problem(url, obstacle))
     return problems, doubts
 
 

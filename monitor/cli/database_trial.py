@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from monitor.app.shard_definitions import shard_definitions
 from monitor.bus.postgres import refuse_missing_extra
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.settings import StorageSettings
+from monitor.config import Configuration
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 from monitor.model.errors import BusSchemaError, BusUnavailableError, ConfigurationError
 from monitor.model.outside import is_loopback
@@ -20,24 +22,33 @@ _CONNECT_SECONDS = 5.0
 _KEY = "storage.url: "
 _SKEW_SECONDS = 2.0
 _STANDBY = "a standby"
+_NAMED = 3  # shards in a sentence
 
 if TYPE_CHECKING:
-    from monitor.bus.postgres.connections.examination import DatabaseExamination
+    from monitor.bus.postgres.examination import DatabaseExamination
 
 
-async def check_database(settings: StorageSettings, address: PostgresAddress) -> list[CheckLine]:
+async def check_database(configuration: Configuration, address: PostgresAddress) -> list[CheckLine]:
     """Connect, and look at everything that a daemon needs. Changes nothing."""
+    settings = configuration.storage
     try:
         refuse_missing_extra()
-        from monitor.bus.postgres.connections.examination import (  # noqa: PLC0415 - needs the extra
+        from monitor.bus.postgres.examination import (  # noqa: PLC0415 - needs the extra
             examine_database,
         )
 
-        found = await examine_database(address, settings.password, timeout_seconds=_CONNECT_SECONDS)
+        found = await examine_database(
+            address,
+            settings.password,
+            shard_definitions(configuration),
+            daemon_id=settings.daemon_id,
+            timeout_seconds=_CONNECT_SECONDS,
+        )
     except (BusUnavailableError, BusSchemaError, ConfigurationError) as exc:
         return [_unusable(exc)]
     lines = [_use_line(address, found), *_host_lines(address, found), *_tls_lines(address, found)]
-    return [*lines, _commit_line(address, found), _clock_line(found), _daemon_line(settings, found)]
+    lines += [_commit_line(address, found), _clock_line(found), _daemon_line(settings, found)]
+    return [*lines, *_conflict_lines(found)]
 
 
 def _unusable(exc: BusUnavailableError | BusSchemaError | ConfigurationError) -> CheckLine:
@@ -131,6 +142,27 @@ def _clock_line(found: DatabaseExamination) -> CheckLine:
         f"the server's clock is {skew_seconds:.1f} s {word} ours",
         "synchronise both; events carry our time, leases the server's",
     )
+
+
+def _conflict_lines(found: DatabaseExamination) -> Iterator[CheckLine]:
+    for conflict in found.conflicts:
+        reason, _, hint = conflict.partition("; ")
+        yield failed("store workspaces", reason, hint)
+    if found.set_otherwise and not found.conflicts:
+        others = ", ".join(
+            f"{daemon} of shard{'s'[: len(shards) > 1]} {_some(shards)}"
+            for daemon, shards in found.set_otherwise.items()
+        )
+        yield warning(
+            "store workspaces",
+            f"other settings have {others}",
+            "a daemon takes over only what it has the same settings for: give all the same file",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _daemon_line(settings: StorageSettings, found: DatabaseExamination) -> CheckLine:

@@ -29,9 +29,12 @@ async def happens_within(
     timer = asyncio.create_task(clock.sleep(seconds), name=name)
     limit = asyncio.timeout(None)
     loop = asyncio.get_running_loop()
+    is_over = False
 
     def run_out(_: asyncio.Task[None]) -> None:
-        limit.reschedule(loop.time())
+        # Its call may be on its way already when the wait ends.
+        if not is_over:
+            limit.reschedule(loop.time())
 
     try:
         async with limit:
@@ -39,7 +42,7 @@ async def happens_within(
             try:
                 await happening
             finally:
-                timer.remove_done_callback(run_out)
+                is_over = True
     except TimeoutError:
         if not limit.expired():
             raise

@@ -1,4 +1,4 @@
-"""Silences that were made before a shard was."""
+"""Silences that were made and ended while a shard was not there."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import aiohttp
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.alerts.pending_step import SILENCE as ROW
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
 from monitor.app.store import open_store
 from monitor.bus.settings import StorageSettings
+from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
 from tests.app import stage
+from tests.app.daemon_http import Face
 
 SILENCE = {
     "matchers": ["pipeline=orders"],
@@ -23,26 +27,45 @@ SILENCE = {
 }
 
 
-async def test_a_silence_reaches_a_shard_that_comes_later(
+async def said(face: Face, *, ended: str | None = None) -> str:
+    """Make a silence, end another, and return the id of the new one."""
+    async with aiohttp.ClientSession() as session:
+        if ended is not None:
+            async with session.delete(f"{face.url}/api/v1/silences/{ended}") as answer:
+                assert answer.status < 300
+        async with session.post(f"{face.url}/api/v1/silences", json=SILENCE) as answer:
+            return str((await answer.json())["id"])
+
+
+async def test_a_shard_learns_of_silences_that_were_made_without_it(
     tmp_path: Path, empty_database: str
 ) -> None:
-    """It names no workspace, so it is for those too that are configured afterwards."""
+    """They name no workspace: also one that is new, or followed again, has what people said."""
     storage = StorageSettings(url=empty_database, daemon="north")
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
-    settings = msgspec.structs.replace(settings, storage=storage)
-    async with stage.daemon(settings) as face, aiohttp.ClientSession() as session:
-        async with session.post(f"{face.url}/api/v1/silences", json=SILENCE) as answer:
-            made = (await answer.json())["id"]
-        async with session.post(f"{face.url}/api/v1/silences", json=SILENCE) as answer:
-            ended = (await answer.json())["id"]
-        async with session.delete(f"{face.url}/api/v1/silences/{ended}") as answer:
-            assert answer.status < 300
-    more = (*settings.workspaces, stage.unreachable("beta"))
-    async with stage.daemon(msgspec.structs.replace(settings, workspaces=more)):
+    acme, back, new = (stage.unreachable(name) for name in ("acme", "back", "new"))
+
+    def settings(*workspaces: WorkspaceConfiguration) -> Configuration:
+        made = stage.configuration(tmp_path, *workspaces)
+        return msgspec.structs.replace(made, storage=storage)
+
+    async with stage.daemon(settings(acme, back)) as face:
+        former = await said(face)
+    async with stage.daemon(settings(acme)) as face:
+        present = await said(face, ended=former)
+    async with stage.daemon(settings(acme, back, new)):
         pass
     store = await open_store(storage, clock=SystemClock(), registry=CollectorRegistry())
     assert store.elsewhere is not None
-    stored = await store.elsewhere.consumer_states(ALERTING, ("acme", "beta"))
+    stored = await store.elsewhere.consumer_states(ALERTING, ("back", "new"))
     await store.close()
-    assert f"s:{made}" in stored["acme"]
-    assert [key for key in stored["beta"] if key.startswith("s:")] == [f"s:{made}"]
+    now = SystemClock().now()
+    known = {
+        shard: {
+            silence.id: silence.ends_at > now
+            for key, row in rows.items()
+            if key.startswith(f"{ROW}:")
+            for silence in [msgspec.json.decode(row, type=Silence)]
+        }
+        for shard, rows in stored.items()
+    }
+    assert known == {"back": {former: False, present: True}, "new": {present: True}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -22,7 +23,7 @@ from monitor.bus.shards import ShardGranted, ShardRecord
 from monitor.config import Configuration
 from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
-from monitor.model.errors import NoSuchObjectError
+from monitor.model.errors import BusUnavailableError, NoSuchObjectError
 from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.model.triggers import DailyTrigger
@@ -50,6 +51,19 @@ NIGHTLY = ScheduleKnown(
     triggers=(DailyTrigger(hour_of_day=2, minute_of_hour=0),),
     pipelines=(ORDERS,),
 )
+
+
+def silence(number: str) -> Silence:
+    now = CLOCK.now()
+    return Silence(
+        id=number,
+        matchers=("workspace=sales",),
+        author="ann",
+        comment="reload",
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+        origin="api",
+    )
 
 
 class Holder:
@@ -196,40 +210,22 @@ async def test_a_mirror_shows_what_the_holder_has_stored(pair: Pair) -> None:
 
 async def test_a_silence_is_made_and_ended_by_the_holder(pair: Pair) -> None:
     """Both know it then; the mirror reads it back from the store."""
-    now = CLOCK.now()
-    silence = Silence(
-        id="5d3c",
-        matchers=("workspace=sales",),
-        author="ann",
-        comment="reload",
-        starts_at=now,
-        ends_at=now + timedelta(hours=1),
-        origin="api",
-    )
+    made = silence("5d3c")
     sales = await pair.sales()
     async with asyncio.timeout(LONG_SECONDS):
-        await sales.alerting.add_silence(silence)
-        assert pair.holder.engine.snapshot().silences == (silence,)
-        assert (await pair.sales()).alerting.snapshot().silences == (silence,)
+        await sales.alerting.add_silence(made)
+        assert pair.holder.engine.snapshot().silences == (made,)
+        assert (await pair.sales()).alerting.snapshot().silences == (made,)
         assert await sales.alerting.expire_silence("5d3c")
         assert not await sales.alerting.expire_silence("5d3c")
 
 
 async def test_a_silence_that_is_asked_for_again_stays_ended(pair: Pair) -> None:
     """As after the death of a holder that had made it, and not said so yet."""
-    now = CLOCK.now()
-    silence = Silence(
-        id="77aa",
-        matchers=("workspace=sales",),
-        author="ann",
-        comment="reload",
-        starts_at=now,
-        ends_at=now + timedelta(hours=1),
-        origin="api",
-    )
-    order = AddSilence(silence=silence)
+    made = silence("77aa")
+    order = AddSilence(silence=made)
     await execute(order, pair.holder.shown())
-    assert await pair.holder.engine.expire_silence(silence.id)
+    assert await pair.holder.engine.expire_silence(made.id)
     assert (await execute(order, pair.holder.shown())).done
     [kept] = pair.holder.engine.snapshot().silences
     assert kept.ends_at <= CLOCK.now()
@@ -264,6 +260,36 @@ async def test_a_shard_that_was_lost_stays_shown_as_it_was(pair: Pair) -> None:
     again = await pair.sales()
     assert again.mirrored is not None
     assert again.mirrored().holder == "north"
+
+
+async def test_what_nobody_looked_at_is_shown_after_its_loss(pair: Pair) -> None:
+    """In an outage of the database it is all that there is to show."""
+    await pair.holder.store()
+    pair.hosted = {"sales": pair.holder.shown()}
+    watching = asyncio.create_task(pair.mirrors.run())
+    await eventually(lambda: pair.mirrors._hosted_before == pair.hosted, why="nobody looked")
+    pair.hosted = {}
+    assert pair.mirrors.shown()["sales"].live.workspace("sales") is not None
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
+async def test_what_is_asked_of_a_shard_that_was_lost_goes_to_its_holder(pair: Pair) -> None:
+    """Here its store is closed; the next daemon that holds it must learn of the silence."""
+
+    async def closed(_: Silence) -> None:
+        raise BusUnavailableError("the store is closed")
+
+    shown = pair.holder.shown()
+    alerting = msgspec.structs.replace(shown.alerting, add_silence=closed)
+    pair.hosted = {"sales": replace(shown, alerting=alerting)}
+    pair.mirrors.shown()
+    pair.hosted = {}
+    made = silence("08fe")
+    async with asyncio.timeout(LONG_SECONDS):
+        await pair.mirrors.shown()["sales"].alerting.add_silence(made)
+    assert pair.holder.engine.snapshot().silences == (made,)
 
 
 async def test_a_shard_that_leaves_while_others_are_read_stays_shown(

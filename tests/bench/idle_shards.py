@@ -113,6 +113,7 @@ async def _cost(shards: int, workspace_url: str, sizes: Sizes) -> _Cost:
 async def _looks(session: aiohttp.ClientSession, port: int) -> dict[float, float]:
     """Return how many looks at the loop came at most so late, by the bounds of the histogram."""
     async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        answer.raise_for_status()
         return {float(bound): float(count) for bound, count in _LAG.findall(await answer.text())}
 
 

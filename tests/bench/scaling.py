@@ -59,15 +59,15 @@ class Load:
 
 COSTS = Costs(
     transition_seconds=0.0012,
-    idle_workspace_seconds=0.0006,
-    daemon_bytes=110e6,
-    shard_bytes=400e3,
+    idle_workspace_seconds=0.0007,
+    daemon_bytes=75e6,
+    shard_bytes=700e3,
     active_run_bytes=1_500,
     rows_per_second=14_000,
     event_bytes=1_500,
     run_bytes=2_000,
     lease_seconds=9,
-    shard_start_seconds=0.02,
+    shard_start_seconds=0.03,
 )
 LOADS = (
     Load(workspaces=10, runs_a_day=5_000),

@@ -9,8 +9,10 @@ import pytest
 
 from monitor.bus.postgres.connections.migrations import newest_schema
 from monitor.bus.postgres.leases.cluster import cluster_status
+from monitor.bus.postgres.leases.definitions import LOCK
 from monitor.bus.shards import ShardDefinition, WorkspaceIdentity
 from monitor.model.errors import ConfigurationError
+from tests.app.eventually import eventually
 from tests.bus.postgres_members import (
     LEASE_SECONDS,
     LeaseCluster,
@@ -155,3 +157,19 @@ async def test_a_thousand_shards_cost_an_idle_daemon_few_queries(cluster: LeaseC
 
     # At four cycles a lease of nine seconds: 1.3 a second.
     assert exchanges == 3
+
+
+async def test_a_daemon_that_stands_still_while_it_defines_ends_no_start(
+    cluster: LeaseCluster,
+) -> None:
+    """Its lock is waited for, also longer than a single exchange may take."""
+    north = await cluster.join("north", "sales")
+    north.heartbeat.renew_seconds = 1.0  # an exchange may take as long
+    async with cluster.connection.transaction():
+        await cluster.connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        defining = asyncio.create_task(north.leases.define([defined("stock", "stock")]))
+        await eventually(lambda: north.heartbeat.away_since is not None, why="no time-out")
+    await north.clock.advance(LEASE_SECONDS / 2)
+    await defining
+
+    assert north.leases.definitions.keys() == {"stock"}

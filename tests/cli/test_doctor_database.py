@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from monitor.bus.postgres.connections.connecting import connect
@@ -14,9 +15,10 @@ from monitor.bus.postgres_address import postgres_address
 from monitor.bus.settings import StorageSettings
 from monitor.cli.configuration_report import report, summary
 from monitor.cli.database_trial import check_database
-from monitor.config import Configuration
+from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.check_lines import CheckLine
 from monitor.model.secrets import Secret
+from tests.app import stage
 from tests.bus.examples import SOON
 from tests.postgres_server import PostgresServer
 from tests.servers import free_port
@@ -24,9 +26,12 @@ from tests.servers import free_port
 HERE = socket.gethostname()
 
 
-async def lines(settings: StorageSettings) -> dict[str, CheckLine]:
+async def lines(
+    settings: StorageSettings, *workspaces: WorkspaceConfiguration
+) -> dict[str, CheckLine]:
     assert settings.postgres is not None
-    found = await check_database(settings, settings.postgres)
+    configuration = Configuration(workspaces=workspaces, storage=settings)
+    found = await check_database(configuration, settings.postgres)
     assert len({line.subject for line in found}) == len(found)
     return {line.subject: line for line in found}
 
@@ -141,6 +146,40 @@ async def durable() -> AsyncIterator[PostgresServer]:
     """Return a server that waits for the disk."""
     async with PostgresServer(is_durable=True) as server:
         yield server
+
+
+async def test_another_configuration_of_a_workspace_fails(
+    postgres: PostgresServer, prepared: str
+) -> None:
+    """Of another URL, as of two clusters in one database, or of another shard; as at a start.
+
+    Other settings of it are a warning: the daemons do not take it over from each other.
+    """
+    name = name_of(prepared)
+    await heartbeat(postgres, name, "north", "there")
+    for statement in (
+        "INSERT INTO shard (name) VALUES ('acme'), ('small')",
+        "INSERT INTO workspace SELECT name, number, 'https://other' FROM shard WHERE name = 'acme'",
+        """UPDATE daemon SET digests = '{"acme": "2c26"}'""",
+    ):
+        await postgres.execute(statement, database=name)
+    settings, acme = StorageSettings(url=prepared, daemon="south"), stage.unreachable("acme")
+    line = (await lines(settings, acme))["store workspaces"]
+    assert line.outcome == "failed"
+    assert line.found == (
+        "workspaces.acme.url: is http://127.0.0.1:9, and daemon north on there follows "
+        "https://other under this name"
+    )
+    assert str(line.hint).startswith("give both the same URL")
+    statement = "UPDATE workspace SET url = 'http://127.0.0.1:9'"
+    await postgres.execute(statement, database=name)
+    line = (await lines(settings, acme))["store workspaces"]
+    assert (line.outcome, line.found) == ("warning", "other settings have north of shard acme")
+    workspace = msgspec.structs.replace(acme.workspace, shard="small")
+    moved = msgspec.structs.replace(acme, workspace=workspace)
+    line = (await lines(settings, moved))["store workspaces"]
+    assert (line.outcome, "stored in shard 'acme'" in line.found) == ("failed", True)
+    assert "store workspaces" not in await lines(settings, stage.unreachable("new"))
 
 
 async def test_commits_that_could_be_lost_are_warned_of(durable: PostgresServer) -> None:

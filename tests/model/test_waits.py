@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,24 @@ async def test_an_event_in_time_returns_true() -> None:
     assert await waiting is True
 
 
+async def test_an_event_as_time_runs_out_ends_the_wait_once() -> None:
+    """Whichever comes first in that turn of the loop, the other one disturbs nothing."""
+    happened = asyncio.Event()
+    disturbed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: disturbed.append(context))
+    clock = EndingClock(happened)
+    waits = [
+        asyncio.create_task(happens_within(happened.wait(), clock=clock, seconds=10, name="test"))
+        for _ in range(3)
+    ]
+    await asyncio.sleep(0)
+    happened.set()
+    await asyncio.gather(*waits)
+    await asyncio.sleep(0)
+
+    assert disturbed == []
+
+
 async def test_a_wait_that_times_out_returns_false_and_cancels_the_event() -> None:
     """Nothing is left running once the time is over."""
     clock, ended = ManualClock(), asyncio.Event()
@@ -79,9 +98,51 @@ async def test_an_error_of_the_event_is_raised() -> None:
         await happens_within(fail(), clock=ManualClock(), seconds=10, name="test")
 
 
+class EndingClock(ManualClock):
+    """Its time is over when an event happens."""
+
+    def __init__(self, end: asyncio.Event) -> None:
+        super().__init__()
+        self._end = end
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        await self._end.wait()
+
+
 async def until_cancelled(ended: asyncio.Event) -> None:
     """Wait for ever; set ``ended`` when cancelled."""
     try:
         await asyncio.Event().wait()
     finally:
         ended.set()
+
+
+class HeldClock(ManualClock):
+    """Sleeps until it is let go, in this very turn of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = asyncio.get_running_loop().create_future()
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - the signature is the clock's
+        await self.over
+
+
+async def test_what_happens_in_the_turn_in_which_time_runs_out_has_happened() -> None:
+    """No callback of the loop fails afterwards."""
+    loop = asyncio.get_running_loop()
+    logged: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    clock, happening = HeldClock(), asyncio.Event()
+    waiting = asyncio.create_task(
+        happens_within(happening.wait(), clock=clock, seconds=1.0, name="both")
+    )
+    for _ in range(3):
+        await asyncio.sleep(0)
+    clock.over.set_result(None)
+    happening.set()
+
+    assert await waiting
+    await asyncio.sleep(0)
+    assert logged == []

@@ -19,6 +19,7 @@ from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.store_outage import StoreOutage
 from monitor.web.settings import ServerSettings
 from monitor.web.views.view import View
+from tests.clocks import ManualClock
 from tests.full_size import LINES_IN_A_STEP, counting_steps
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -52,7 +53,7 @@ VIEW = View(
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client of a server that has one view."""
-    app = web.Application(middlewares=[in_pieces, errors_as_problems(StoreOutage())])
+    app = web.Application(middlewares=[in_pieces, errors_as_problems(StoreOutage(ManualClock()))])
     JsonApi(views=[VIEW], writes=(), raw=(), settings=ServerSettings()).add_routes(app.router)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -12,6 +12,7 @@ from monitor.model.errors import BusUnavailableError
 from monitor.web.http.problems import errors_as_problems
 from monitor.web.http.store_outage import StoreOutage
 from monitor.web.settings import ServerSettings
+from tests.clocks import ManualClock
 from tests.web.served_cluster import served_cluster
 
 
@@ -27,7 +28,7 @@ async def test_an_outage_is_two_lines_of_log() -> None:
     async def live(_: web.Request) -> web.Response:
         return web.Response()
 
-    app = web.Application(middlewares=[errors_as_problems(StoreOutage())])
+    app = web.Application(middlewares=[errors_as_problems(StoreOutage(ManualClock()))])
     app.router.add_get("/stored", stored)
     app.router.add_get("/live", live)
     runner = web.AppRunner(app)
@@ -53,6 +54,19 @@ async def test_an_outage_is_two_lines_of_log() -> None:
         },
         {"event": "requests can be served again", "log_level": "info", "refused": 2},
     ]
+
+
+async def test_another_outage_begins_with_a_line_of_its_own() -> None:
+    """Also where nobody has asked again for what was refused in the one before."""
+    clock = ManualClock()
+    outage, away = StoreOutage(clock), BusUnavailableError("the database does not answer")
+    with structlog.testing.capture_logs() as lines:
+        outage.refuse("/alerts/{fingerprint}", away)
+        outage.serve("/status")
+        await clock.advance(61)
+        outage.refuse("/status", away)
+        outage.serve("/status")
+    assert [line["log_level"] for line in lines] == ["warning", "warning", "info"]
 
 
 async def test_an_outage_is_one_for_pages_and_data(tmp_path: Path) -> None:

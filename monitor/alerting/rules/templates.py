@@ -11,6 +11,7 @@ import math
 import string
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from monitor.model.suggestions import did_you_mean
 LONGEST_TEMPLATE = 2_000  # characters
 LONGEST_TEXT = 2_000
 NO_VALUE = "-"
+_PARSED_KEPT = 256
 
 # What every alert has, whatever its rule.
 COMMON_FIELDS = (
@@ -69,7 +71,9 @@ class Template(Struct, frozen=True, kw_only=True):
         return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
-def parse_template(text: str, fields: Collection[str]) -> Template:
+# Those of the default rules are the same in every shard.
+@lru_cache(maxsize=_PARSED_KEPT)
+def parse_template(text: str, fields: tuple[str, ...]) -> Template:
     """Parse a template that may name ``fields``.
 
     Raises:

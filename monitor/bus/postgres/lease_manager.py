@@ -94,7 +94,7 @@ class LeaseManager:
         """Store what the configuration says; raises as `ShardStore.define` does."""
         digests = self._digests({item.name: item.digest for item in definitions})
         before = self.definitions
-        self.definitions = await self._heartbeat.run(
+        self.definitions = await self._heartbeat.run_patiently(
             lambda connection: store_definitions(
                 connection, self._heartbeat.myself, definitions, digests
             )

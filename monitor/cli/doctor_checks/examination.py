@@ -84,7 +84,7 @@ async def examine(
         )
         async with asyncio.TaskGroup() as group:
             checks = {
-                "store": bounded("store", check_storage(configuration.storage, serving)),
+                "store": bounded("store", check_storage(configuration, serving)),
                 **_outputs(configuration, clock=clock),
                 **{
                     checked.name: bounded(

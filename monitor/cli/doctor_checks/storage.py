@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.soundness import WAY_OUT, FoundDamage
 from monitor.bus.sqlite.store_check import StoreCheck
 from monitor.cli.database_trial import check_database
 from monitor.cli.doctor_checks.addresses import Serving
 from monitor.cli.store_trial import try_store, user_name
+from monitor.config import Configuration
 from monitor.model.check_lines import CheckLine, failed, ok, warning
 
 _SUBJECT = "store"
@@ -18,10 +18,11 @@ _SUBJECT = "store"
 _EXAMINED_BYTES = 64 * 1024 * 1024
 
 
-async def check_storage(settings: StorageSettings, serving: Serving) -> list[CheckLine]:
+async def check_storage(configuration: Configuration, serving: Serving) -> list[CheckLine]:
     """Try the file and its folder, or report the daemon that holds the file; or try a database."""
+    settings = configuration.storage
     if (address := settings.postgres) is not None:
-        return await check_database(settings, address)
+        return await check_database(configuration, address)
     trial = await asyncio.to_thread(try_store, settings.url)
     if trial.holder is not None:
         return [_holder_line(trial.path, trial.holder, serving)]

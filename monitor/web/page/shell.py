@@ -61,7 +61,7 @@ class PageShell:
         clock: Clock,
     ) -> None:
         self._pages = pages
-        self.outage = StoreOutage()  # of the JSON API too
+        self.outage = StoreOutage(clock)  # of the JSON API too
         self._status = status
         self._live = live
         self._files = files = StaticFiles()

@@ -88,6 +88,17 @@ class Heartbeat:
         self.away_since = None
         return answer
 
+    async def run_patiently(self, exchange: Callable[[Connection], Awaitable[T]]) -> T:
+        """As `run`, again and again while a lease lasts: others may hold a lock that it needs."""
+        end = self._clock.monotonic() + self.myself.lease_seconds
+        while True:
+            try:
+                return await self.run(exchange)
+            except BusUnavailableError:
+                if self._clock.monotonic() >= end:
+                    raise
+                await self._clock.sleep(self.renew_seconds / 4)
+
     async def register(self) -> None:
         """Store the row of this daemon.
 

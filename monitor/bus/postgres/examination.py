@@ -6,6 +6,7 @@ Changes nothing, and may run beside any number of daemons.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,9 @@ from msgspec import Struct
 from monitor.bus.postgres.connections.connecting import Connection, connect
 from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.migrations import examine, newest_schema
+from monitor.bus.postgres.leases.definitions import definition_problems, other_settings
 from monitor.bus.postgres_address import PostgresAddress
+from monitor.bus.shards import ShardDefinition
 from monitor.model.errors import BusUnavailableError
 from monitor.model.secrets import Secret
 
@@ -61,13 +64,20 @@ class DatabaseExamination(Struct, frozen=True, kw_only=True):
     waited_for: int  # of these, known to be synchronous
     skew_seconds: float  # of the server's clock, ahead of ours
     daemons: tuple[LivingDaemonRow, ...]
+    conflicts: tuple[str, ...]  # of the configuration with what is stored
+    set_otherwise: dict[str, list[str]]  # by daemon, the shards that it has other settings for
     others: dict[str, str]  # hosts that are not the primary, and why
 
 
 async def examine_database(
-    address: PostgresAddress, password: Secret | None, *, timeout_seconds: float
+    address: PostgresAddress,
+    password: Secret | None,
+    definitions: Sequence[ShardDefinition],
+    *,
+    daemon_id: str,
+    timeout_seconds: float,
 ) -> DatabaseExamination:
-    """Return what the database is like.
+    """Return what the database is like, for a daemon with these shards.
 
     Raises:
         BusUnavailableError: no host is reachable, or none is the primary.
@@ -80,6 +90,9 @@ async def examine_database(
         with bus_errors(str(address)):
             found = await connection.fetchrow(_SERVER)
             rows = await connection.fetch(_DAEMONS) if schema else []
+            given = connection, daemon_id, definitions
+            conflicts = await definition_problems(*given) if schema else []
+            set_otherwise = await other_settings(*given) if schema else {}
             skew_seconds = await _skew_seconds(connection)
     finally:
         connection.terminate()
@@ -99,6 +112,8 @@ async def examine_database(
         waited_for=found["waited_for"],
         skew_seconds=skew_seconds,
         daemons=tuple(LivingDaemonRow(*row.values()) for row in rows),
+        conflicts=tuple(conflicts),
+        set_otherwise=set_otherwise,
         others=await _others(address, password, timeout_seconds=timeout_seconds),
     )
 

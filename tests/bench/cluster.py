@@ -1,12 +1,12 @@
 """Three daemons beside one on PostgreSQL: what a transition costs, and how long a takeover takes.
 
 Both are the daemon as it is installed and follow the same workspaces, each a shard of its own, in
-databases of one server. They take turns in one run, first the one and then the other, at the same
-pace of callbacks that come one by one: where a side is as quick as it can be, the quicker one
-shares transactions less. A callback goes to the daemon that holds its workspace, or to each daemon
-in turns, as behind a load balancer: then two of three enter through the inbox of another one's
-shard. Processor time is that of all daemons of a side together, for the same seconds, which end
-with a rest in which consumers read; what the daemons do at intervals is part of it.
+databases of one server. They take turns in one run, and in being the first. Callbacks come one by
+one, at the same pace for both: of a burst so many share a transaction as the machine happens to be
+late. A callback goes to the daemon that holds its workspace, or to each daemon in turns, as behind
+a load balancer: then two of three enter through the inbox of another one's shard. Processor time
+is that of all daemons of a side together, for the same seconds, which end with a rest in which
+consumers read; what the daemons do at intervals is part of it.
 
 Then daemons of the three are killed in turns. While one is dead, each of its workspaces sends a
 callback to a daemon that lives. Times count from the kill to the shard's new holder in the store,

@@ -42,6 +42,8 @@ class ClusterDaemon:
             # Large pages, so that the budget of requests lets all runs be known soon.
             'token_file = "token"\npage_size = 1000\n'
             f"[workspaces.poll]\nrequests_per_minute = {requests_per_minute}\n"
+            # Thousands of runs wait for their callbacks: no workspace has so many to be read again.
+            "reconcile_seconds = 3600\nprogress_seconds = 3600\n"
             '[workspaces.callbacks]\nsecret_file = "secret"\ndetail_wait_seconds = 0.0\n'
             for workspace, url in workspaces.items()
         ]

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.hosting import Hosting
-from monitor.app.mirrors import Mirrors
+from monitor.app.elsewhere.mirrors import Mirrors
+from monitor.app.hosted.hosting import Hosting
 from monitor.app.readiness import readiness_checks
 from monitor.bus.shards import ShardStore
 from monitor.bus.store_identity import store_identity

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from monitor import __version__
 from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
-from monitor.app.hosting import Hosting
+from monitor.app.hosted.hosting import Hosting
+from monitor.app.hosted.retention import apply_retention
+from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
-from monitor.app.retention import apply_retention
-from monitor.app.shard_definitions import shard_definitions
 from monitor.app.store import OpenStore, open_store, page_url
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import structlog
 
-from monitor.app.hosting import Hosting
-from monitor.app.shard_definitions import configuration_of, shard_definitions
-from monitor.app.shard_reload import ShardPlan, ShardReload
+from monitor.app.hosted.hosting import Hosting
+from monitor.app.hosted.shard_definitions import configuration_of, shard_definitions
+from monitor.app.hosted.shard_reload import ShardPlan, ShardReload
 from monitor.bus.shards import ShardStore
 from monitor.config import Configuration, changes_needing_restart, files_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.app.outputs import find_obstacles
+from monitor.app.hosted.outputs import find_obstacles
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.cli.database_trial import UNREACHABLE, check_database
 from monitor.cli.settings_files import validate_file

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from monitor.app.shard_definitions import shard_definitions
+from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.bus.postgres import refuse_missing_extra
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.settings import StorageSettings

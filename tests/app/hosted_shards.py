@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.shard import HostedShard
-from monitor.app.shard_definitions import shard_definitions
+from monitor.app.hosted.shard import HostedShard
+from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.app.store import open_store
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import CLUSTER, ShardGranted, ShardStore

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.app.cluster_watch import ClusterWatch
+from monitor.app.hosted.cluster_watch import ClusterWatch
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ClusterStatus, DaemonRecord, ShardRecord
 from monitor.bus.sqlite.sole_shard import SqliteStore

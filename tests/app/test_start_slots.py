@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from monitor.app.start_slots import CHECKS, STARTS_AT_ONCE, StartSlots
+from monitor.app.hosted.start_slots import CHECKS, STARTS_AT_ONCE, StartSlots
 
 _SHARDS = 5 * STARTS_AT_ONCE
 _LATE = 1.0  # seconds

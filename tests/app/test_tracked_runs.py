@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.app.tracked_runs import TOPIC
+from monitor.app.hosted.tracked_runs import TOPIC
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.catalogue.operations import Edition

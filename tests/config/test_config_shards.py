@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.app.shard_definitions import configuration_of, shard_definitions, shard_names
+from monitor.app.hosted.shard_definitions import configuration_of, shard_definitions, shard_names
 from monitor.bus.shards import CLUSTER, SOLE, ShardDefinition
 from monitor.config import Configuration
 from tests.config.settings_tables import file, parsed, workspace

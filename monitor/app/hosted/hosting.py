@@ -9,11 +9,11 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.cluster_silences import cluster_silences
-from monitor.app.cluster_watch import ClusterWatch
-from monitor.app.shard import HostedShard
-from monitor.app.shard_definitions import configuration_of, shard_names
-from monitor.app.start_slots import StartSlot, StartSlots
+from monitor.app.hosted.cluster_silences import cluster_silences
+from monitor.app.hosted.cluster_watch import ClusterWatch
+from monitor.app.hosted.shard import HostedShard
+from monitor.app.hosted.shard_definitions import configuration_of, shard_names
+from monitor.app.hosted.start_slots import StartSlot, StartSlots
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,

@@ -7,7 +7,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from monitor.app.following import FollowedWorkspace
+from monitor.app.hosted.following import FollowedWorkspace
 from monitor.app.tasks import DaemonTasks
 from monitor.bus.contract import EventBus, Start
 from monitor.config import WorkspaceConfiguration

@@ -19,9 +19,9 @@ import msgspec
 import structlog
 
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
-from monitor.app.cluster_health import ClusterHealth
-from monitor.app.instructions import InstructedShard
-from monitor.app.mirror import Mirror
+from monitor.app.elsewhere.cluster_health import ClusterHealth
+from monitor.app.elsewhere.mirror import Mirror
+from monitor.app.hosted.instructions import InstructedShard
 from monitor.bus.shards import ClusterStatus, ShardRecord, ShardsElsewhere
 from monitor.config import Configuration
 from monitor.model.clock import Clock

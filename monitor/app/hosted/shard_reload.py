@@ -7,9 +7,9 @@ from collections.abc import Collection
 import structlog
 from msgspec import Struct
 
-from monitor.app.following import FollowedWorkspace
-from monitor.app.outputs import OutputChange
-from monitor.app.shard import HostedShard, daemon_info
+from monitor.app.hosted.following import FollowedWorkspace
+from monitor.app.hosted.outputs import OutputChange
+from monitor.app.hosted.shard import HostedShard, daemon_info
 from monitor.config import Configuration, files_of
 from monitor.model.errors import BusError
 

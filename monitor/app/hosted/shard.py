@@ -11,14 +11,14 @@ import structlog
 from monitor import __version__
 from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.alerting.engine.engine import Engine
-from monitor.app.cluster_watch import ClusterWatch
 from monitor.app.failures import first_failure
-from monitor.app.following import FollowedWorkspace
-from monitor.app.instructions import InstructionRunner
-from monitor.app.outputs import Outputs
-from monitor.app.requests import AdminRequests, alerting_requests
+from monitor.app.hosted.cluster_watch import ClusterWatch
+from monitor.app.hosted.following import FollowedWorkspace
+from monitor.app.hosted.instructions import InstructionRunner
+from monitor.app.hosted.outputs import Outputs
+from monitor.app.hosted.requests import AdminRequests, alerting_requests
+from monitor.app.hosted.workspaces import FollowedWorkspaces
 from monitor.app.tasks import DaemonTasks
-from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability

@@ -12,7 +12,7 @@ from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.past_alerts import ended_alert
 from monitor.alerting.explain.applied_rules import applied_rules
 from monitor.alerting.explain.explainer import Explainer
-from monitor.app.following import FollowedWorkspace
+from monitor.app.hosted.following import FollowedWorkspace
 from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from monitor.app.orders import (
+from monitor.app.hosted.orders import (
     Acknowledge,
     AddSilence,
     ExpireSilence,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from monitor.app.tracked_runs import TrackedRuns
+from monitor.app.hosted.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
 from monitor.callbacks.direct_way import DirectWay
 from monitor.callbacks.inbox import InboxReader

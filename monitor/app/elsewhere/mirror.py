@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from monitor.alerting.engine.engine import Engine
-from monitor.app.instructions import InstructedShard
-from monitor.app.requests import alerting_requests
+from monitor.app.hosted.instructions import InstructedShard
+from monitor.app.hosted.requests import alerting_requests
 from monitor.bus.contract import Batch, Recorded, Start, Step, StoredShard, StoreStatus
 from monitor.bus.shards import ShardRecord, ShardsElsewhere
 from monitor.config import Configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from monitor.app.hosting import Hosting
+from monitor.app.hosted.hosting import Hosting
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.model.clock import Clock

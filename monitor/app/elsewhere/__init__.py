@@ -1,0 +1,1 @@
+"""The shards that other daemons hold, as they are shown here."""

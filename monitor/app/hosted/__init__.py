@@ -1,0 +1,1 @@
+"""The shards that this daemon holds."""

@@ -284,7 +284,8 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
 @contextlib.asynccontextmanager
 async def _living(scene: Cluster) -> AsyncIterator[None]:
     """Let the daemons run, and whoever watches them."""
-    reading = asyncio.gather(scene.counters.run(), scene.alertmanager_reads.run())
+    watches = (scene.counters.run(), scene.alertmanager_reads.run())
+    reading = [asyncio.create_task(watch) for watch in watches]
     try:
         await asyncio.gather(*(member.start() for member in scene.members))
         await scene.until_settled()
@@ -294,8 +295,9 @@ async def _living(scene: Cluster) -> AsyncIterator[None]:
         await scene.until_lasting()
         yield
     finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
         for member in scene.members:
             await member.process.leave()
 

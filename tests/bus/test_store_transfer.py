@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -10,11 +11,13 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import DeadLetter
 from monitor.bus.postgres.connections.connecting import connect
-from monitor.bus.postgres.connections.migrations import prepare
+from monitor.bus.postgres.connections.migrations import LOCK, prepare
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.sqlite import SqliteBus
+from monitor.bus.transfer.postgres_side import open_database
 from monitor.bus.transfer.tables import StoreTable
 from monitor.model.errors import BusLockedError, BusUnavailableError, ConfigurationError
+from tests.app.eventually import eventually
 from tests.bus.examples import SOON, events
 from tests.bus.transfer_scenes import (
     ALL_EVENTS,
@@ -239,3 +242,15 @@ async def test_logs_become_one_only_where_all_is_counted(
         ConfigurationError, match="metrics has still to read 8 events of shard acme"
     ):
         await to_file(empty_database, tmp_path / "back.db")
+
+
+async def test_a_transfer_waits_for_the_end_of_the_one_before(empty_database: str) -> None:
+    """The session of one that has just ended may hold its lock for another moment."""
+    address = postgres_address(empty_database)
+    before = await connect(address, None, purpose="test", timeout_seconds=20.0)
+    await before.execute("SELECT pg_advisory_lock($1)", LOCK)
+    opening = asyncio.create_task(open_database(address, None))
+    waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+    await eventually(lambda: before.fetchval(waiting), why="it does not wait")
+    before.terminate()
+    (await opening).terminate()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+import asyncpg
+
 from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.connecting import Connection, connect
 from monitor.bus.postgres.connections.failures import bus_errors
@@ -26,6 +28,7 @@ from monitor.model.secrets import Secret
 
 _READ_AT_ONCE = 500
 _CONNECT_SECONDS = 10.0
+_FREE_WITHIN_SECONDS = 3
 _RECEIVED_BY = "transfer"
 _TEXTS = frozenset(
     {
@@ -90,10 +93,15 @@ async def open_database(address: PostgresAddress, password: Secret | None) -> Co
 
 async def _refuse_company(connection: Connection, address: PostgresAddress) -> None:
     """Take the lock of the schema for the session; return where nobody runs on the store."""
-    if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
+    try:
+        # The session of a transfer that has just ended may not have.
+        await connection.execute(f"SET lock_timeout = '{_FREE_WITHIN_SECONDS}s'")
+        await connection.execute(f"SELECT pg_advisory_lock({LOCK})")
+    except asyncpg.LockNotAvailableError as exc:
         raise BusLockedError(
             f"{address}: a daemon starts, or another transfer runs; wait until it is done"
-        )
+        ) from exc
+    await connection.execute("SET lock_timeout = 0")
     is_store = await connection.fetchval("SELECT to_regclass('daemon') IS NOT NULL")
     alive = await connection.fetch(_ALIVE) if is_store else []
     if alive:

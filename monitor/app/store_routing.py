@@ -2,7 +2,7 @@
 
 The state of a consumer is its own affair, except here: metrics, alerting and MQTT keep rows about
 workspaces in it, and each row must go where its workspace goes. What is about no workspace goes
-into the first shard if it is counted, and into each shard otherwise.
+into the shard of the cluster if it is counted, and into each shard otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from monitor.alerting.alerts.pending_step import (
     TransitionCount,
 )
 from monitor.alerting.engine.commit import CONSUMER as ALERTING
-from monitor.bus.shards import SOLE
+from monitor.bus.shards import CLUSTER, SOLE
 from monitor.callbacks.misses import MissWatch
 from monitor.model.alerts import BRIDGE
 from monitor.model.runs import RunKey
@@ -100,17 +100,17 @@ class ShardsOfWorkspaces:
 
     ``workspaces`` are those of the store, ``shards`` what the configuration says of some of them;
     any other is a shard of its own. ``home`` is where rows go that are about no workspace and must
-    not be counted twice; by default the first shard.
+    not be counted twice.
     """
 
     exact = _EXACT
 
     def __init__(
-        self, workspaces: Collection[str], shards: Mapping[str, str], *, home: str | None = None
+        self, workspaces: Collection[str], shards: Mapping[str, str], *, home: str = CLUSTER
     ) -> None:
         self._shards = {name: shards.get(name, name) for name in workspaces if name != BRIDGE}
-        self.all = sorted(set(self._shards.values()))
-        self._home = self.all[0] if home is None and self.all else home or SOLE
+        self._all = tuple(sorted({*self._shards.values(), home}))
+        self._home = home
         self._workspaces_of_alerts: dict[str, str] = {}
 
     def learn(self, alert: str, workspace: str) -> None:
@@ -122,7 +122,7 @@ class ShardsOfWorkspaces:
     def shards_of_consumer(self, shard: str, consumer: str) -> tuple[str, ...]:
         if consumer.startswith(_MISSES):
             return (self.shard_of(shard, consumer.removeprefix(_MISSES)),)
-        return tuple(self.all)
+        return self._all
 
     def states(self, consumer: str, key: str, values: Mapping[str, bytes]) -> dict[str, bytes]:
         [(shard, value)] = values.items()

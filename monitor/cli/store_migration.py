@@ -70,10 +70,9 @@ async def _routing(
         for workspace in configuration.workspaces
     }
     [end] = (await source.shards()).values()
-    routing = ShardsOfWorkspaces(end.workspaces, configured)
-    if not routing.all:
+    if not end.workspaces:
         raise ConfigurationError(f"{source.name} holds nothing yet; begin with an empty database")
-    return routing
+    return ShardsOfWorkspaces(end.workspaces, configured)
 
 
 @asynccontextmanager

@@ -13,9 +13,11 @@ from monitor.bus.contract import DeadLetter
 from monitor.bus.postgres.connections.connecting import connect
 from monitor.bus.postgres.connections.migrations import LOCK, prepare
 from monitor.bus.postgres_address import postgres_address
+from monitor.bus.shards import CLUSTER
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.transfer.postgres_side import open_database
 from monitor.bus.transfer.tables import StoreTable
+from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusLockedError, BusUnavailableError, ConfigurationError
 from tests.app.eventually import eventually
 from tests.bus.examples import SOON, events
@@ -35,6 +37,7 @@ from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer
 
 SHARDS = {"beta": "small", "gamma": "small"}
+SHARD_OF = {"acme": "acme", **SHARDS, BRIDGE: CLUSTER}
 
 
 @pytest.fixture
@@ -63,20 +66,20 @@ async def test_each_workspace_goes_into_its_shard(store: Path, empty_database: s
     """Events keep their order and ids, positions have no holes, and rows follow their workspace."""
     await to_database(store, empty_database, SHARDS)
     stored = await in_database(empty_database)
-    expected: dict[str, list[str]] = {"acme": [], "small": []}
+    expected: dict[str, list[str]] = {"acme": [], "small": [], CLUSTER: []}
     for event in ALL_EVENTS:
-        expected[SHARDS.get(event.workspace, "acme")].append(event.id)
+        expected[SHARD_OF[event.workspace]].append(event.id)
     assert logs(stored) == {shard: list(enumerate(ids, start=1)) for shard, ids in expected.items()}
     bodies = {row[1]: row[3] for _, row in stored[StoreTable.EVENT]}
     assert bodies == {event.id: msgspec.json.encode(event) for event in ALL_EVENTS}
     for table in (StoreTable.RUN, StoreTable.CALLBACK, StoreTable.STATE_ENTRY):
         for shard, row in stored[table]:
-            assert shard == SHARDS.get(row[0], "acme"), (table, row)
+            assert shard == SHARD_OF[row[0]], (table, row)
     assert {row[2] for _, row in stored[StoreTable.STATE_ENTRY]} == {ODD, "probe"}
 
 
 async def test_consumers_go_on_behind_what_they_have_read(store: Path, empty_database: str) -> None:
-    """Of the first ten events, four are of one shard and six of the other one."""
+    """Of the first ten events, four are of one shard and six of another one."""
     await to_database(store, empty_database, SHARDS)
     stored = await in_database(empty_database)
     newest = {shard: len(log) for shard, log in logs(stored).items()}
@@ -84,6 +87,7 @@ async def test_consumers_go_on_behind_what_they_have_read(store: Path, empty_dat
     assert consumers == {
         ("acme", "mqtt"): 4,
         ("small", "mqtt"): 6,
+        (CLUSTER, "mqtt"): 0,
         ("small", "misses/beta"): newest["small"],
         **{(shard, name): newest[shard] for shard in newest for name in ("metrics", "alerting")},
     }
@@ -96,7 +100,10 @@ async def test_consumers_go_on_behind_what_they_have_read(store: Path, empty_dat
 async def test_states_of_consumers_follow_their_workspaces(
     store: Path, empty_database: str
 ) -> None:
-    """Counters, alerts and topics go with their workspace; silences into each; sums into one."""
+    """Counters, alerts and topics go with their workspace; silences into each; sums into one.
+
+    Workspaces that are added later take the silences of the cluster's shard.
+    """
     await to_database(store, empty_database, SHARDS)
     stored = await in_database(empty_database)
     assert keys(stored, "mqtt") == {
@@ -108,7 +115,8 @@ async def test_states_of_consumers_follow_their_workspaces(
         "small": {'["waiting"]'},
     }
     assert keys(stored, "alerting") == {
-        "acme": {"e:f-acme", "e:f-daemon", "t:run_failed:fired", "s:s1"},
+        CLUSTER: {"e:f-daemon", "t:run_failed:fired", "s:s1"},
+        "acme": {"e:f-acme", "s:s1"},
         "small": {
             *("p:f-past", "f:run_failed:beta:job_group", "s:s1"),
             *("m:not_fresh:pipeline:gamma:job_group:7:", "b:pipeline:gamma:job_group:7:"),
@@ -218,7 +226,7 @@ async def test_a_store_in_use_is_left_alone(
         await to_database(store, empty_database)
     await bus.close()
     await to_database(store, empty_database)
-    with pytest.raises(ConfigurationError, match="holds the shards acme, beta, gamma already"):
+    with pytest.raises(ConfigurationError, match="holds the shards _cluster, acme, beta, gamma"):
         await to_database(store, empty_database)
     with pytest.raises(ConfigurationError, match="is there already"):
         await to_file(empty_database, store)
@@ -239,7 +247,7 @@ async def test_logs_become_one_only_where_all_is_counted(
     await fill(tmp_path / "state.db", unread="metrics")
     await to_database(tmp_path / "state.db", empty_database, SHARDS)
     with pytest.raises(
-        ConfigurationError, match="metrics has still to read 8 events of shard acme"
+        ConfigurationError, match="metrics has still to read 1 events of shard _cluster"
     ):
         await to_file(empty_database, tmp_path / "back.db")
 

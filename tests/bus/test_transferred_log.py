@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from monitor.bus.contract import Change, EventBus, Received, Retention, Step
+from monitor.bus.shards import CLUSTER
 from monitor.bus.transfer.tables import StoreTable
+from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusLostError
 from monitor.model.events import RunEvent
 from tests.bus.examples import NOW, SOON, at, callback
@@ -18,10 +20,11 @@ from tests.bus.test_workspace_move import move
 from tests.bus.transfer_scenes import ALL_EVENTS, fill, in_file, run_event, to_database, to_file
 
 SHARDS = {"beta": "small", "gamma": "small"}
+SHARD_OF = {"acme": "acme", **SHARDS, BRIDGE: CLUSTER}
 
 
 def of(shard: str) -> list[str]:
-    return [event.id for event in ALL_EVENTS if SHARDS.get(event.workspace, "acme") == shard]
+    return [event.id for event in ALL_EVENTS if SHARD_OF[event.workspace] == shard]
 
 
 async def unread(bus: EventBus, consumer: str) -> list[str]:

@@ -62,21 +62,21 @@ def alert(workspace: str, fingerprint: str) -> Alert:
     )
 
 
-def alert_event(workspace: str, fingerprint: str) -> AlertEvent:
+def alert_event(second: int, workspace: str, fingerprint: str) -> AlertEvent:
     return AlertEvent(
         id=f"alert:{fingerprint}:x:fired",
         type=EventType.ALERT_FIRED,
         alert=alert(workspace, fingerprint),
         occurred_at=NOW,
-        recorded_at=at(EVENTS + 1),
+        recorded_at=at(second),
     )
 
 
 ALL_EVENTS: tuple[Event, ...] = (
     *map(run_event, range(EVENTS)),
-    alert_event("acme", "f-acme"),
-    alert_event(BRIDGE, "f-daemon"),
-    alert_event("beta", "f-past"),
+    alert_event(EVENTS + 1, "acme", "f-acme"),
+    alert_event(EVENTS + 2, BRIDGE, "f-daemon"),
+    alert_event(EVENTS + 3, "beta", "f-past"),
 )
 NEWEST = len(ALL_EVENTS)
 

@@ -58,9 +58,9 @@ def test_a_file_goes_into_a_database_and_back(
     assert run("migrate", file, database, "-c", str(config)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        *("shard acme", "shard gamma", "shard small", "ok"),
+        *("shard _cluster", "shard acme", "shard gamma", "shard small", "ok"),
     ]
-    assert lines[0].startswith("shard acme: 12 event, 10 run, 2 state_entry, 1 callback, ")
+    assert lines[1].startswith("shard acme: 11 event, 10 run, 1 state_entry, 1 callback, ")
     assert "start no daemon on the former store" in lines[-1]
 
     assert run("move", "gamma", "--to", "small", "-c", str(config)) == 0

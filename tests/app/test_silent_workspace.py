@@ -23,7 +23,7 @@ from tests.app.stage import configuration, daemon, started, workspace_configurat
 from tests.clocks import FastClock
 from tests.servers import Relay
 
-_SPEED = 20
+_SPEED = 10
 _DEFAULTS = WorkspaceSettings(name="acme", url="")
 _LIMIT_SECONDS = 120.0
 _RULE = "workspace_unreachable"
@@ -69,19 +69,25 @@ async def until(clock: FastClock, at: float) -> None:
     await eventually(lambda: clock.monotonic() >= at, why="time does not go on")
 
 
-@pytest.mark.parametrize("is_from_the_start", [False, True], ids=["later", "from the start"])
+@pytest.mark.parametrize(
+    "is_from_the_start", [False, True], ids=["later", "from the first request"]
+)
 async def test_a_silent_workspace_is_an_alert_within_two_minutes(
     tmp_path: Path, workspace: Sandbox, clock: FastClock, *, is_from_the_start: bool
 ) -> None:
-    """From its last answer, with nothing running and two polls a minute, or from the start."""
-    began = clock.monotonic()
+    """From its last answer, with nothing running and two polls a minute, or from the first request.
+
+    Not from the start of the daemon, which takes as long as the machine needs.
+    """
     async with started(workspace) as url, Relay(URL(url).port or 0) as relay:
         relay.is_deaf = is_from_the_start
         settings = following(tmp_path, workspace, f"http://127.0.0.1:{relay.port}", speed=_SPEED)
         async with daemon(settings, clock=clock) as face:
+            await eventually(lambda: relay.has_more_than(0), why="nothing was asked")
             if not is_from_the_start:
                 await eventually(lambda: is_reachable(face), why="never reachable")
-                began, relay.is_deaf = clock.monotonic(), True
+                relay.is_deaf = True
+            began = clock.monotonic()
 
             async def has_fired() -> bool:
                 return _RULE in await firing(face)

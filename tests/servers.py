@@ -10,10 +10,10 @@ import shutil
 import signal
 import socket
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -222,16 +222,20 @@ class Relay:
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._is_closed = False
         self._writers: set[asyncio.StreamWriter] = set()
-        self._pumps: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
         self.connections = 0
         self.is_deaf = False  # answers of the server are thrown away
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        # Not by a server of asyncio: one that is closed as somebody connects leaves him open.
+        self._listener = listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        self.port = int(listener.getsockname()[1])
+        asyncio.get_running_loop().add_reader(listener, self._welcome, listener)
         return self
 
     async def __aexit__(
@@ -240,10 +244,13 @@ class Relay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._server is not None:
-            self._server.close()
+        self._is_closed = True
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
         self.cut()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
         """Break every connection without a goodbye."""
@@ -253,6 +260,18 @@ class Relay:
     def has_more_than(self, connections: int) -> bool:
         """True when more connections than that have been made so far."""
         return self.connections > connections
+
+    def _welcome(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # who connected has gone again
+        connection.setblocking(False)
+        self._start(self._serve(connection), "relay connection")
+
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
+        await self._accept(reader, writer)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._join(reader, writer)
@@ -267,17 +286,19 @@ class Relay:
         except OSError:
             writer.transport.abort()
             return
+        if self._is_closed:
+            writer.transport.abort()
+            far_writer.transport.abort()
+            return
         self._writers |= {writer, far_writer}
         far_writer.write(first)
-        self._pump(reader, far_writer, is_answer=False)
-        self._pump(far_reader, writer, is_answer=True)
+        self._start(self._forward(reader, far_writer, is_answer=False), "relay forth")
+        self._start(self._forward(far_reader, writer, is_answer=True), "relay back")
 
-    def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
-    ) -> None:
-        pump = asyncio.create_task(self._forward(reader, writer, is_answer=is_answer))
-        self._pumps.add(pump)
-        pump.add_done_callback(self._pumps.discard)
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool

@@ -46,15 +46,8 @@ class BrokerWatch(Relay):
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         daemon = self._find_daemon(writer.get_extra_info("peername")[1], self.port)
         watched = asyncio.StreamReader()
-        self._pump_and_read(reader, watched, daemon or "")
+        self._start(self._read(reader, watched, daemon or ""), "relay reading")
         await self._join(watched, writer)
-
-    def _pump_and_read(
-        self, reader: asyncio.StreamReader, watched: asyncio.StreamReader, daemon: str
-    ) -> None:
-        pump = asyncio.create_task(self._read(reader, watched, daemon))
-        self._pumps.add(pump)
-        pump.add_done_callback(self._pumps.discard)
 
     async def _read(
         self, reader: asyncio.StreamReader, watched: asyncio.StreamReader, daemon: str

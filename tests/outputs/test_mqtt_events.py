@@ -266,12 +266,13 @@ async def test_stopping_while_a_connection_is_being_made_leaves_nothing_behind(
         url = f"mqtt://127.0.0.1:{silent.getsockname()[1]}"
         async with MqttScene(tmp_path, settings_for(url)) as scene:
             await scene.start(is_connected=False)
-            accepted, _ = await asyncio.get_running_loop().sock_accept(silent)
-            async with asyncio.timeout(2):
-                await scene.stop()
-            accepted.setblocking(True)
-            accepted.settimeout(5)
-            while accepted.recv(1_000):
-                pass  # bytes sent before the stop
-            accepted.close()
+            loop = asyncio.get_running_loop()
+            accepted, _ = await loop.sock_accept(silent)
+            with accepted:
+                async with asyncio.timeout(2):
+                    await scene.stop()
+                # On the loop, which closes what the connecting thread has only now brought back.
+                async with asyncio.timeout(30):
+                    while await loop.sock_recv(accepted, 1_000):
+                        pass  # bytes sent before the stop
             assert not scene.output.is_well

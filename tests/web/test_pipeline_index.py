@@ -39,7 +39,7 @@ CHANGES = st.lists(
             (Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST)
         ), st.sampled_from((None, "r1", "r2"))),
         st.tuples(st.just("start"), PIPELINES, st.sampled_from(RunKind), st.sampled_from("ab")),
-        st.tuples(st.just("stop"), st.integers(0, 1)),
+        st.tuples(st.just("stop"), st.integers(0, 3)),
         st.tuples(st.just("name"), PIPELINES, st.sampled_from(("x", "y", "5" * 60))),
         st.tuples(st.just("place"), PIPELINES, st.sampled_from((None, "ann", "bob"))),
         st.tuples(st.just("forget"), PIPELINES),
@@ -105,7 +105,10 @@ class World:
             status=Status.RUNNING,
             created_at=self.clock.now(),
             pipeline=Pipeline(kind=kind, id=pipeline_id),
-            parents=Parents(flow_run=parent if run_kind is RunKind.JOB_GROUP else None),
+            parents=Parents(
+                flow_run=parent if run_kind is RunKind.JOB_GROUP else None,
+                plan_run=parent if run_kind is not RunKind.PLAN_RUN else None,
+            ),
             confirmed_at=self.clock.now(),
             confirmed_by=Source.POLL,
         )
@@ -224,10 +227,14 @@ async def test_a_cancelled_refresh_is_made_up_for() -> None:
     """Whoever goes away in the middle of it takes nothing from the next reader."""
     world = World()
     for number in range(500):
-        await world.apply("name", ("acme", PipelineKind.FLOW, str(number)), "x")
-        await world.apply("end", ("acme", PipelineKind.FLOW, str(number)), Status.FAILED, "r1")
+        flow = ("acme", PipelineKind.FLOW, str(number))
+        await world.apply("name", flow, "x")
+        await world.apply("end", flow, Status.FAILED, "r1")
+        await world.apply("start", flow, RunKind.JOB_GROUP, "a")
     index = PipelineIndex(world.sources())
-    for steps in (1, 3, 7):
+    for steps in range(1, 40):
+        await world.apply("stop", 3 * steps)
+        await world.apply("start", ("acme", PipelineKind.FLOW, "1"), RunKind.FLOW_RUN, "a")
         refresh = asyncio.create_task(index.refresh())
         for _ in range(steps):
             await asyncio.sleep(0)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind, Severity
-from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth
-from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.model.live_state import NamedPipeline, PipelineHealth
+from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.web.views.overview.active_runs import ActiveRootRun, ActiveRuns
 from monitor.web.views.overview.changed_values import changed_keys, changed_values
 from monitor.web.views.overview.pipeline_rows import (
     RUN_KINDS,
@@ -54,22 +55,18 @@ class PipelineIndex:
         self._alerts: tuple[Alert, ...] = ()
         self._limits: tuple[LearnedLimit, ...] = ()
         self._expected: Mapping[PipelineOfKind, datetime] = {}
-        self._active_runs: tuple[ActiveRun, ...] = ()
+        self._active = ActiveRuns()
         self._names_of: dict[PipelineKey, NamedPipeline] = {}
         # By identity; under None what is about no pipeline.
         self._healths_of: defaultdict[PipelineKey | None, dict[int, PipelineHealth]]
         self._healths_of = defaultdict(dict)
         self._alerts_of: defaultdict[PipelineKey | None, dict[int, Alert]] = defaultdict(dict)
-        self._active_of: Counter[PipelineKey] = Counter()
-        self._flow_runs: set[PipelineKey] = set()  # flows of which a flow run is active
         self._in_workspace: defaultdict[tuple[str, PipelineKind], set[PipelineKey]]
         self._in_workspace = defaultdict(set)
         self._blind: dict[tuple[str, PipelineKind], str] = {}
         self._workspaces: frozenset[str] = frozenset()
         self._without_row: set[PipelineKey] = set()  # that alerts are about, and nothing else
-        self._confirmations: list[datetime] = []  # of ``root_runs``, sorted
         self._touched: set[PipelineKey] = set()
-        self.root_runs: tuple[ActiveRun, ...] = ()  # part of no other, oldest first
         self.counts: Counter[tuple[str, PipelineCondition]] = Counter()  # by workspace and state
         self.owners: Counter[str] = Counter()
         self.folders: Counter[str] = Counter()
@@ -96,10 +93,15 @@ class PipelineIndex:
         alerts = (alert for key in keys for alert in self._open_alerts(key))
         return [alert for alert in alerts if alert.state is AlertState.FIRING]
 
+    @property
+    def root_runs(self) -> Sequence[ActiveRootRun]:
+        """The active runs that are part of no other, oldest first; a refresh changes it."""
+        return self._active.roots
+
     def unconfirmed_runs(self) -> int:
         """Return how many of ``root_runs`` nobody has seen for too long."""
         stale_after = timedelta(seconds=self._sources.settings.stale_after_seconds)
-        return bisect_left(self._confirmations, self._sources.clock.now() - stale_after)
+        return self._active.confirmed_before(self._sources.clock.now() - stale_after)
 
     def missed_alerts(self, key: PipelineKey) -> list[Alert]:
         """Return the open alerts about starts that never came."""
@@ -128,7 +130,7 @@ class PipelineIndex:
             await self._follow_names()
             await self._follow_healths()
             await self._follow_alerting()
-            await self._follow_active_runs()
+            await self._active.follow(self._sources.live.active_runs(), self._touched)
             self._follow_sight()
             for number, key in enumerate(list(self._touched), 1):
                 self._touched.discard(key)
@@ -218,37 +220,6 @@ class PipelineIndex:
             if key is not None:
                 self._touched.add(key)
 
-    async def _follow_active_runs(self) -> None:
-        active_runs = self._sources.live.active_runs()
-        gone, new = changed_values(self._active_runs, active_runs)
-        if not gone and not new:
-            return
-        keys = {active.run.key for active in active_runs}
-        roots: list[ActiveRun] = []
-        active_of: Counter[PipelineKey] = Counter()
-        flow_runs: set[PipelineKey] = set()
-        async for active in in_slices(active_runs):
-            parents, pipeline = _parents_of(active), active.run.pipeline
-            if parents.isdisjoint(keys):
-                roots.append(active)
-            if pipeline is None:
-                continue
-            key = active.run.key.workspace, pipeline.kind, pipeline.id
-            if not any(parent.kind is RunKind.FLOW_RUN and parent in keys for parent in parents):
-                active_of[key] += 1
-            if active.run.key.kind is RunKind.FLOW_RUN:
-                flow_runs.add(key)
-        self._touched.update(
-            key for key in {*self._active_of, *active_of} if self._active_of[key] != active_of[key]
-        )
-        self._touched.update(self._flow_runs ^ flow_runs)
-        self._active_of, self._flow_runs = active_of, flow_runs
-        self.root_runs = tuple(await sorted_in_slices(roots, key=_begun_at))
-        self._confirmations = await sorted_in_slices(
-            [active.confirmed_at for active in roots], key=_itself
-        )
-        self._active_runs = active_runs
-
     def _follow_sight(self) -> None:
         """Notice which workspaces can be seen, and touch all pipelines where that has changed."""
         now, live = self._sources.clock.now(), self._sources.live
@@ -320,7 +291,7 @@ class PipelineIndex:
             owner=named.owner if named is not None else None,
             state=state_of(healths, alerts, is_blind=(workspace, kind) in self._blind),
             run_kind=run_kind,
-            active=self._active_of[key],
+            active=self._active.of_pipeline[key],
             has_alert=any(alert.state is AlertState.FIRING for alert in alerts),
             failures=max((health.consecutive_failures for health in healths), default=0),
             next_start=self._next_start(key),
@@ -345,7 +316,7 @@ class PipelineIndex:
         if key[1] is PipelineKind.PLAN:
             return RunKind.PLAN_RUN
         has_flow_runs = any(health.run_kind is RunKind.FLOW_RUN for health in healths)
-        is_flow_run = has_flow_runs or key in self._flow_runs
+        is_flow_run = has_flow_runs or key in self._active.flow_runs
         return RunKind.FLOW_RUN if is_flow_run else RunKind.JOB_GROUP
 
 
@@ -360,23 +331,6 @@ def _reorder(
 
 def _key_of_limit(limit: LearnedLimit) -> PipelineOfKind:
     return limit.workspace, limit.kind, limit.pipeline.id
-
-
-def _begun_at(active: ActiveRun) -> tuple[datetime, RunKey]:
-    run = active.run
-    return run.started_at or run.created_at or active.confirmed_at, run.key
-
-
-def _parents_of(active: ActiveRun) -> set[RunKey]:
-    key, parents = active.run.key, active.run.parents
-    return {
-        RunKey(key.workspace, kind, parent)
-        for kind, parent in (
-            (RunKind.FLOW_RUN, parents.flow_run),
-            (RunKind.PLAN_RUN, parents.plan_run),
-        )
-        if parent is not None
-    }
 
 
 def _name_of(healths: Iterable[PipelineHealth], pipeline_id: str) -> str:

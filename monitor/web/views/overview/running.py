@@ -72,12 +72,12 @@ class RunningReader:
 
     async def read(self, query: RunningQuery) -> RunningList:
         await self._index.refresh()
-        live, active = self._sources.live, self._index.root_runs
+        live, roots = self._sources.live, self._index.root_runs
         if query.workspace is not None:
             refuse_unknown(query.workspace, [status.workspace for status in live.workspaces()])
-            active = tuple(run for run in active if run.run.key.workspace == query.workspace)
-        end = query.past + query.runs
-        shown = active[query.past : end]
+            roots = [root for root in roots if root.key.workspace == query.workspace]
+        total, end = len(roots), query.past + query.runs
+        shown = [root.active for root in roots[query.past : end]]
         of_runs = {run.run.key: _pipeline_of(run.run) for run in shown}
         strips = await self._strips.get({of for of in of_runs.values() if of is not None})
         return RunningList(
@@ -87,8 +87,8 @@ class RunningReader:
                     async for run in in_slices(shown, size=50)
                 ]
             ),
-            next=end if end < len(active) else None,
-            total=len(active),
+            next=end if end < total else None,
+            total=total,
             unseen=self._unseen(query.workspace),
         )
 

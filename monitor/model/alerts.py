@@ -120,6 +120,7 @@ class PastQuery(Struct, frozen=True, kw_only=True):
     pipeline: tuple[PipelineKind, str] | None = None  # of a flow or plan: kind and id
     pipeline_named: str | None = None  # its id or name
     rule: str | None = None  # as configured: the name, not the kind
+    rule_kind: str | None = None
     severity: Severity | None = None
     since: datetime | None = None
     before: datetime | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.model.alerts import LearnedLimit
+from monitor.model.alerts import Alert, AlertState, LearnedLimit
 from monitor.model.live_state import PipelineHealth, Reachability
 from monitor.model.runs import Pipeline, PipelineKind, Recipe, RunKey, RunKind, Status
 from tests.app.eventually import eventually
@@ -118,8 +118,54 @@ async def test_a_missed_start_and_an_outage_are_drawn_as_what_they_are(site: Sit
     text = box((await site.get("/")).text, "pipelines")
     order = re.findall(r'<rect class="(succeeded|missed)"', text)
     assert order == ["succeeded", "missed", "succeeded"]
-    assert "did not start at 21 Nov 08:00 UTC, nor 1 times after that" in text
+    assert "did not start at 21 Nov 08:00 UTC, nor once after that" in text
     assert "no older run is known" in text
+
+
+async def test_a_missed_start_that_is_over_stays_in_the_row(site: Site) -> None:
+    """Whether its alert ended just now or long ago; the next start is not marked for it.
+
+    Not one from before the oldest run that is shown, nor one that came before its grace was over.
+    """
+    see(site)
+    now, hour = site.clock.now(), timedelta(hours=1)
+    for number, hours in enumerate((6, 4, 1)):
+        at = now - hours * hour
+        await site.observe(site.run(str(number), Status.SUCCEEDED, created_at=at, finished_at=at))
+    flow = stand(site, 7, Status.SUCCEEDED)
+
+    def over(starts: float, ends: float, state: AlertState = AlertState.RESOLVED) -> Alert:
+        return site.alerting.alert(
+            rule="schedule_missed",
+            name="daily",
+            pipeline=flow,
+            state=state,
+            starts_at=now - starts * hour,
+            ends_at=now - ends * hour,
+            facts={"missed": 3.0},
+        )
+
+    site.alerting.over["9f86d081884c7d65"] = [
+        over(9, 8),
+        over(5, 4),
+        over(3, 2.9, AlertState.PENDING),
+    ]
+    site.alerting.show(over(2, 0.5))
+    text = box((await site.get("/")).text, "pipelines")
+    order = re.findall(r'<rect class="(succeeded|missed)"', text)
+    assert order == ["succeeded", "missed", "succeeded", "missed", "succeeded"]
+    words = "did not start at 21 Nov 08:00 UTC, nor 2 times after that; over since 21 Nov 09:30 UTC"
+    assert words in text
+    assert "last 3 runs: 3 succeeded, 6 missed" in text
+    assert 'class="mark missed"' not in text
+    site.alerting.over["9f86d081884c7d65"].append(over(2, 0.5))
+    site.alerting.show()  # which does not show it any more after an hour
+    await site.clock.advance(901)
+    (row,) = await rows(site)
+    assert [start["at"] for start in row["missed"]] == [
+        "2026-11-21T05:00:00Z",
+        "2026-11-21T08:00:00Z",
+    ]
 
 
 async def test_what_was_before_the_monitoring_is_told_apart(site: Site) -> None:

@@ -109,6 +109,7 @@ def _fits(alert: Alert, query: PastQuery) -> bool:
     return (
         query.workspace in (None, alert.workspace)
         and query.rule in (None, alert.name)
+        and query.rule_kind in (None, alert.rule)
         and query.severity in (None, alert.severity)
         and (
             query.pipeline is None

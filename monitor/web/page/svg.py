@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from monitor.model.runs import Status
 from monitor.model.words import duration
-from monitor.web.views.overview.pipeline_list import MissedStart, PipelineSummary, SightGap
+from monitor.web.views.overview.missed_starts import MissedStart
+from monitor.web.views.overview.pipeline_list import PipelineSummary, SightGap
 from monitor.web.views.overview.run_strips import RunCell
 from monitor.web.views.overview.running import RunningRun
 
@@ -74,9 +75,11 @@ def strip(row: PipelineSummary, cells: Sequence[RunCell] | None = None) -> Marku
 
 
 def _missed_bar(start: MissedStart) -> _Bar:
-    words = f"did not start at {_at(start.at)}"
-    if start.count > 1:
-        words += f", nor {start.count - 1} times after that"
+    words, more = f"did not start at {_at(start.at)}", start.count - 1
+    if more:
+        words += ", nor once after that" if more == 1 else f", nor {more} times after that"
+    if start.until is not None:
+        words += f"; over since {_at(start.until)}"
     return _Bar("missed", words, None, _HEIGHT)
 
 
@@ -132,7 +135,8 @@ def strip_words(cells: Sequence[RunCell], missed: Sequence[MissedStart] = ()) ->
         return "no run is known"
     counts = [(status, sum(cell.status is status for cell in cells)) for status in Status]
     words = [f"{number} {status}" for status, number in counts if number]
-    words += [f"{start.count} missed" for start in missed]
+    missed_starts = sum(start.count for start in missed)
+    words += [f"{missed_starts} missed"] if missed_starts else []
     return f"last {len(cells)} runs: {', '.join(words)}"
 
 

@@ -104,8 +104,8 @@ class PipelineIndex:
         return self._active.confirmed_before(self._sources.clock.now() - stale_after)
 
     def missed_alerts(self, key: PipelineKey) -> list[Alert]:
-        """Return the open alerts about starts that never came."""
-        alerts = self._open_alerts(key)
+        """Return the alerts about starts that never came: open, or ended within the last hour."""
+        alerts = self._alerts_of.get(key, {}).values()
         return [alert for alert in alerts if alert.rule == RuleKind.SCHEDULE_MISSED]
 
     def _open_alerts(self, key: PipelineKey | None) -> list[Alert]:

@@ -11,12 +11,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from monitor.model.alerts import Alert, LearnedLimit, PipelineOfKind
+from monitor.model.alerts import LearnedLimit, PipelineOfKind
 from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
+from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_rows import (
     RUN_KINDS,
@@ -90,13 +91,6 @@ class PipelinePart(Struct, frozen=True, kw_only=True):
     runs: tuple[RunCell, ...]
 
 
-class MissedStart(Struct, frozen=True, kw_only=True):
-    """An expected start that no run came for; ``count`` of them where more have followed."""
-
-    at: datetime
-    count: int
-
-
 class SightGap(Struct, frozen=True, kw_only=True):
     """A time in which nobody could see the workspace's runs (workspace time)."""
 
@@ -135,7 +129,7 @@ class PipelineSummary(Struct, frozen=True, kw_only=True):
     success_ratio: float | None  # of ``runs``
     expected_start_at: datetime | None  # of a schedule that the token can see
     missed_starts: int
-    missed: tuple[MissedStart, ...]  # those of open alerts
+    missed: tuple[MissedStart, ...]  # those still open, and those since the oldest of ``runs``
     gaps: tuple[SightGap, ...]  # since the oldest of ``runs``
     has_parts: bool  # a flow of several recipes
     runs: tuple[RunCell, ...]
@@ -161,6 +155,7 @@ class PipelinesReader:
         self._sources = sources
         self._index = index
         self._strips = strips
+        self._missed_starts = MissedStarts(sources, index)
         self._fits: OrderedDict[tuple[str | None, ...], tuple[int, list[OrderKey]]] = OrderedDict()
 
     async def read(self, query: PipelinesQuery) -> PipelineList:
@@ -220,6 +215,7 @@ class PipelinesReader:
     ) -> tuple[PipelineSummary, ...]:
         strips = await self._strips.get(map(_runs_of, rows)) if query.cells else {}
         limits, summaries = self._index.limits, []
+        missed = await self._missed_starts.get(row.key for row in rows)
         gaps = {name: self._gaps(name) for name in {row.key[0] for row in rows}}
         async for row in in_slices(rows, size=20):
             of = _runs_of(row)
@@ -230,6 +226,7 @@ class PipelinesReader:
                     row,
                     cells,
                     limit=limits.get(of),
+                    missed=missed[row.key],
                     gaps=gaps[row.key[0]],
                     parts=await self._parts(row) if is_open else (),
                 )
@@ -242,6 +239,7 @@ class PipelinesReader:
         cells: tuple[RunCell, ...],
         *,
         limit: LearnedLimit | None,
+        missed: Sequence[MissedStart],
         gaps: Sequence[SightGap],
         parts: tuple[PipelinePart, ...],
     ) -> PipelineSummary:
@@ -271,10 +269,10 @@ class PipelinesReader:
             success_ratio=success_ratio(cells),
             expected_start_at=self._expected_start(row),
             missed_starts=self._missed(row),
-            missed=tuple(map(_missed_start, self._index.missed_alerts(row.key))),
-            gaps=tuple(
-                gap for gap in gaps if cells and cells[0].at is not None and gap.since > cells[0].at
+            missed=tuple(
+                start for start in missed if start.until is None or _is_behind(start.at, cells)
             ),
+            gaps=tuple(gap for gap in gaps if _is_behind(gap.since, cells)),
             has_parts=len(row.parts) > (row.run_kind is RunKind.JOB_GROUP),
             runs=cells,
             parts=parts,
@@ -364,16 +362,14 @@ class _Filter:
         )
 
 
+def _is_behind(at: datetime, cells: Sequence[RunCell]) -> bool:
+    """True where an instant lies behind the beginning of the oldest run."""
+    return bool(cells) and cells[0].at is not None and at > cells[0].at
+
+
 def _runs_of(row: PipelineRow) -> PipelineOfKind:
     workspace, _, pipeline_id = row.key
     return workspace, row.run_kind, pipeline_id
-
-
-def _missed_start(alert: Alert) -> MissedStart:
-    count = alert.facts.get("missed")
-    return MissedStart(
-        at=alert.starts_at, count=int(count) if isinstance(count, float | int) else 1
-    )
 
 
 def _most_common(counter: Counter[str]) -> tuple[str, ...]:

@@ -1,0 +1,83 @@
+"""Starts that were missed: those of open alerts, and those that ended alerts tell of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.model.alerts import Alert, AlertState, PastQuery
+from monitor.model.slices import in_slices
+from monitor.web.views.overview.pipeline_index import PipelineIndex
+from monitor.web.views.overview.pipeline_rows import PipelineKey, key_of_alert
+from monitor.web.views.sources import ViewSources
+
+_MOST = 10_000  # ended alerts
+# The snapshot of alerting, which the index follows, shows each ended alert for an hour.
+_READ_AGAIN_SECONDS = 900.0
+
+_AlertId = tuple[str, datetime]
+
+
+class MissedStart(Struct, frozen=True, kw_only=True):
+    """An expected start that no run came for; ``count`` of them where more have followed."""
+
+    at: datetime
+    count: int
+    until: datetime | None  # when its alert ended; None: it is open
+
+
+class MissedStarts:
+    """Keeps what ended alerts tell, and reads it again now and then."""
+
+    def __init__(self, sources: ViewSources, index: PipelineIndex) -> None:
+        self._sources = sources
+        self._index = index
+        self._lock = asyncio.Lock()
+        self._read_at: float | None = None
+        self._ended: dict[PipelineKey, dict[_AlertId, Alert]] = {}
+
+    async def get(self, keys: Iterable[PipelineKey]) -> dict[PipelineKey, tuple[MissedStart, ...]]:
+        """Return the missed starts of each pipeline, oldest first."""
+        async with self._lock:
+            await self._read_again()
+        return {key: self._of(key) for key in keys}
+
+    def _of(self, key: PipelineKey) -> tuple[MissedStart, ...]:
+        alerts = dict(self._ended.get(key, {}))
+        alerts |= {_id_of(alert): alert for alert in self._index.missed_alerts(key)}
+        return tuple(map(_missed_start, sorted(alerts.values(), key=_starts_at)))
+
+    async def _read_again(self) -> None:
+        now = self._sources.clock.monotonic()
+        if self._read_at is not None and now - self._read_at < _READ_AGAIN_SECONDS:
+            return
+        query = PastQuery(rule_kind=RuleKind.SCHEDULE_MISSED, limit=_MOST)
+        ended: defaultdict[PipelineKey, dict[_AlertId, Alert]] = defaultdict(dict)
+        async for alert in in_slices(await self._sources.alerting.past(query)):
+            key = key_of_alert(alert)
+            # One that ended before its grace was over was never missed.
+            if key is not None and alert.state is AlertState.RESOLVED:
+                ended[key][_id_of(alert)] = alert
+        self._read_at, self._ended = now, dict(ended)
+
+
+def _missed_start(alert: Alert) -> MissedStart:
+    count = alert.facts.get("missed")
+    return MissedStart(
+        at=alert.starts_at,
+        count=int(count) if isinstance(count, float | int) else 1,
+        until=alert.ends_at,
+    )
+
+
+def _id_of(alert: Alert) -> _AlertId:
+    return alert.fingerprint, alert.starts_at
+
+
+def _starts_at(alert: Alert) -> datetime:
+    return alert.starts_at

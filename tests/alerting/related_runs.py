@@ -120,6 +120,10 @@ class Family:
         """Let any run end now."""
         return await self._ends(run, status)
 
+    async def seen(self, run: RunState) -> None:
+        """Let a run that has ended become known with its end."""
+        await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
+
     async def keep(self, run: RunState) -> None:
         """Let something of a run become known; no event says so."""
         await self._keep(Change(runs=(run,)))

@@ -6,10 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
+from monitor.model.alerts import AlertState
 from monitor.model.runs import Parents, Recipe, RunKey, RunKind, RunState, Status, Trigger
 from tests.alerting.engine_scene import WORKSPACE, engine_scene
 from tests.alerting.related_runs import Family, evidence
@@ -44,6 +46,40 @@ async def test_the_success_of_a_plan_clears_only_what_ran_inside_it(tmp_path: Pa
 
         assert await scene.words() == ["fired"]
         assert len(await evidence(scene)) == 1
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+async def test_a_late_failure_was_over_by_a_success_inside_a_plan(
+    tmp_path: Path, failures: int
+) -> None:
+    """A single run fails, and is seen only when the flow has succeeded inside a plan since.
+
+    Whichever is seen first, nothing fires for it in the end: neither that it failed, nor, being
+    the third in a row, that it keeps failing.
+    """
+    async with engine_scene(tmp_path) as scene:
+        for number in range(failures):
+            await Family(scene, number=number).child_ends()
+            await scene.round(60)
+        late = Family(scene, number=8)
+        failed = msgspec.structs.replace(
+            late.flow_run, status=Status.FAILED, finished_at=scene.clock.now()
+        )
+        await scene.round(60)
+        for number in (20, 21):  # the second when there is no alert any more
+            inside = Family(scene, number=number)
+            await inside.link()
+            await inside.child_ends(Status.SUCCEEDED)
+            await inside.plan_ends(Status.SUCCEEDED)
+            await scene.round(60)
+        await late.seen(failed)
+        await scene.round(60)
+
+        assert [
+            alert.name
+            for alert in scene.engine.snapshot().alerts
+            if alert.state is not AlertState.RESOLVED
+        ] == []
 
 
 async def test_details_of_a_part_do_not_notify_again_for_its_plan(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import msgspec
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.instance import AlertInstance
-from monitor.alerting.alerts.pending_step import LEARNED, PendingStep
+from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep
 from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
 from monitor.alerting.attribution.subjects import (
     fingerprint_of,
     key_of,
+    keys_of,
     of_pipeline,
     of_run,
     traits_of,
@@ -73,7 +74,7 @@ class EventRouter:
                 yield _target(rule, root, attribution, attribution.root_run)
         if own is not root:
             touched[own] = None
-            yield from self._of_early_alerts(context, attribution)
+            yield from self._of_own_ends(context, attribution)
         yield from self._of_parts(context, attribution)
         if event.type in self._own_types:
             traits = traits_of(self._view, own, run)
@@ -93,20 +94,27 @@ class EventRouter:
         for rule in self._rules.of_pipelines.rules_for_event(event_type, traits):
             yield _target(rule, subject, attribution, attribution.root_run)
 
-    def _of_early_alerts(
+    def _of_own_ends(
         self, context: EvaluationContext, attribution: Attribution
     ) -> Iterator[RuleTarget]:
-        """Yield the rules with an alert that began before the run inside another one was known.
+        """Yield the rules that know ends from before a run inside another one was known as such.
 
-        Later failures count for the run around them, save for the end of the alert's own run.
+        An open alert is told everything but later failures: these count for the run around them,
+        save for the end of the alert's own run. Without an alert a success counts here too, so
+        that a failure that is seen after it, and happened before it, is over when it is seen.
         """
-        event, own = attribution.event, attribution.own
+        event, own, pending = attribution.event, attribution.own, context.pending
         traits = traits_of(self._view, own, event.run)
         for rule in self._rules.of_root_runs.rules_for_event(event.type, traits):
-            state = context.pending.state_of(fingerprint_of(rule.name, own))
-            if not isinstance(state, AlertInstance) or not state.is_open:
-                continue
-            if event.type not in BAD_ENDS or state.root_run == event.run.key:
+            keys = keys_of(rule.name, own)
+            state = pending.state_of(keys.fingerprint)
+            if isinstance(state, AlertInstance) and state.is_open:
+                counts = event.type not in BAD_ENDS or state.root_run == event.run.key
+            else:
+                keeps_ends = rule.definition.kept_ends is not None
+                is_success = event.run.status is Status.SUCCEEDED
+                counts = keeps_ends and is_success and pending.get(MEMORY, keys.memory) is not None
+            if counts:
                 yield _target(rule, own, attribution, event.run.key)
 
     def _of_parts(

@@ -36,8 +36,13 @@ async def pause(seconds: float) -> None:
     """Leave the loop to others for a moment, without spinning."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(seconds, over.set_result, None)
+    timer = loop.call_later(seconds, _end, over)
     try:
         await over
     finally:
         timer.cancel()
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():  # whoever waited may have been cancelled in this turn of the loop
+        over.set_result(None)

@@ -125,7 +125,8 @@ async def test_a_missed_start_and_an_outage_are_drawn_as_what_they_are(site: Sit
 async def test_a_missed_start_that_is_over_stays_in_the_row(site: Site) -> None:
     """Whether its alert ended just now or long ago; the next start is not marked for it.
 
-    Not one from before the oldest run that is shown, nor one that came before its grace was over.
+    Not one from before the oldest run that is shown, nor one that came before its grace was over,
+    nor one that came in time and was seen late: its alert ended as of the expected time.
     """
     see(site)
     now, hour = site.clock.now(), timedelta(hours=1)
@@ -149,6 +150,7 @@ async def test_a_missed_start_that_is_over_stays_in_the_row(site: Site) -> None:
         over(9, 8),
         over(5, 4),
         over(3, 2.9, AlertState.PENDING),
+        over(4.5, 4.499),
     ]
     site.alerting.show(over(2, 0.5))
     text = box((await site.get("/")).text, "pipelines")

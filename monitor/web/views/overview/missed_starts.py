@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -19,6 +19,8 @@ from monitor.web.views.sources import ViewSources
 _MOST = 10_000  # ended alerts
 # The snapshot of alerting, which the index follows, shows each ended alert for an hour.
 _READ_AGAIN_SECONDS = 900.0
+# An alert ends as of the start that ends it. This early it came in time, and was only seen late.
+_IN_TIME = timedelta(minutes=1)
 
 _AlertId = tuple[str, datetime]
 
@@ -50,7 +52,8 @@ class MissedStarts:
     def _of(self, key: PipelineKey) -> tuple[MissedStart, ...]:
         alerts = dict(self._ended.get(key, {}))
         alerts |= {_id_of(alert): alert for alert in self._index.missed_alerts(key)}
-        return tuple(map(_missed_start, sorted(alerts.values(), key=_starts_at)))
+        missed = filter(_was_missed, alerts.values())
+        return tuple(map(_missed_start, sorted(missed, key=_starts_at)))
 
     async def _read_again(self) -> None:
         now = self._sources.clock.monotonic()
@@ -73,6 +76,10 @@ def _missed_start(alert: Alert) -> MissedStart:
         count=int(count) if isinstance(count, float | int) else 1,
         until=alert.ends_at,
     )
+
+
+def _was_missed(alert: Alert) -> bool:
+    return alert.ends_at is None or alert.ends_at - alert.starts_at > _IN_TIME
 
 
 def _id_of(alert: Alert) -> _AlertId:

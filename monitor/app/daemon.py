@@ -197,6 +197,7 @@ class Daemon:
             workspaces=[workspace.name for workspace in self._configuration.workspaces],
             server_port=server_port,
             callbacks_port=callbacks_port,
+            event_loop=type(asyncio.get_running_loop()).__module__.partition(".")[0],
         )
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
 

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from monitor import logs
 from monitor.app.daemon import Daemon
 from monitor.app.tasks import Run
+from monitor.cli.event_loop import loop_factory
 from monitor.cli.garbage import exempt_what_lasts, search_often
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
@@ -47,7 +48,9 @@ def run(config: Path) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     exempt_what_lasts()
     try:
-        asyncio.run(_serve(config, configuration, redactor))
+        factory = loop_factory(may_be_uvloop=configuration.process.uvloop)
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(_serve(config, configuration, redactor))
     except AddressError as exc:
         found = address_problems(configuration, clock=SystemClock(), redactor=redactor)
         problems = asyncio.run(found)

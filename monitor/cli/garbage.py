@@ -38,14 +38,20 @@ def exempt_what_lasts() -> None:
 async def search_often(
     clock: Clock, *, counted_every_seconds: float = _COUNTED_EVERY_SECONDS
 ) -> None:
-    """Search the newest objects, and all of them whenever what is exempt has doubled; for ever."""
+    """Search the newest objects, and all of them whenever what is exempt has doubled; for ever.
+
+    Nothing is searched while collection is switched off.
+    """
     exempt, counted_at = gc.get_freeze_count(), clock.monotonic()
     while True:
         for generation in _TURNS:
             await clock.sleep(_SECONDS)
-            gc.collect(generation)
+            # Switched off while a metrics page is drawn, which makes tens of thousands of objects
+            # without a circle; whoever searched them all the same would halt every thread.
+            if gc.isenabled():
+                gc.collect(generation)
         now = clock.monotonic()
-        if now - counted_at < counted_every_seconds:
+        if now - counted_at < counted_every_seconds or not gc.isenabled():
             continue
         counted_at = now
         if gc.get_freeze_count() >= _GROWTH * exempt:

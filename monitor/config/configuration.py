@@ -16,6 +16,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.keys import fields_of, setting_of
 from monitor.config.log_settings import LogSettings
+from monitor.config.process_settings import ProcessSettings
 from monitor.model.secrets import Secret
 from monitor.model.settings import StartSetting
 from monitor.outputs.metrics.settings import MetricsSettings
@@ -51,6 +52,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     storage: StorageSettings = StorageSettings()
     tracking: TrackingSettings = TrackingSettings()
     metrics: MetricsSettings = MetricsSettings()
+    process: ProcessSettings = ProcessSettings()
     log: LogSettings = LogSettings()
 
     def output(self, settings: type[S]) -> S | None:

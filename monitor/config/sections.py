@@ -12,6 +12,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.keys import Key, Kind, keys_of
 from monitor.config.locations import secret_keys
 from monitor.config.log_settings import LogSettings
+from monitor.config.process_settings import ProcessSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
@@ -76,6 +77,7 @@ SECTIONS: tuple[Section, ...] = (
     _section("alerts", RuleSettings, is_optional=True, is_repeated=True),
     _section("alerts.match", Match),
     _section("silences", SilenceSettings, is_optional=True, is_repeated=True, is_example=True),
+    _section("process", ProcessSettings),
     _section("log", LogSettings),
 )
 

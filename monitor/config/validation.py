@@ -99,6 +99,7 @@ def _built(
         # The same horizon: a run that the store has deleted must not make its events again.
         tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
         metrics=parts["metrics"].build(),
+        process=parts["process"].build(),
         log=parts["log"].build(),
     )
 

@@ -76,6 +76,32 @@ async def test_what_is_made_as_fast_as_it_ends_is_searched_often() -> None:
 
 
 @pytest.mark.usefixtures("collector")
+async def test_nothing_is_searched_while_collection_is_switched_off() -> None:
+    """Drawing a page switches collection off; a search then would halt every thread all the same.
+
+    It goes on once collection is switched on again.
+    """
+    clock = ManualClock()
+    searching = asyncio.create_task(search_often(clock, counted_every_seconds=1))
+    await clock.advance(0.1)
+    searched: list[int] = []
+    gc.callbacks.append(lambda _, info: searched.append(info["generation"]))
+    gc.disable()
+    try:
+        for _ in range(30):
+            await clock.advance(0.1)
+        while_off = list(searched)
+    finally:
+        gc.enable()
+    for _ in range(4):
+        await clock.advance(0.1)
+    searching.cancel()
+
+    assert while_off == []
+    assert searched
+
+
+@pytest.mark.usefixtures("collector")
 async def test_what_is_exempt_is_searched_when_it_has_doubled() -> None:
     """Garbage in circles that has become exempt is found, once as much again has become so."""
     clock = ManualClock()

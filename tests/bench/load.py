@@ -1,4 +1,4 @@
-"""Sends callbacks over kept connections and times the answers; a process of its own.
+"""Sends callbacks and times the answers; a process of its own.
 
 Takes an `Order` as its argument and prints a `Report`. It writes prepared bytes and reads nothing
 of an answer but its status, so that it costs less than any server that it drives; ``busy_share``
@@ -43,7 +43,8 @@ class Order(Struct, frozen=True, kw_only=True):
     first_id: int
     seconds: float
     path: str = "/hooks/acme"
-    connections: int = 64
+    connections: int = 64  # at a time
+    is_kept: bool = True  # False: a new connection for each callback
     per_second: float = 0.0
     first_after_seconds: float = 0.0
     count: int = 0
@@ -75,32 +76,56 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, sender: Sender) -> None:
+    """Sends one callback at a time, over one connection or over a new one for each."""
+
+    def __init__(self, sender: Sender, order: Order) -> None:
         self._sender = sender
+        self._order = order
         self._run_id = 0
+        self._request = b""  # to be written once there is a connection
         self._transport: asyncio.Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, "127.0.0.1", self._order.port)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
+            transport.write(self._request)
+            self._request = b""
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # whoever ended it, and why, makes no difference
-        self._sender.lost(self, run_id=self._run_id)
+        if self._transport is not None:
+            self._sender.lost(self, run_id=self._run_id)
 
     def send(self, request: bytes, run_id: int) -> None:
         self._run_id = run_id
         if self._transport is not None:
             self._transport.write(request)
+        else:
+            self._request = request
+            self._opening = asyncio.create_task(self._open_or_lose(), name="open a connection")
+
+    async def _open_or_lose(self) -> None:
+        try:
+            await self.open()
+        except OSError:
+            self._sender.lost(self, run_id=self._run_id)
 
     def data_received(self, data: bytes) -> None:
         # Answers are small and nothing is pipelined: each comes in one piece.
         is_good = data.startswith(b"HTTP/1.1 20")
+        if not self._order.is_kept:
+            self.close()
         self._sender.answered(self, run_id=self._run_id, is_good=is_good)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
 
 
 class Sender:
@@ -120,12 +145,11 @@ class Sender:
 
     async def run(self) -> float:
         """Send until the time is over and all is answered; return the seconds that passed."""
-        loop = asyncio.get_running_loop()
-        made = [
-            await loop.create_connection(lambda: _Connection(self), "127.0.0.1", self._order.port)
-            for _ in range(self._order.connections)
-        ]
-        self._free = [protocol for _, protocol in made]
+        made = [_Connection(self, self._order) for _ in range(self._order.connections)]
+        if self._order.is_kept:
+            for connection in made:
+                await connection.open()
+        self._free = list(made)
         began = time.monotonic()
         if self._order.per_second:
             await self._send_at_rate(began + self._order.first_after_seconds)
@@ -135,8 +159,8 @@ class Sender:
                 self._send(time.monotonic())
         await self._is_over.wait()
         ended = time.monotonic()
-        for _, protocol in made:
-            protocol.close()
+        for connection in made:
+            connection.close()
         return ended - began
 
     async def _send_at_rate(self, began: float) -> None:

@@ -27,6 +27,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     seconds: float
     saturating: int = 0  # callbacks, where there is no rate
     is_core_busy: bool = False  # one, with something else
+    is_kept: bool = True  # False: a new connection for each callback
     is_beside_node_red: bool = True
 
     @property
@@ -42,7 +43,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         rate = f"{self.per_second:,.0f}/s" if self.per_second else "saturated"
-        return f"{rate}, one core busy" if self.is_core_busy else rate
+        beside = ", one core busy" if self.is_core_busy else ""
+        return f"{rate}{beside}" if self.is_kept else f"{rate}, a connection each{beside}"
 
 
 class Round(Struct, frozen=True, kw_only=True):
@@ -69,8 +71,8 @@ def figures_of(rounds: Rounds) -> list[Figure]:
 
 
 def _at_rate(pace: Pace, sides: Mapping[str, Sequence[Round]]) -> Iterator[Figure]:
-    # With a core busy, only what was measured: no target is about it.
-    is_judged = not pace.is_core_busy
+    # With a core busy or new connections, only what was measured: no target is about it.
+    is_judged = not pace.is_core_busy and pace.is_kept
     kinds: tuple[tuple[str, str, float | None, Callable[[Round], float]], ...] = (
         ("processor time", BRIDGE, _PROCESSOR_TIMES, lambda it: it.processor_ms),
         ("p50", BRIDGE, _P50_TIMES, lambda it: it.report.arrival_p50),

@@ -58,9 +58,13 @@ async def test_ingest_is_measured() -> None:
 
 async def test_the_way_to_the_subscriber_is_measured() -> None:
     """Every sent run arrives, from the bridge and from the daemon."""
-    pace = Pace(per_second=0.0, seconds=0.0, saturating=20, is_core_busy=True)
+    pace = Pace(per_second=0.0, seconds=0.0, saturating=20, is_core_busy=True, is_kept=False)
     sizes = subscriber.Sizes(
-        repetitions=1, requests_per_minute=MANY, paces=(pace,), with_node_red=False
+        repetitions=1,
+        requests_per_minute=MANY,
+        paces=(pace,),
+        warming=20,
+        with_node_red=False,
     )
     assert_positive(await subscriber.measure(sizes))
 

@@ -48,12 +48,16 @@ def test_the_last_evaluation_of_state_is_kept() -> None:
 
 
 def test_the_oldest_leave_when_it_is_full() -> None:
-    """Neither kind grows beyond its bound, however many rules evaluate each event."""
-    history = EvaluationHistory(of_events=6, of_state=2)
+    """No kind grows beyond its bound, however many rules evaluate each event."""
+    history = EvaluationHistory(of_events=6, of_state=2, harmless=1)
     for number in range(10):
+        history.add_harmless(
+            f"success {number}", {"run_failed": StepWord.NO_RESULT}, frozenset({"aa"}), at=AT
+        )
         for rule in ("run_failed", "canceled", "canceled"):
             history.add(f"event {number}", rule, "aa", StepWord.FIRED, at=AT)
         history.add(None, "run_stuck", f"{number}", StepWord.UNKNOWN, at=AT)
     of_events = [n for n in range(10) if history.of_events([f"event {n}"], "canceled", "aa")]
     of_state = [n for n in range(10) if history.last_of_state("run_stuck", f"{n}")]
-    assert (of_events, of_state) == ([7, 8, 9], [8, 9])
+    harmless = [n for n in range(10) if history.of_events([f"success {n}"], "run_failed", "aa")]
+    assert (of_events, of_state, harmless) == ([7, 8, 9], [8, 9], [9])

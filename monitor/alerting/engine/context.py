@@ -123,7 +123,7 @@ class EvaluationContext:
         self.pending = pending
         self.firing = firing
         self.running: dict[str, ActiveRunsOfSubject] = {}  # subjects with active runs, by key
-        self._at_work: frozenset[RunKey] = frozenset()
+        self._at_work: frozenset[RunKey] = frozenset()  # some of them may have ended
         self._pipeline_health: defaultdict[_HealthKey, list[PipelineHealth]] = defaultdict(list)
         self.suppression = suppression
         self.complete = complete
@@ -175,8 +175,7 @@ class EvaluationContext:
         plan_runs: list[RunKey] = []
         around: set[RunKey] = set()
         unlinked: set[str] = set()
-        active = self._view.active_runs()
-        async for run in in_slices(active, size=_RUNS_AT_ONCE):
+        async for run in in_slices(self._view.active_runs(), size=_RUNS_AT_ONCE):
             line = self._lineage.line(run.run)
             around.update(part.key for part in line[1:])
             for run_key, pipeline, gathered in (
@@ -192,7 +191,6 @@ class EvaluationContext:
             elif is_of_a_plan(run.run) and run.run.parents.plan_run is None:
                 # Of which plan run one is may stay unknown: the plan's record may be refused to us.
                 unlinked.add(run.run.key.workspace)
-        around.intersection_update(run.run.key for run in active)
         around.update(key for key in plan_runs if key.workspace in unlinked)
         self._at_work = frozenset(around)
         async for key, subject in in_slices(subjects.items()):

@@ -76,7 +76,7 @@ class EvaluationCycle:
         Raises:
             BusUnavailableError: the store does not answer; `restart` is due.
         """
-        await self._lineage.prepare([active.run for active in self._view.active_runs()])
+        await self._lineage.prepare(active.run for active in self._view.active_runs())
         await context.gather_runs()
         await self._correlate(context)
         if self._timeline.checks_removed():

@@ -14,6 +14,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.outcome import StepWord
 
 _OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
+_HARMLESS = 10_000  # events, with half a kilobyte each
 _OF_STATE = 10_000
 _PER_EVENT = 100
 
@@ -33,8 +34,16 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
 class EvaluationHistory:
     """The newest evaluations: all of each event, and the last of state for rule and subject."""
 
-    def __init__(self, *, of_events: int = _OF_EVENTS, of_state: int = _OF_STATE) -> None:
+    def __init__(
+        self,
+        *,
+        of_events: int = _OF_EVENTS,
+        of_state: int = _OF_STATE,
+        harmless: int = _HARMLESS,
+    ) -> None:
+        """Keep so many evaluations of events and of state, and so many harmless events."""
         self._most_of_events = of_events
+        self._most_harmless = harmless
         self._most_of_state = of_state
         self._count_of_events = 0
         self._harmless: OrderedDict[str, tuple[Words, frozenset[str], datetime]] = OrderedDict()
@@ -80,7 +89,7 @@ class EvaluationHistory:
     ) -> None:
         """Add what rules make of an event that changes none of these alerts."""
         self._harmless[event_id] = words, fingerprints, at
-        if len(self._harmless) > self._most_of_events:
+        if len(self._harmless) > self._most_harmless:
             self._harmless.popitem(last=False)
 
     def of_events(self, ids: Sequence[str], rule: str, fingerprint: str) -> EvaluationRecord | None:

@@ -68,7 +68,7 @@ class PipelineFacts(Struct, frozen=True, kw_only=True):
 
     active: tuple[ActiveRun, ...] = ()  # the runs of this subject that have not ended
     limit: float | None = None  # seconds that a run may take, learned
-    at_work: frozenset[RunKey] = frozenset()  # those around an active run, or perhaps around one
+    at_work: frozenset[RunKey] = frozenset()  # runs around an active one, or perhaps around one
 
 
 class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):

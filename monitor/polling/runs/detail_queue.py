@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation
@@ -35,7 +35,22 @@ class DetailRequest:
     is_late: bool = False
     is_gathered: bool = False
     attempts: int = 0
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+    is_done: bool = False
+    # Made when somebody waits: thousands of requests are queued for which nobody does.
+    _done: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        """Return when the request is answered."""
+        if self.is_done:
+            return
+        if self._done is None:
+            self._done = asyncio.Event()
+        await self._done.wait()
+
+    def finish(self) -> None:
+        self.is_done = True
+        if self._done is not None:
+            self._done.set()
 
 
 class DetailQueue:
@@ -105,7 +120,7 @@ class DetailQueue:
     def finish(self, request: DetailRequest) -> None:
         """The request is answered; a later one for the same job group is a new one."""
         self._requests.pop(request.observation.key, None)
-        request.done.set()
+        request.finish()
 
     async def take(self) -> DetailRequest:
         """Return the most valuable request, waiting for one as long as it takes.

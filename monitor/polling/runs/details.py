@@ -262,12 +262,12 @@ class Details:
         finally:
             # Also when the caller is cancelled: then only the reader can observe what it reads.
             for request in requests:
-                request.is_late = not request.done.is_set()
+                request.is_late = not request.is_done
 
 
 async def _all_done(requests: Sequence[DetailRequest]) -> None:
     for request in requests:
-        await request.done.wait()
+        await request.wait()
 
 
 def _is_open_end(observation: Observation) -> bool:

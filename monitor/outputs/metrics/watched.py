@@ -188,19 +188,19 @@ def _present(
     oldest = page.family_text(families.OLDEST_ACTIVE)
     known_since = snapshot.now - timedelta(seconds=stale_after_seconds)
     seen_since = snapshot.now - UNSEEN_FACTOR * timedelta(seconds=stale_after_seconds)
-    pipeline_health = {workspace.workspace: workspace for workspace in snapshot.workspaces}
+    statuses = {status.workspace: status for status in snapshot.workspaces}
     for group in groups:
         if not knows_what_runs(
-            pipeline_health[group.workspace],
-            group.kind,
+            statuses[group.workspace],
+            is_watched=(group.workspace, group.kind) not in snapshot.unwatched,
             active=group.active,
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,
             seen_since=seen_since,
         ):
             continue
-        statuses = [active_run.run.status for active_run in group.active]
-        active.add(_labels(group), *map(statuses.count, _ACTIVE))
+        present = [active_run.run.status for active_run in group.active]
+        active.add(_labels(group), *map(present.count, _ACTIVE))
         begun = [
             active_run.run.created_at or active_run.run.started_at for active_run in group.active
         ]

@@ -99,10 +99,24 @@ class PipelineIndex:
         """The active runs that are part of no other, oldest first; a refresh changes it."""
         return self._active.roots
 
-    def unconfirmed_runs(self) -> int:
-        """Return how many of ``root_runs`` nobody has seen for too long."""
-        stale_after = timedelta(seconds=self._sources.settings.stale_after_seconds)
-        return self._active.confirmed_before(self._sources.clock.now() - stale_after)
+    async def unconfirmed_runs(self) -> int:
+        """Return how many of ``root_runs`` may have ended unseen."""
+        live, now = self._sources.live, self._sources.clock.now()
+        stale = now - timedelta(seconds=self._sources.settings.stale_after_seconds)
+        until = {
+            (status.workspace, kind): max(stale, since)
+            for status in live.workspaces()
+            for kind in RunKind
+            if (since := live.unconfirmed_since(status.workspace, kind)) is not None
+        }
+        if not until:
+            return self._active.confirmed_before(stale)
+        return sum(
+            [
+                root.active.confirmed_at <= until.get((root.key.workspace, root.key.kind), stale)
+                async for root in in_slices(list(self.root_runs))
+            ]
+        )
 
     def missed_alerts(self, key: PipelineKey) -> list[Alert]:
         """Return the alerts about starts that never came: open, or ended within the last hour."""

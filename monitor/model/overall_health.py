@@ -20,7 +20,7 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind, Status
 
 BAD = frozenset({Status.FAILED, Status.LOST})
-_WORST_FIRST = (Status.FAILED, Status.LOST, Status.CANCELED, Status.SUCCEEDED)
+_WORST_LAST = (Status.SUCCEEDED, Status.CANCELED, Status.LOST, Status.FAILED)
 
 
 class OverallHealth(Struct, frozen=True, kw_only=True, gc=False):
@@ -132,8 +132,8 @@ def _as_one(group: Sequence[RunEnd]) -> RunEnd:
     """Return the end of the flow run that these job groups are: the worst, at the newest."""
     if len(group) == 1:
         return group[0]
-    worst = min(group, key=lambda end: _WORST_FIRST.index(end.status))
     newest = max(group, key=lambda end: end.order)
+    worst = max(group, key=lambda end: (_WORST_LAST.index(end.status), end.order))
     return replace(worst, earliest=newest.earliest, latest=newest.latest, duration_seconds=None)
 
 

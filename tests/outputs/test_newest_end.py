@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.model.ends import RunEnd, open_failures, run_end
 from monitor.model.observations import Observation
@@ -26,6 +27,8 @@ from monitor.model.runs import (
     Source,
     Status,
 )
+from monitor.outputs.mqtt.states import StateSnapshot
+from monitor.outputs.mqtt.topics import Topics
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_list import (
     PipelinesQuery,
@@ -169,6 +172,49 @@ def test_a_row_shows_the_newest_end_of_whatever_ran_the_flow(
         asyncio.run(play(observed, Path(folder)))
 
 
+async def shown_of_kinds(daemon: Daemon) -> dict[RunKind, tuple[str | None, float | None, float]]:
+    """Return the run and its end that retained states show of each kind, and that of metrics."""
+    page = (await daemon.page()).decode()
+    completed = {
+        sample.labels["kind"]: sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == "dataprep_last_run_completed_timestamp_seconds"
+    }
+    snapshot = StateSnapshot(
+        daemon.live_state.view,
+        Topics(prefix="dataprep/v1", instance="monitor"),
+        lambda _workspace, _pipeline: None,
+        known_since=NOON,
+        seen_since=NOON,
+        overdue_since=0.0,
+    )
+    snapshot.add_health(daemon.live_state.view.pipeline_health())
+    shown: dict[RunKind, tuple[str | None, float | None, float]] = {}
+    for identity in snapshot.identities():
+        retained = snapshot.pipeline(identity)
+        last = None if retained is None else retained.state.last_run
+        if last is not None and last.finished is not None:
+            kind = identity[1]
+            shown[kind] = last.id, last.finished.timestamp(), completed[kind]
+    return shown
+
+
+def newest_of_kinds(runs: Sequence[RunState]) -> dict[RunKind, tuple[str, float, float]]:
+    """Return what must be shown of each kind of run, parts of others included."""
+    newest = {
+        kind: max(map(end_of, (run for run in runs if run.key.kind is kind)), key=order_of)
+        for kind in {run.key.kind for run in runs}
+    }
+    return {
+        kind: (end.run_id, end.at.timestamp(), end.at.timestamp()) for kind, end in newest.items()
+    }
+
+
+def order_of(end: RunEnd) -> tuple[datetime, bool, str]:
+    return end.order
+
+
 async def play(observations: Iterable[Observation], folder: Path) -> None:
     async with a_daemon(folder / "state.db") as daemon:
         daemon.reachable()
@@ -180,5 +226,7 @@ async def play(observations: Iterable[Observation], folder: Path) -> None:
             shown = (row.last_run_id, row.last_status, row.last_finished_at)
             assert shown == (true.run_id, true.status, true.finished_at)
             assert (row.state is PipelineCondition.FAILING) == true.is_failing
+            assert row.last_run_kind is true.kind
+            assert await shown_of_kinds(daemon) == newest_of_kinds(runs)
             is_canceled = not true.is_failing and true.status is Status.CANCELED
             assert (row.state is PipelineCondition.CANCELED) == is_canceled

@@ -83,6 +83,7 @@ PURE = (
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")
     ),
     "model.triggers",
+    "model.overall_health",
     "model.words",
     "schedules",
     *(

@@ -37,8 +37,9 @@ _COLUMNS = (
 )
 _FIELDS = (
     "workspace", "kind", "pipeline_id", "pipeline", "folder", "owner", "state", "active",
-    "run_kind", "last_run_id", "last_status", "last_started_at", "last_finished_at",
-    "last_success_at", "last_duration_seconds", "usual_seconds", "limit_seconds", "success_ratio",
+    "run_kind", "last_run_kind", "last_run_id", "last_status", "last_started_at",
+    "last_finished_at", "last_success_at", "last_duration_seconds", "usual_seconds",
+    "limit_seconds", "success_ratio",
     "consecutive_failures", "missed_starts", "expected_start_at",
 )  # fmt: skip
 
@@ -95,6 +96,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "name": f"{row.get('kind', row['run_kind'])}/{row['pipeline_id']}",
-        "last_run": f"{row['run_kind']}/{run_id}" if run_id else None,
+        "last_run": f"{row['last_run_kind']}/{run_id}" if run_id else None,
         "success": None if ratio is None else percent(ratio),
     }

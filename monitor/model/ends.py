@@ -23,7 +23,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     A reported or derived end has one instant. A bounded one lies between ``earliest``, the last
     read that showed the run unfinished, and ``latest``, the first that showed its end.
     ``may_improve``: a later read may still bring a better time. ``began_at`` is the start, or the
-    creation where no start is known.
+    creation where no start is known. ``flow_run`` is what a job group is part of.
     """
 
     run_id: str
@@ -33,6 +33,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     may_improve: bool = False
     began_at: datetime | None = None
     duration_seconds: float | None = None
+    flow_run: str | None = None
 
     @property
     def at(self) -> datetime:
@@ -71,6 +72,7 @@ def run_end(run: RunState) -> RunEnd | None:
         may_improve=not (is_reported or run.detailed),
         began_at=run.started_at or run.created_at,
         duration_seconds=run.duration_seconds if finished_at is not None else None,
+        flow_run=run.parents.flow_run,
     )
 
 

@@ -7,12 +7,12 @@ older end that is seen later never becomes the last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
 from monitor.model.ends import RunEnd, with_end, without_run
 from monitor.model.live_state import PipelineHealth
+from monitor.model.overall_health import ends_of
 from monitor.model.runs import Status
 
 _ENDS_KEPT = 20
@@ -23,7 +23,7 @@ def with_end_of_run(health: PipelineHealth, end: RunEnd, *, is_counted: bool) ->
 
     ``is_counted``: an end of the run was known before, whether it is still kept or not.
     """
-    ends, older_failures = _kept(health), _older_failures(health)
+    ends, older_failures = ends_of(health), _older_failures(health)
     is_kept = any(known.run_id == end.run_id for known in ends)
     if is_counted and not is_kept and end.status is Status.FAILED:
         older_failures = max(0, older_failures - 1)
@@ -32,7 +32,7 @@ def with_end_of_run(health: PipelineHealth, end: RunEnd, *, is_counted: bool) ->
 
 def without_end_of_run(health: PipelineHealth, run_id: str) -> PipelineHealth:
     """Return the health as if the run had never ended."""
-    return _summarised(health, without_run(_kept(health), run_id), _older_failures(health))
+    return _summarised(health, without_run(ends_of(health), run_id), _older_failures(health))
 
 
 def _summarised(
@@ -80,25 +80,3 @@ def _older_failures(health: PipelineHealth) -> int:
     if health.ends:
         return health.older_failures
     return max(0, health.consecutive_failures - len(health.failed_at))
-
-
-def _kept(health: PipelineHealth) -> tuple[RunEnd, ...]:
-    """Return the kept ends; of health that was stored without them, those that it implies."""
-    if health.ends or health.last_status is None or health.last_finished_at is None:
-        return health.ends
-    last = RunEnd(
-        run_id=health.last_run_id or "",
-        status=health.last_status,
-        earliest=health.last_finished_at,
-        latest=health.last_finished_at,
-        duration_seconds=health.last_duration_seconds,
-    )
-    implied = [_implied(Status.FAILED, at) for at in health.failed_at]
-    if health.last_success_at is not None:
-        implied.append(_implied(Status.SUCCEEDED, health.last_success_at))
-    others = [end for end in implied if (end.status, end.at) != (last.status, last.at)]
-    return tuple(sorted((*others, last), key=lambda end: end.order))
-
-
-def _implied(status: Status, at: datetime) -> RunEnd:
-    return RunEnd(run_id=f"{status} {at.isoformat()}", status=status, earliest=at, latest=at)

@@ -15,6 +15,7 @@ from monitor.model.live_state import (
     NamedPipeline,
     PipelineHealth,
     PollStatus,
+    Reachability,
     ReachabilityStretch,
     WorkspaceStatus,
 )
@@ -108,6 +109,22 @@ class LiveStateView:
         if poll is None or poll.last_outcome not in FAILED_OUTCOMES:
             return None
         return f"{poll.poll} cannot be read ({poll.last_outcome})"
+
+    def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
+        """Return since when nobody sees what runs of a kind (our clock); None while it is watched.
+
+        What was confirmed until then may have ended since.
+        """
+        status = self._live_state.workspaces.get(workspace)
+        if status is None or self.why_unwatched(workspace, kind) is None:
+            return None
+        causes = [cause.since for cause in status.unwatched_causes() if kind in cause.unwatched]
+        if status.reachability is Reachability.UNREACHABLE and status.since is not None:
+            causes.append(status.since)
+        poll = self._live_state.polls.get((workspace, WATCHED_BY[kind]))
+        if poll is not None and poll.last_outcome in FAILED_OUTCOMES:
+            causes.append(poll.last_success_at or poll.last_attempt_at)
+        return max(causes, default=None)
 
     def why_unjudged(self, alert: Alert) -> str | None:
         """Return why nobody can judge now whether an open alert is over; None while it can be."""

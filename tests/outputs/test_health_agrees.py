@@ -126,30 +126,33 @@ def observer_of(daemon: Daemon) -> Observer:
     )
 
 
-async def row_of_page(daemon: Daemon) -> PipelineRow:
-    """Return the only pipeline as the page's read model has it."""
+def sources_of(daemon: Daemon) -> ViewSources:
+    """Return what the page's views read of the daemon."""
     status = DaemonStatus(started_at=NOON, config_hash="", store_schema=3, retention=Retention())
     directory = ShardDirectory(dict)
 
     async def cluster() -> None:
         return None
 
-    index = PipelineIndex(
-        ViewSources(
-            shards=directory,
-            runs=daemon.bus,
-            log=SoleLog(daemon.bus),
-            cluster=cluster,
-            cluster_problems=ClusterProblems,
-            is_shared=False,
-            live=daemon.live_state.view,
-            clock=daemon.clock,
-            settings=ServerSettings(),
-            checks=dict,
-            alerting=FakeAlerting(now=daemon.clock.now).requests(),
-            daemon=lambda: status,
-        )
+    return ViewSources(
+        shards=directory,
+        runs=daemon.bus,
+        log=SoleLog(daemon.bus),
+        cluster=cluster,
+        cluster_problems=ClusterProblems,
+        is_shared=False,
+        live=daemon.live_state.view,
+        clock=daemon.clock,
+        settings=ServerSettings(),
+        checks=dict,
+        alerting=FakeAlerting(now=daemon.clock.now).requests(),
+        daemon=lambda: status,
     )
+
+
+async def row_of_page(daemon: Daemon) -> PipelineRow:
+    """Return the only pipeline as the page's read model has it."""
+    index = PipelineIndex(sources_of(daemon))
     await index.refresh()
     row = index.get(("one", PipelineKind.FLOW, "7"))
     assert row is not None
@@ -158,14 +161,15 @@ async def row_of_page(daemon: Daemon) -> PipelineRow:
 
 async def by_web(daemon: Daemon) -> Shown:
     row = await row_of_page(daemon)
-    assert row.last is not None
+    last = row.health.last
+    assert last is not None
     return (
-        row.last.last_run_id,
-        row.last.last_status,
-        row.last.last_finished_at,
-        row.last.last_success_at,
-        row.last.last_duration_seconds,
-        row.failures,
+        last.run_id,
+        last.status,
+        last.at,
+        row.health.last_success_at,
+        last.duration_seconds,
+        row.health.consecutive_failures,
     )
 
 
@@ -228,8 +232,8 @@ async def test_of_several_recipes_all_show_the_most_failures_in_a_row(tmp_path: 
                 [msgspec.structs.replace(run, key=key, recipe=Recipe(id=recipe))]
             )
         row = await row_of_page(daemon)
-        assert row.last is not None
-        assert (row.last.last_status, row.failures) == (Status.FAILED, 3)
+        assert row.health.last is not None
+        assert (row.health.last.status, row.health.consecutive_failures) == (Status.FAILED, 3)
         page = (await daemon.page()).decode()
         failures = [line for line in page.splitlines() if "consecutive_failures{" in line]
         assert [line.rpartition(" ")[2] for line in failures] == ["3.0"]

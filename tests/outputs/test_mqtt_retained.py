@@ -141,22 +141,23 @@ async def test_a_pipeline_snapshot_is_the_live_state(scene: MqttScene, broker: M
     }
 
 
-async def test_the_worst_recipe_speaks_for_the_pipeline(
+async def test_a_failing_recipe_is_not_hidden_by_a_later_success_of_another(
     scene: MqttScene, broker: Mosquitto
 ) -> None:
-    """A failing recipe is not hidden by another that succeeded later."""
+    """The run that ended last is the last one; failures and the last success are the worst's."""
     failing = msgspec.structs.replace(
         HEALTH,
         recipe_id="5",
         last_status=Status.FAILED,
         last_run_id="0",
+        last_finished_at=NOON - timedelta(hours=1),
         last_success_at=None,
         consecutive_failures=3,
     )
     scene.live_state.pipeline_health["w", RunKind.FLOW_RUN, "7", "5"] = failing
     await scene.start()
     published = json.loads((await retained_messages(broker, topic=PIPELINE))[PIPELINE])
-    assert (published["last_run"]["id"], published["last_run"]["status"]) == ("0", "failed")
+    assert (published["last_run"]["id"], published["last_run"]["status"]) == ("1", "succeeded")
     assert (published["last_success"], published["consecutive_failures"]) == (None, 3)
 
 

@@ -116,7 +116,7 @@ async def test_a_run_that_nobody_has_seen_for_long_is_not_running(site: Site) ->
     await site.observe(site.run("6"))
     answer = await status(site)
     assert (answer["running"], answer["unconfirmed"], answer["level"]) == (1, 1, "unknown")
-    assert answer["sentence"].endswith("1 running, 1 perhaps running, not confirmed for too long")
+    assert answer["sentence"].endswith("1 running, 1 perhaps running, not confirmed")
 
 
 async def test_a_monitor_that_is_not_ready_says_so(site: Site) -> None:

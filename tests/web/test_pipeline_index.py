@@ -195,7 +195,7 @@ async def shown(index: PipelineIndex) -> dict[str, Any]:
         "length": len(index),
         "figures": (index.running, index.unreported, index.confirmed_at),
         "alerts": (index.critical_alerts, {alert.fingerprint for alert in index.other_alerts()}),
-        "unconfirmed": index.unconfirmed_runs(),
+        "unconfirmed": await index.unconfirmed_runs(),
         "places": (dict(index.owners), dict(index.folders)),
         "limits": index.limits,
         "roots": index.root_runs,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from tests.worlds.expectations import deletion_of
 from tests.worlds.expected_runs import WORDS
@@ -62,23 +63,77 @@ def _last_ends(
     for end in ends:
         parts[end.subject][end.part].append(end)
     lost = {group.flow for group in world.job_groups if group.deleted_at < NEVER}
-    for subject, by_part in parts.items():
+
+    def is_judged(subject: Subject) -> bool:
         is_possible = any(
-            end.is_only_possible or end.due_at > until for part in by_part.values() for end in part
+            end.is_only_possible or end.due_at > until
+            for part in parts.get(subject, {}).values()
+            for end in part
+        )  # then several answers are right
+        is_deleted = deletion_of(world, subject) < NEVER
+        return not (is_possible or subject.pipeline in lost or is_deleted)
+
+    for subject in filter(is_judged, parts):
+        by_part = parts[subject].values()
+        newest = {WORDS[last] for last in _last([end for part in by_part for end in part])}
+        worst = {WORDS[_worst(last)] for last in product(*map(_last, by_part))}
+        failures = _most_failures(by_part)
+        yield from _wrong(subject, _of_state(subject, received), newest, failures)
+        yield from _wrong(subject, _of_metrics(subject, faces), worst, failures)
+    for subjects in dict.fromkeys(map(_subjects_beside, parts)):
+        if all(map(is_judged, subjects)):
+            own, counted = _of_pipeline(world, [parts.get(subject, {}) for subject in subjects])
+            newest = {WORDS[last] for last in _last(own)}
+            row = _of_row(subjects[0], faces)
+            yield from _wrong(subjects[0], row, newest, _most_failures(counted))
+
+
+def _subjects_beside(subject: Subject) -> tuple[Subject, ...]:
+    """Return the subjects of the same flow or plan, by kind of run."""
+    if subject.kind is RunKind.PLAN_RUN:
+        return (subject,)
+    kinds = RunKind.FLOW_RUN, RunKind.JOB_GROUP
+    return tuple(Subject(kind, subject.pipeline) for kind in kinds)
+
+
+def _of_pipeline(
+    world: World, by_subject: Sequence[Mapping[str, list[TrueEnd]]]
+) -> tuple[list[TrueEnd], list[list[TrueEnd]]]:
+    """Return the ends of a pipeline's own runs, and those that count for each part of it.
+
+    A job group inside a flow run is no run of its own; its success counts for its recipe.
+    """
+    inside = {
+        (RunKind.JOB_GROUP, group.id) for group in world.job_groups if group.flow_run is not None
+    }
+    own, counted = list[TrueEnd](), list[list[TrueEnd]]()
+    for by_part in by_subject:
+        for ends in by_part.values():
+            alone = [end for end in ends if end.run not in inside]
+            own += alone
+            if alone:
+                counted.append([end for end in ends if end in alone or end.end is End.COMPLETE])
+    return own, counted
+
+
+def _most_failures(parts: Iterable[Sequence[TrueEnd]]) -> tuple[int, int]:
+    counts = [_failures(part) for part in parts]
+    return max((low for low, _ in counts), default=0), max((high for _, high in counts), default=0)
+
+
+def _wrong(
+    subject: Subject,
+    shown: tuple[str, str | None, float],
+    results: Collection[str],
+    failures: tuple[int, int],
+) -> Iterator[str]:
+    (place, result, count), (fewest, most) = shown, failures
+    if result not in results:
+        yield f"{place} of {subject.pipeline}: last run {result}, not {sorted(results)}"
+    if not fewest <= count <= most:
+        yield (
+            f"{place} of {subject.pipeline}: {count} consecutive failures, not {fewest} to {most}"
         )
-        if is_possible or subject.pipeline in lost or deletion_of(world, subject) < NEVER:
-            continue  # several answers are right
-        results = {WORDS[_worst(last)] for last in product(*map(_last, by_part.values()))}
-        counts = [_failures(part) for part in by_part.values()]
-        fewest, most = max(low for low, _ in counts), max(high for _, high in counts)
-        for place, result, failures in _shown(subject, received, faces):
-            if result not in results:
-                yield f"{place} of {subject.pipeline}: last run {result}, not {sorted(results)}"
-            if not fewest <= failures <= most:
-                yield (
-                    f"{place} of {subject.pipeline}: {failures} consecutive failures, "
-                    f"not {fewest} to {most}"
-                )
 
 
 def _last(ends: Sequence[TrueEnd]) -> list[End]:
@@ -103,31 +158,32 @@ def _failures(ends: Sequence[TrueEnd]) -> tuple[int, int]:
     return certain, possible
 
 
-def _shown(
-    subject: Subject, received: Received, faces: FinalFaces
-) -> Iterator[tuple[str, str | None, float]]:
-    """Yield each place that shows the last result and the number of failures."""
+def _of_state(subject: Subject, received: Received) -> tuple[str, str | None, float]:
+    """Return the newest end, and the failures of the worst part."""
     state = received.states.get(subject)
-    last = None if state is None else state["last_run"]
-    yield (
-        "retained state",
-        None if last is None else last["status"],
-        -1 if state is None else state["consecutive_failures"],
-    )
+    if state is None:
+        return "retained state", None, -1
+    last = state["last_run"]
+    return "retained state", None if last is None else last["status"], state["consecutive_failures"]
+
+
+def _rows(subject: Subject, faces: FinalFaces) -> list[dict[str, Any]]:
     kind = "plan" if subject.kind is RunKind.PLAN_RUN else "flow"
-    rows = [
-        row
-        for row in faces.pipelines
-        if (row["kind"], row["pipeline_id"]) == (kind, str(subject.pipeline))
-    ]
-    # A flow stands there once, with its flow runs where it has any.
-    if not rows or rows[0]["run_kind"] == subject.kind:
-        yield (
-            "page data",
-            rows[0]["last_status"] if rows else None,
-            rows[0]["consecutive_failures"] if rows else -1,
-        )
-    labels = {row["pipeline"] for row in rows}
+    pipeline = kind, str(subject.pipeline)
+    return [row for row in faces.pipelines if (row["kind"], row["pipeline_id"]) == pipeline]
+
+
+def _of_row(subject: Subject, faces: FinalFaces) -> tuple[str, str | None, float]:
+    """Return the newest end of whatever ran it, and the failures of the worst part."""
+    rows = _rows(subject, faces)
+    if not rows:
+        return "page data", None, -1
+    return "page data", rows[0]["last_status"], rows[0]["consecutive_failures"]
+
+
+def _of_metrics(subject: Subject, faces: FinalFaces) -> tuple[str, str | None, float]:
+    """Return the end and the failures of the worst part."""
+    labels = {row["pipeline"] for row in _rows(subject, faces)}
     own = [
         sample
         for sample in faces.samples
@@ -139,4 +195,4 @@ def _shown(
         if sample.name == "dataprep_last_run_result" and sample.value == 1
     ]
     counts = [sample.value for sample in own if sample.name == "dataprep_consecutive_failures"]
-    yield ("metrics", results[0] if results else None, counts[0] if counts else -1)
+    return "metrics", results[0] if results else None, counts[0] if counts else -1

@@ -79,6 +79,11 @@ class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The root run of the newest evidence."""
         return self.newest_run or self.alert.run
 
+    def has_ended_around(self, instant: datetime) -> bool:
+        """True where the alert is over, and lasted at that time."""
+        ends_at = self.alert.ends_at
+        return ends_at is not None and self.alert.starts_at <= instant <= ends_at
+
     @property
     def evidence_runs(self) -> frozenset[RunKey]:
         """The runs that the ids of its evidence name."""

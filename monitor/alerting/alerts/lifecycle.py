@@ -99,12 +99,11 @@ def over_when_seen(
     """
     past = state.past if isinstance(state, AlertInstance) else state
     if isinstance(state, AlertInstance):
-        ends_at = state.alert.ends_at
-        is_inside = ends_at is not None and state.alert.starts_at <= result.since <= ends_at
-        if state.is_open or is_inside:
+        is_known = result.is_known and state.root_run == result.run
+        if state.is_open or is_known or state.has_ended_around(result.since):
             after = with_late_evidence(state, result.evidence)
             return (LifecycleOutcome(state=after, step=StepWord.DEDUPLICATED),)
-    if past.span_around(result.since) is not None:
+    if result.is_known or past.span_around(result.since) is not None:
         return (LifecycleOutcome(state=state, step=StepWord.DEDUPLICATED),)
     if (result.until - result.since).total_seconds() < rule.for_seconds:
         return (LifecycleOutcome(state=state, step=StepWord.TOO_SHORT),)

@@ -196,7 +196,7 @@ def answer(
         if is_failure or not failed or after.error != before.error:
             result = _firing(event_input, after, failing, facts, bad)
     elif is_failure:
-        result = _over_when_seen(event_input, after, facts, bad)
+        result = _over_when_seen(event_input, before, after, facts, bad)
     elif failed:
         result = Ok(at=_cleared_at(event_input, failed, after), evidence=(event.id,))
     elif event.type is EventType.RUN_SUCCEEDED and event_input.is_own:
@@ -327,10 +327,11 @@ def _began(ends: SubjectEnds, part: str, failures: Sequence[RootRunEnd]) -> date
 
 
 def _over_when_seen(
-    event_input: EventInput, ends: SubjectEnds, facts: Facts, bad: Status
+    event_input: EventInput, before: SubjectEnds, ends: SubjectEnds, facts: Facts, bad: Status
 ) -> OverWhenSeen | None:
     """Return a failure that was over before it was observed; None where its run ended well."""
     run_id = event_input.root_run.id
+    is_known = any(end.run_id == run_id and end.status is bad for end in all_ends(before))
     for part, known in ends.parts.items():
         failure = next((end for end in known if end.run_id == run_id and end.status is bad), None)
         until = None if failure is None else _first_success_after(ends, part, failure)
@@ -341,6 +342,7 @@ def _over_when_seen(
                 evidence=() if event_input.event.run.historical else (event_input.event.id,),
                 run=event_input.root_run,
                 facts=facts,
+                is_known=is_known,
             )
     return None
 

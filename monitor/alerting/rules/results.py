@@ -26,13 +26,17 @@ class Firing(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OverWhenSeen(Struct, frozen=True, kw_only=True, gc=False):
-    """Was true from ``since`` to ``until``, and over before it was observed."""
+    """Was true from ``since`` to ``until``, and over before it was observed.
+
+    ``is_known``: ``run`` was known to have failed, by a part of it, so there was an alert about it.
+    """
 
     since: datetime
     until: datetime
     evidence: tuple[str, ...] = ()
     run: RunKey | None = None
     facts: Facts = {}
+    is_known: bool = False
 
 
 class Ok(Struct, frozen=True, kw_only=True, gc=False):

@@ -130,13 +130,13 @@ OLDEST_ACTIVE = _watched(
 LAST_STARTED = _watched(
     "last_run_started_timestamp_seconds",
     FamilyType.GAUGE,
-    "When a run last started; for job groups that of the recipe for which it is longest ago.",
+    "When a run last started.",
     *IDENTITY,
 )
 LAST_COMPLETED = _watched(
     "last_run_completed_timestamp_seconds",
     FamilyType.GAUGE,
-    "When a run last ended; for job groups that of the recipe for which it is longest ago.",
+    "When a run last ended. A flow's last end is the later one of its kinds.",
     *IDENTITY,
 )
 LAST_SUCCESS = _watched(
@@ -148,7 +148,7 @@ LAST_SUCCESS = _watched(
 LAST_DURATION = _watched(
     "last_run_duration_seconds",
     FamilyType.GAUGE,
-    "How long the run that ended last took; for job groups that of the slowest recipe.",
+    "How long the run that ended last took.",
     *IDENTITY,
 )
 LAST_RESULT = _watched(

@@ -38,6 +38,8 @@ class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     pipelines: tuple[NamedPipeline, ...] = ()
     polls: tuple[PollStatus, ...] = ()
     confirmed: Mapping[tuple[str, RunKind], datetime] = {}
+    # Of what kinds of runs nothing new is seen.
+    unwatched: frozenset[tuple[str, RunKind]] = frozenset()
     bus: StoreStatus | None = None  # None where the store did not answer in time
     alerting: AlertingSnapshot | None = None  # None where no rules are evaluated
 
@@ -52,16 +54,23 @@ def snapshot_of(
     alerting: AlertingSnapshot | None,
 ) -> MetricsSnapshot:
     """Freeze the present. Waits for nothing, so all of it is of one moment."""
+    workspaces = live_state.workspaces()
     return MetricsSnapshot(
         now=now,
         rows=dict(rows),
         seen=dict(seen),
-        workspaces=live_state.workspaces(),
+        workspaces=workspaces,
         active=live_state.active_runs(),
         pipeline_health=live_state.pipeline_health(),
         pipelines=live_state.pipelines(),
         polls=live_state.polls(),
         confirmed=live_state.confirmed(),
+        unwatched=frozenset(
+            (status.workspace, kind)
+            for status in workspaces
+            for kind in RunKind
+            if live_state.why_unwatched(status.workspace, kind) is not None
+        ),
         bus=bus,
         alerting=alerting,
     )

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from monitor.model.live_state import PipelineHealth, Reachability
+from monitor.model.overall_health import newest_of
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
@@ -25,7 +26,10 @@ from monitor.outputs.metrics.rows import (
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _ACTIVE = (Status.PENDING, Status.RUNNING)
-# From best to worst; what shows several recipes shows the worst.
+# Of several recipes the newest end is the last one. A state, and how old the last success is,
+# follow the worst of them.
+_Choice = Callable[[list[float]], float] | None  # None: of the newest end alone
+# From best to worst.
 _RESULTS = (Status.SUCCEEDED, Status.CANCELED, Status.LOST, Status.FAILED)
 _JOB_RESULTS = (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)
 
@@ -184,19 +188,19 @@ def _present(
     oldest = page.family_text(families.OLDEST_ACTIVE)
     known_since = snapshot.now - timedelta(seconds=stale_after_seconds)
     seen_since = snapshot.now - UNSEEN_FACTOR * timedelta(seconds=stale_after_seconds)
-    pipeline_health = {workspace.workspace: workspace for workspace in snapshot.workspaces}
+    statuses = {status.workspace: status for status in snapshot.workspaces}
     for group in groups:
         if not knows_what_runs(
-            pipeline_health[group.workspace],
-            group.kind,
+            statuses[group.workspace],
+            is_watched=(group.workspace, group.kind) not in snapshot.unwatched,
             active=group.active,
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,
             seen_since=seen_since,
         ):
             continue
-        statuses = [active_run.run.status for active_run in group.active]
-        active.add(_labels(group), *map(statuses.count, _ACTIVE))
+        present = [active_run.run.status for active_run in group.active]
+        active.add(_labels(group), *map(present.count, _ACTIVE))
         begun = [
             active_run.run.created_at or active_run.run.started_at for active_run in group.active
         ]
@@ -207,22 +211,23 @@ def _present(
 
 def _last_runs(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[FamilyText]:
     gauges: tuple[
-        tuple[families.FamilyShape, Callable[[PipelineHealth], float | None], bool], ...
+        tuple[families.FamilyShape, Callable[[PipelineHealth], float | None], _Choice], ...
     ] = (
-        (families.LAST_STARTED, lambda health: _unix(health.last_started_at), True),
-        (families.LAST_COMPLETED, lambda health: _unix(health.last_finished_at), True),
-        (families.LAST_SUCCESS, lambda health: _unix(health.last_success_at), True),
-        (families.LAST_DURATION, lambda health: health.last_duration_seconds, False),
-        (families.FAILURES, lambda health: health.consecutive_failures, False),
+        (families.LAST_STARTED, lambda health: _unix(health.last_started_at), max),
+        (families.LAST_COMPLETED, lambda health: _unix(health.last_finished_at), max),
+        (families.LAST_SUCCESS, lambda health: _unix(health.last_success_at), min),
+        (families.LAST_DURATION, lambda health: health.last_duration_seconds, None),
+        (families.FAILURES, lambda health: health.consecutive_failures, max),
     )
-    for shape, value_of, is_least_worst in gauges:
+    for shape, value_of, choice in gauges:
         family_text = page.family_text(shape)
         for group in groups:
-            values = [
-                value for health in group.pipeline_health if (value := value_of(health)) is not None
-            ]
+            healths = group.pipeline_health
+            if choice is None and len(healths) > 1:
+                healths = [newest for newest in (newest_of(healths),) if newest is not None]
+            values = [value for health in healths if (value := value_of(health)) is not None]
             if values:
-                family_text.add(_labels(group), min(values) if is_least_worst else max(values))
+                family_text.add(_labels(group), (choice or max)(values))
         yield family_text
     result = page.spread(families.LAST_RESULT, _RESULTS)
     for group in groups:

@@ -17,6 +17,7 @@ from monitor.model.live_state import (
     Reachability,
     WorkspaceStatus,
 )
+from monitor.model.overall_health import newest_of
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
@@ -31,7 +32,6 @@ PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline 
 
 # The runs that schedules start.
 _SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
-_SEVERITY = {Status.FAILED: 3, Status.LOST: 2, Status.CANCELED: 1}
 _AGE_FIELDS = {"known_at", "known_by"}
 _encoder = msgspec.json.Encoder()
 
@@ -83,7 +83,7 @@ class ActiveRunData(Struct, frozen=True, kw_only=True):
 
 
 class LastRunData(Struct, frozen=True, kw_only=True):
-    """The run that ended last; where recipes run apart, that of the worst of them."""
+    """The run that ended last, by when it ended."""
 
     id: str | None
     status: Status | None
@@ -99,7 +99,8 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     for too long; then ``active_count`` is null. Ended runs stay as they ended.
 
     ``known_at`` is our time at which the least recently confirmed part of it was confirmed, by
-    ``known_by``. ``last_success`` is null while a recipe of it has never succeeded.
+    ``known_by``. Of several recipes the worst counts: ``last_success`` is the oldest of theirs,
+    null while one has never succeeded, and ``consecutive_failures`` the most of any.
     """
 
     workspace: str
@@ -164,6 +165,7 @@ class StateSnapshot:
         self._only_ids = None if only is None else {pipeline_id for _, _, pipeline_id in only}
         self._next_start = next_start
         self._name_of = view.name_of
+        self._why_unwatched = view.why_unwatched
         self._confirmed = view.confirmed()
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been polled again
@@ -235,7 +237,7 @@ class StateSnapshot:
         if pipeline is None or workspace not in self._workspaces:
             return None
         name = self._name_of(workspace, pipeline) or pipeline.name
-        worst = max(pipeline_health, key=_badness, default=None)
+        newest = newest_of(pipeline_health)
         oldest = min(active, key=lambda active_run: active_run.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
         is_known = self._knows_what_runs(workspace, kind, active=active)
@@ -246,7 +248,7 @@ class StateSnapshot:
             state="known" if is_known else "unknown",
             active_count=len(active) if is_known else None,
             active_runs=_listed(active, is_known=is_known),
-            last_run=None if worst is None else _last_run(worst),
+            last_run=None if newest is None else _last_run(newest),
             last_success=_last_success(pipeline_health),
             consecutive_failures=max(
                 (health.consecutive_failures for health in pipeline_health), default=0
@@ -265,7 +267,7 @@ class StateSnapshot:
         if known is None:
             known = knows_what_runs(
                 self._workspaces[workspace],
-                kind,
+                is_watched=self._why_unwatched(workspace, kind) is None,
                 active=active,
                 listed_at=self._confirmed.get((workspace, kind)),
                 known_since=self._known_since,
@@ -324,16 +326,6 @@ def _pipeline_of(
     for health in pipeline_health:
         return health.pipeline
     return next((active_run.run.pipeline for active_run in active), None)
-
-
-def _badness(health: PipelineHealth) -> tuple[int, int, float]:
-    severity = 0 if health.last_status is None else _SEVERITY.get(health.last_status, 0)
-    finished = health.last_finished_at
-    return (
-        severity,
-        health.consecutive_failures,
-        0.0 if finished is None else finished.timestamp(),
-    )
 
 
 def _last_run(health: PipelineHealth) -> LastRunData:

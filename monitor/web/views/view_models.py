@@ -25,7 +25,7 @@ class FailedPartView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run. ``status`` is ``unknown`` if the run was not confirmed for too long.
+    """One run. ``status`` is ``unknown`` if the run may have ended unseen.
 
     ``reason`` is one line: its error, else that of the part that failed first. ``last_status`` is
     always the last one known. ``unconfirmed_end`` is the end that only a
@@ -92,24 +92,44 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     as_of: datetime | None  # when it was read from the store; None: it is not
 
 
+def is_unconfirmed(
+    confirmed_at: datetime,
+    *,
+    now: datetime,
+    stale_after_seconds: float,
+    unconfirmed_since: datetime | None,
+) -> bool:
+    """True where a run that had not ended at ``confirmed_at`` may have ended since, unseen."""
+    if unconfirmed_since is not None and confirmed_at <= unconfirmed_since:
+        return True
+    return (now - confirmed_at).total_seconds() > stale_after_seconds
+
+
 def run_view(
     run: RunState,
     *,
     label: str,
     now: datetime,
     stale_after_seconds: float,
+    unconfirmed_since: datetime | None = None,
     active: ActiveRun | None = None,
 ) -> RunView:
-    """Return the view of a run. An end is final; an unconfirmed active run is unknown."""
+    """Return the view of a run. An end is final; an unconfirmed active run is unknown.
+
+    ``unconfirmed_since`` is as of `LiveStateView`.
+    """
     confirmed_at = active.confirmed_at if active is not None else run.confirmed_at
-    is_stale = (
-        not run.status.is_terminal and (now - confirmed_at).total_seconds() > stale_after_seconds
+    is_unknown = not run.status.is_terminal and is_unconfirmed(
+        confirmed_at,
+        now=now,
+        stale_after_seconds=stale_after_seconds,
+        unconfirmed_since=unconfirmed_since,
     )
     return RunView(
         workspace=run.key.workspace,
         kind=run.key.kind,
         id=run.key.id,
-        status="unknown" if is_stale else run.status,
+        status="unknown" if is_unknown else run.status,
         last_status=run.status,
         unconfirmed_end=run.unconfirmed_end,
         native_status=run.native_status,

@@ -11,12 +11,14 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind, Severity
 from monitor.model.live_state import NamedPipeline, PipelineHealth
-from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.overall_health import overall_health
+from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.views.overview.active_runs import ActiveRootRun, ActiveRuns
 from monitor.web.views.overview.changed_values import changed_keys, changed_values
@@ -30,7 +32,6 @@ from monitor.web.views.overview.pipeline_rows import (
     key_of_health,
     key_of_name,
     order_key,
-    worst_health,
 )
 from monitor.web.views.overview.pipeline_states import PipelineCondition, state_of
 from monitor.web.views.sources import ViewSources
@@ -98,10 +99,24 @@ class PipelineIndex:
         """The active runs that are part of no other, oldest first; a refresh changes it."""
         return self._active.roots
 
-    def unconfirmed_runs(self) -> int:
-        """Return how many of ``root_runs`` nobody has seen for too long."""
-        stale_after = timedelta(seconds=self._sources.settings.stale_after_seconds)
-        return self._active.confirmed_before(self._sources.clock.now() - stale_after)
+    async def unconfirmed_runs(self) -> int:
+        """Return how many of ``root_runs`` may have ended unseen."""
+        live, now = self._sources.live, self._sources.clock.now()
+        stale = now - timedelta(seconds=self._sources.settings.stale_after_seconds)
+        until = {
+            (status.workspace, kind): max(stale, since)
+            for status in live.workspaces()
+            for kind in RunKind
+            if (since := live.unconfirmed_since(status.workspace, kind)) is not None
+        }
+        if not until:
+            return self._active.confirmed_before(stale)
+        return sum(
+            [
+                root.active.confirmed_at <= until.get((root.key.workspace, root.key.kind), stale)
+                async for root in in_slices(list(self.root_runs))
+            ]
+        )
 
     def missed_alerts(self, key: PipelineKey) -> list[Alert]:
         """Return the alerts about starts that never came: open, or ended within the last hour."""
@@ -283,22 +298,22 @@ class PipelineIndex:
         named, healths = self._names_of.get(key), list(self._healths_of.get(key, {}).values())
         if (named is None and not healths) or self._sources.live.workspace(workspace) is None:
             return None
-        run_kind, alerts = self._run_kind(key, healths), self._open_alerts(key)
+        health = overall_health(healths, is_active=partial(self._is_active_flow_run, key))
+        alerts = self._open_alerts(key)
         return PipelineRow(
             key=key,
             label=named.label if named is not None else _name_of(healths, pipeline_id),
             folder=named.folder if named is not None else None,
             owner=named.owner if named is not None else None,
-            state=state_of(healths, alerts, is_blind=(workspace, kind) in self._blind),
-            run_kind=run_kind,
+            state=state_of(health, alerts, is_blind=(workspace, kind) in self._blind),
+            run_kind=self._run_kind(key, healths),
             active=self._active.of_pipeline[key],
             has_alert=any(alert.state is AlertState.FIRING for alert in alerts),
-            failures=max((health.consecutive_failures for health in healths), default=0),
             next_start=self._next_start(key),
-            last=worst_health([health for health in healths if health.run_kind is run_kind]),
+            health=health,
             parts=tuple(
                 sorted(
-                    (health for health in healths if health.run_kind is RunKind.JOB_GROUP),
+                    (part for part in healths if part.run_kind is RunKind.JOB_GROUP),
                     key=_recipe_of,
                 )
             ),
@@ -310,6 +325,12 @@ class PipelineIndex:
             self._expected.get((workspace, run_kind, pipeline_id)) for run_kind in RUN_KINDS[kind]
         )
         return min((start for start in starts if start is not None), default=None)
+
+    def _is_active_flow_run(self, key: PipelineKey, flow_run: str) -> bool:
+        active = self._sources.live.active_run(RunKey(key[0], RunKind.FLOW_RUN, flow_run))
+        # One whose flow is not known yet changes no row when it ends.
+        pipeline = None if active is None else active.run.pipeline
+        return pipeline is not None and pipeline.id == key[2]
 
     def _run_kind(self, key: PipelineKey, healths: Iterable[PipelineHealth]) -> RunKind:
         """Return which runs are the pipeline's: flow runs where any is known, else job groups."""

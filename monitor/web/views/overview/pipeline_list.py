@@ -102,6 +102,8 @@ class SightGap(Struct, frozen=True, kw_only=True):
 class PipelineSummary(Struct, frozen=True, kw_only=True):
     """One pipeline: its state, its last end, what is usual, and its newest runs, oldest first.
 
+    ``last_run_id`` is the run that ended last: a flow run, or a job group that ran by itself or
+    whose flow run has not been read. ``state`` is failing while a part is, whatever ended since.
     ``run_kind`` says what its runs are; job groups of flow runs from before following stand among
     ``runs`` too. ``unseen`` says why nobody can see how it is now.
     """
@@ -118,6 +120,7 @@ class PipelineSummary(Struct, frozen=True, kw_only=True):
     active: int
     last_status: Status | None
     last_run_id: str | None
+    last_run_kind: RunKind | None
     last_started_at: datetime | None
     last_finished_at: datetime | None
     last_success_at: datetime | None
@@ -244,7 +247,7 @@ class PipelinesReader:
         parts: tuple[PipelinePart, ...],
     ) -> PipelineSummary:
         workspace, kind, pipeline_id = row.key
-        last = row.last
+        health, last = row.health, row.health.last
         return PipelineSummary(
             workspace=workspace,
             kind=kind,
@@ -256,13 +259,14 @@ class PipelinesReader:
             unseen=self._index.blind().get((workspace, kind)),
             run_kind=row.run_kind,
             active=row.active,
-            last_status=last.last_status if last is not None else None,
-            last_run_id=last.last_run_id if last is not None else None,
-            last_started_at=last.last_started_at if last is not None else None,
-            last_finished_at=last.last_finished_at if last is not None else None,
-            last_success_at=last.last_success_at if last is not None else None,
-            last_duration_seconds=last.last_duration_seconds if last is not None else None,
-            consecutive_failures=row.failures,
+            last_status=last.status if last is not None else None,
+            last_run_id=last.run_id if last is not None else None,
+            last_run_kind=health.last_kind,
+            last_started_at=health.last_started_at,
+            last_finished_at=last.at if last is not None else None,
+            last_success_at=health.last_success_at,
+            last_duration_seconds=last.duration_seconds if last is not None else None,
+            consecutive_failures=health.consecutive_failures,
             usual_seconds=usual_seconds(cells),
             limit_seconds=limit.seconds if limit is not None else None,
             limit_runs=limit.runs if limit is not None else 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from monitor.model.alerts import Alert
 from monitor.model.live_state import NamedPipeline, PipelineHealth
-from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.model.overall_health import OverallHealth
+from monitor.model.runs import PipelineKind, RunKind
 from monitor.web.http.cursors import sort_text
-from monitor.web.views.overview.pipeline_states import WORST_FIRST, PipelineCondition, is_failing
+from monitor.web.views.overview.pipeline_states import WORST_FIRST, PipelineCondition
 
 PipelineKey = tuple[str, PipelineKind, str]  # workspace, kind, id
 # What it is sorted by, then its name, cut, then its workspace, kind and id: no two are equal.
@@ -25,7 +26,6 @@ RUN_KINDS: Mapping[PipelineKind, tuple[RunKind, ...]] = MappingProxyType(
         PipelineKind.PLAN: (RunKind.PLAN_RUN,),
     }
 )
-_WORST_END = {Status.FAILED: 0, Status.LOST: 1, Status.CANCELED: 2, Status.SUCCEEDED: 3}
 _NEVER = 1e12  # behind every instant
 
 
@@ -41,7 +41,7 @@ class PipelineSort(StrEnum):
 
 
 class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
-    """A pipeline as it is now. ``last`` is what its last runs were like: the worst of its parts."""
+    """A pipeline as it is now."""
 
     key: PipelineKey
     label: str
@@ -51,9 +51,8 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     run_kind: RunKind  # of the runs that are its runs
     active: int  # its runs that have not ended, without the parts of others of them
     has_alert: bool  # one fires
-    failures: int  # in a row, the most of any part
     next_start: datetime | None  # workspace time
-    last: PipelineHealth | None
+    health: OverallHealth
     parts: tuple[PipelineHealth, ...]  # job groups by recipe
 
 
@@ -73,11 +72,6 @@ def key_of_alert(alert: Alert) -> PipelineKey | None:
     return None if pipeline is None else (alert.workspace, pipeline.kind, pipeline.id)
 
 
-def worst_health(healths: Collection[PipelineHealth]) -> PipelineHealth | None:
-    """Return the worst of them; of equal ones that which ended last."""
-    return min(healths, key=_badness, default=None)
-
-
 def order_key(sort: PipelineSort, row: PipelineRow) -> OrderKey:
     """Return the sort key of a row."""
     return (_value(sort, row), sort_text(row.label), *row.key)
@@ -89,17 +83,17 @@ def pipeline_of(key: OrderKey) -> PipelineKey:
 
 
 def _value(sort: PipelineSort, row: PipelineRow) -> float:
-    last = row.last
+    last = row.health.last
     match sort:
         case PipelineSort.STATE:
             # Of equal states those first that run now.
             return 2.0 * WORST_FIRST[row.state] + (row.active == 0)
         case PipelineSort.LAST_END:
-            return -_seconds(last.last_finished_at if last is not None else None, 0.0)
+            return -_seconds(last.at if last is not None else None, 0.0)
         case PipelineSort.FAILURES:
-            return -float(row.failures)
+            return -float(row.health.consecutive_failures)
         case PipelineSort.DURATION:
-            return -(last.last_duration_seconds or 0.0) if last is not None else 0.0
+            return -(last.duration_seconds or 0.0) if last is not None else 0.0
         case PipelineSort.NEXT_START:
             return _seconds(row.next_start, _NEVER)
     return 0.0
@@ -107,11 +101,3 @@ def _value(sort: PipelineSort, row: PipelineRow) -> float:
 
 def _seconds(at: datetime | None, otherwise: float) -> float:
     return otherwise if at is None else at.timestamp()
-
-
-def _badness(health: PipelineHealth) -> tuple[int, int, float, str]:
-    rank = 4 if health.last_status is None else _WORST_END.get(health.last_status, 4)
-    if rank > 1 and is_failing(health):
-        rank = 1
-    ended = -_seconds(health.last_finished_at, 0.0)
-    return rank, -health.consecutive_failures, ended, health.recipe_id or ""

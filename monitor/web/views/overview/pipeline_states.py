@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState
-from monitor.model.live_state import PipelineHealth
+from monitor.model.overall_health import OverallHealth
 from monitor.model.runs import Status
 
 
@@ -27,20 +27,18 @@ class PipelineCondition(StrEnum):
 WORST_FIRST: Mapping[PipelineCondition, int] = MappingProxyType(
     {state: rank for rank, state in enumerate(PipelineCondition)}
 )
-FAILED = frozenset({Status.FAILED, Status.LOST})
 _FAILURES = frozenset({RuleKind.RUN_FAILED, RuleKind.FAILING_REPEATEDLY, RuleKind.RUN_LOST})
 
 
 def state_of(
-    healths: Collection[PipelineHealth], alerts: Collection[Alert], *, is_blind: bool
+    health: OverallHealth, alerts: Collection[Alert], *, is_blind: bool
 ) -> PipelineCondition:
     """Return the worst that holds. What was healthy when it was last seen is unknown while blind.
 
     A failure stands: nobody has seen the success that would end it.
     """
     firing = {alert.rule for alert in alerts if alert.state is AlertState.FIRING}
-    ended = [health for health in healths if health.last_status is not None]
-    if firing & _FAILURES or any(is_failing(health) for health in ended):
+    if firing & _FAILURES or health.is_failing:
         return PipelineCondition.FAILING
     if RuleKind.SCHEDULE_MISSED in firing:
         return PipelineCondition.MISSED
@@ -48,11 +46,7 @@ def state_of(
         return PipelineCondition.WARNING
     if is_blind:
         return PipelineCondition.UNKNOWN
-    if any(health.last_status is Status.CANCELED for health in ended):
-        return PipelineCondition.CANCELED
-    return PipelineCondition.HEALTHY if ended else PipelineCondition.NEW
-
-
-def is_failing(health: PipelineHealth) -> bool:
-    """Return True where the last end was a failure, or only canceled runs came after one."""
-    return health.last_status in FAILED or health.consecutive_failures > 0
+    if health.last is None:
+        return PipelineCondition.NEW
+    is_canceled = health.last.status is Status.CANCELED
+    return PipelineCondition.CANCELED if is_canceled else PipelineCondition.HEALTHY

@@ -16,6 +16,7 @@ from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.run_strips import RunCell, RunStrips, usual_seconds
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
+from monitor.web.views.view_models import is_unconfirmed
 
 
 class RunningQuery(Struct, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class RunningQuery(Struct, frozen=True, kw_only=True):
 class RunningRun(Struct, frozen=True, kw_only=True):
     """A run that has not ended. Instants are the workspace's, but for ``confirmed_at``.
 
-    ``status`` is ``unknown`` where it was not confirmed for too long.
+    ``status`` is ``unknown`` where it may have ended unseen.
     """
 
     workspace: str
@@ -105,14 +106,18 @@ class RunningReader:
         elapsed = max(0.0, (there - begun_at).total_seconds()) if begun_at is not None else None
         usual = usual_seconds(strips.get(of, ())) if of is not None else None
         limit = self._index.limits.get(of) if of is not None else None
-        stale_seconds = (now - active.confirmed_at).total_seconds()
-        is_stale = stale_seconds > self._sources.settings.stale_after_seconds
+        is_unknown = is_unconfirmed(
+            active.confirmed_at,
+            now=now,
+            stale_after_seconds=self._sources.settings.stale_after_seconds,
+            unconfirmed_since=self._sources.live.unconfirmed_since(run.key.workspace, run.key.kind),
+        )
         is_in_time = elapsed is not None and usual is not None and elapsed <= usual
         return RunningRun(
             workspace=run.key.workspace,
             kind=run.key.kind,
             id=run.key.id,
-            status="unknown" if is_stale else run.status,
+            status="unknown" if is_unknown else run.status,
             last_status=run.status,
             unconfirmed_end=run.unconfirmed_end,
             pipeline_kind=run.pipeline.kind if run.pipeline is not None else None,

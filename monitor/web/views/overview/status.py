@@ -42,7 +42,7 @@ class _Counts(Struct, frozen=True, kw_only=True):
     missed_starts: int
     warnings: int
     running: int  # runs, without those that are part of another
-    unconfirmed: int  # such runs that nobody has seen for too long; not in ``running``
+    unconfirmed: int  # such runs that may have ended unseen; not in ``running``
     healthy: int
     canceled: int
     unknown: int  # of workspaces that cannot be seen
@@ -90,7 +90,7 @@ class StatusReader:
         await self._index.refresh()
         not_ready = await self._not_ready()
         states = {state: self._index.count(state) for state in PipelineCondition}
-        unconfirmed = self._index.unconfirmed_runs()
+        unconfirmed = await self._index.unconfirmed_runs()
         counts = _Counts(
             pipelines=len(self._index),
             failing=states[PipelineCondition.FAILING],
@@ -206,7 +206,7 @@ def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
 
 
 def _running(counts: _Counts) -> str:
-    perhaps = f"{counts.unconfirmed:,} perhaps running, not confirmed for too long"
+    perhaps = f"{counts.unconfirmed:,} perhaps running, not confirmed"
     if not counts.unconfirmed:
         return f"{counts.running:,} running" if counts.running else "nothing running"
     return f"{counts.running:,} running, {perhaps}" if counts.running else perhaps

@@ -34,6 +34,7 @@ class RunRows:
             label=live.label(run.key.workspace, run.pipeline),
             now=clock.now(),
             stale_after_seconds=self._sources.settings.stale_after_seconds,
+            unconfirmed_since=live.unconfirmed_since(run.key.workspace, run.key.kind),
             active=active,
         )
         if row.recipe_id is None or row.recipe is not None:

@@ -182,9 +182,9 @@ class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """All that is kept of a run. Instants are aware UTC by the workspace's clock, or None.
 
-    ``approximate`` names those of ``started_at`` and ``finished_at`` that the workspace did not
-    report itself and that were taken from the nearest stamp it did report. Where ``finished_at``
-    is None, the end lies between ``unfinished_at`` and ``end_seen_at``.
+    ``approximate`` names those of ``created_at``, ``started_at`` and ``finished_at`` that the
+    workspace did not report itself and that were taken from the nearest stamp it did report. Where
+    ``finished_at`` is None, the end lies between ``unfinished_at`` and ``end_seen_at``.
     """
 
     key: RunKey

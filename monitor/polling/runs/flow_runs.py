@@ -1,15 +1,15 @@
 """Flow runs. They cannot be listed: job groups show their start, and their own status the end.
 
-The end is never computed from the job groups, because a later one may still appear. When all
-known ones are over, status and job groups are read, again with growing waits, until the status
-names an end and no listed job group is unfinished.
+When all known job groups are over, the status is read, again with growing waits, until it names an
+end. It is believed at once where it is what the job groups come to and earlier runs of the flow had
+the same ones. Otherwise the flow run's own list of job groups is read as well, and none of those
+may be unfinished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -23,7 +23,7 @@ from monitor.model.errors import (
     NotAvailableError,
 )
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, Trigger, status_of
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -34,6 +34,7 @@ from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
+from monitor.polling.runs.usual_parts import UsualParts, summed_up
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
 
@@ -45,6 +46,7 @@ HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 _BASE_WAIT_SECONDS = 1.0
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
+_STATUS_READS = 2  # that show a run unfinished before its job groups are read, to wait for them
 _OLD_AT_MOST = 1_000  # flow runs that ended before we followed; more are not read
 _NEVER = float("inf")
 
@@ -57,7 +59,7 @@ class _Tracked:
     due_at: float = _NEVER  # monotonic
     reads: int = 0  # in a row in which it had not ended
     failures: int = 0  # to read it, where others can be read
-    row: FlowRunRow | None = None
+    row: FlowRunRow | None = None  # read where the job groups do not show what it shows
     is_old: bool = False  # only old job groups have shown it, and it was not observed yet
     is_failing: bool = False  # the last read brought no answer
 
@@ -69,6 +71,7 @@ class FlowRuns:
         self._context = context
         self._links = links
         self._reasons = reasons
+        self._usual = UsualParts()
         self._tracked: dict[str, _Tracked] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self._wake, self._wake_old = WakeSignal(context.clock), WakeSignal(context.clock)
@@ -93,15 +96,15 @@ class FlowRuns:
     async def load(self) -> None:
         """Resume the flow runs that had not ended when the monitor stopped."""
         for key in self._context.active_keys(RunKind.FLOW_RUN):
-            await self._resume(key)
+            self._plan_next_read(await self._resume(key))
 
     async def _resume(self, key: RunKey) -> _Tracked:
         children = await self._context.bus.children(key)
-        tracked = self._tracked[key.id] = _Tracked(
-            open_groups={child.key.id for child in children if not child.status.is_terminal}
+        # Another task may have come to know it meanwhile.
+        tracked = self._tracked.setdefault(key.id, _Tracked())
+        tracked.open_groups.update(
+            child.key.id for child in children if not child.status.is_terminal
         )
-        if not tracked.open_groups:
-            self._schedule_read(tracked, after_seconds=0.0)
         return tracked
 
     async def track(self, key: RunKey) -> None:
@@ -126,14 +129,11 @@ class FlowRuns:
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._context.observer.observe(self._links.apply(begun))
-            await self._observe_records([run.key for run in begun if known.get(run.key) is None])
-
-    async def _observe_records(self, keys: Sequence[RunKey]) -> None:
-        """Observe the records of flow runs that were read before their start was durable."""
+        # No end is read before the start is durable.
         for key in keys:
             tracked = self._tracked.get(key.id)
-            if tracked is not None and tracked.row is not None:
-                await self._observe(key, tracked.row, native_status=None)
+            if tracked is not None:
+                self._plan_next_read(tracked)
 
     async def _by_flow_run(self, observed: Sequence[Observed]) -> dict[str, list[Observation]]:
         # What the observer has not stored shows nothing yet.
@@ -208,7 +208,6 @@ class FlowRuns:
             tracked = tracked or await self._resume(key)
             tracked.is_old = shows_only_old
         tracked.open_groups.update(group.key.id for group in groups)
-        self._plan_next_read(tracked)
         return not tracked.is_old
 
     async def _are_old(self, groups: Sequence[Observation]) -> bool:
@@ -222,7 +221,7 @@ class FlowRuns:
 
     def _plan_next_read(self, tracked: _Tracked) -> None:
         self._close_ended(tracked)
-        if tracked.open_groups and tracked.row is not None:
+        if tracked.open_groups:
             # Its job groups will show when it may have ended.
             tracked.due_at = _NEVER
             tracked.reads = 0
@@ -285,27 +284,47 @@ class FlowRuns:
         client = self._context.client
         priority = Priority.INVENTORY if tracked.is_old else Priority.ENDS
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
-        if tracked.row is None:
-            tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
-            if not tracked.is_old:
-                await self._observe(key, tracked.row, native_status=None)
         self._plan_next_read(tracked)
         if tracked.open_groups:
             return
+        if tracked.row is None and await self._needs_record(key, tracked):
+            tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
         requested_at = self._context.workspace_now()
         status = await client.runs.flow_run_status(flow_run_id, priority=priority)
-        page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
-        rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
-        # Its job groups come first, so that they end before what they are part of.
-        are_handled = await handle_job_groups(rows, Source.POLL)
-        unfinished = [row for row in rows if not has_ended(row.native_status)]
-        if has_ended(status) and are_handled and not unfinished:
-            await self._end(key, tracked.row, status, rows)
+        parts = await self._context.bus.children(key)
+        unfinished: list[JobGroupRow] = []
+        is_over = has_ended(status)
+        if tracked.is_old or not self._is_enough(tracked, parts, status):
+            page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
+            rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
+            # Its job groups come first, so that they end before what they are part of.
+            are_handled = await handle_job_groups(rows, Source.POLL)
+            unfinished = [row for row in rows if not has_ended(row.native_status)]
+            is_over = is_over and are_handled and not unfinished
+            parts = await self._context.bus.children(key)
+        if is_over:
+            await self._end(self._observation(key, tracked.row, status), parts)
             return
         tracked.is_old = False
-        word = None if unfinished else status
-        await self._observe(key, tracked.row, native_status=word, requested_at=requested_at)
+        # Its status may run ahead of its job groups.
+        word = None if unfinished or has_ended(status) else status
+        observation = self._observation(key, tracked.row, word)
+        observation = msgspec.structs.replace(observation, requested_at=requested_at)
+        await self._context.observer.observe((observation,))
         self._wait_for(tracked, unfinished)
+
+    async def _needs_record(self, key: RunKey, tracked: _Tracked) -> bool:
+        """True where nothing that is known shows what started it, of which flow, and when."""
+        state = (await self._context.observer.known((key,))).get(key)
+        if tracked.is_old or state is None:
+            return True
+        return None in (state.pipeline, state.created_at) or state.trigger is Trigger.UNKNOWN
+
+    def _is_enough(self, tracked: _Tracked, parts: Sequence[RunState], status: str) -> bool:
+        """True where the flow run's own list of job groups would hardly show more."""
+        if not has_ended(status):
+            return tracked.reads < _STATUS_READS
+        return summed_up(parts) is status_of(status) and self._usual.are_known(parts)
 
     def _wait_for(self, tracked: _Tracked, unfinished: Sequence[JobGroupRow]) -> None:
         """Plan the next read of a flow run that has not ended."""
@@ -319,61 +338,23 @@ class FlowRuns:
         tracked.open_groups.clear()
         self._wait(tracked)
 
-    async def _observe(
-        self,
-        key: RunKey,
-        row: FlowRunRow,
-        *,
-        native_status: str | None,
-        requested_at: datetime | None = None,
-    ) -> None:
-        """Observe what the flow run's own record shows; not of a run that is unknown so far."""
-        if native_status is None and not await self._context.observer.known((key,)):
-            return
-        if has_ended(native_status):
-            native_status = None  # its status runs ahead of its job groups
-        observation = self._observation(key, row, native_status)
-        observation = msgspec.structs.replace(observation, requested_at=requested_at)
-        await self._context.observer.observe((observation,))
-
-    def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
+    def _observation(
+        self, key: RunKey, row: FlowRunRow | None, native_status: str | None
+    ) -> Observation:
         return flow_run_observation(
-            row,
+            row or FlowRunRow(id=key.id),
             key=key,
             native_status=native_status,
             source=Source.POLL,
             observed_at=self._context.clock.now(),
         )
 
-    async def _end(
-        self, key: RunKey, row: FlowRunRow, status: str, groups: Sequence[JobGroupRow]
-    ) -> None:
-        observation = await self._with_origin(self._observation(key, row, status), groups)
-        observations = await self._reasons.complete((observation,))
+    async def _end(self, observation: Observation, parts: Sequence[RunState]) -> None:
+        observations = await self._reasons.complete((_with_origin(observation, parts),))
         self._reasons.observed(observations, await self._context.observer.observe(observations))
-        self.forget(key.id)
-
-    async def _with_origin(
-        self, observation: Observation, groups: Sequence[JobGroupRow]
-    ) -> Observation:
-        """Add what only the job groups show: the owner and, where need be, flow and trigger."""
-        states = list((await self._group_states(groups)).values())
-        pipelines = [state.pipeline for state in states if state.pipeline is not None]
-        triggers = [state.trigger for state in states if state.trigger is not Trigger.UNKNOWN]
-        owners = [state.owner for state in states if state.owner is not None]
-        is_scheduled = observation.trigger is Trigger.SCHEDULE
-        return msgspec.structs.replace(
-            observation,
-            pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
-            trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
-            owner=owners[0] if owners else None,
-        )
-
-    async def _group_states(self, groups: Sequence[JobGroupRow]) -> dict[RunKey, RunState]:
-        return await self._context.observer.known([self._group_key(row) for row in groups])
-
-    def _group_key(self, row: JobGroupRow) -> RunKey:
-        return self._context.key(RunKind.JOB_GROUP, row.id)
+        if status_of(observation.native_status) is Status.SUCCEEDED:
+            self._usual.learn(parts)
+        self.forget(observation.key.id)
 
     def _wait(self, tracked: _Tracked, *, is_refused: bool = False) -> None:
         tracked.reads += 1
@@ -390,6 +371,20 @@ class FlowRuns:
         """Stop reading a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
+
+
+def _with_origin(observation: Observation, parts: Sequence[RunState]) -> Observation:
+    """Add what only the job groups show: the owner and, where need be, flow and trigger."""
+    pipelines = [part.pipeline for part in parts if part.pipeline is not None]
+    triggers = [part.trigger for part in parts if part.trigger is not Trigger.UNKNOWN]
+    owners = [part.owner for part in parts if part.owner is not None]
+    is_scheduled = observation.trigger is Trigger.SCHEDULE
+    return msgspec.structs.replace(
+        observation,
+        pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
+        trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
+        owner=owners[0] if owners else None,
+    )
 
 
 def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:

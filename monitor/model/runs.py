@@ -59,6 +59,7 @@ class Source(StrEnum):
     DETAIL = "detail"  # job records
     CALLBACK = "callback"  # an HTTP request that the workspace sent
     TRACK = "track"  # a run that the operator named
+    PARTS = "parts"  # the job groups of a flow run: derived from them, not read
 
 
 class EndBasis(StrEnum):
@@ -220,6 +221,11 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     failed_part: FailedPart | None = None
     confirmed_at: datetime  # when the workspace last reported this; our clock
     confirmed_by: Source
+
+    @property
+    def has_derived_end(self) -> bool:
+        """True where the parts have shown the end and the workspace has not reported it itself."""
+        return self.ended_by is Source.PARTS and self.status.is_terminal
 
     @property
     def known_end(self) -> Status | None:

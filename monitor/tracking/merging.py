@@ -24,6 +24,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
+from monitor.tracking.run_status import decides_derived_end
 
 # Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
@@ -45,7 +46,10 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
             confirmed_by=observation.source,
         )
     created, started = _created(known, observation), _started(known, observation)
-    finished_at, finished_by = _better_finish(_finish_of(known), _observed_finish(observation))
+    finished_at, finished_by = _observed_finish(observation)
+    if finished_at is None or not decides_derived_end(known, observation):
+        # The parts of an end that was derived may not have been all of them.
+        finished_at, finished_by = _better_finish(_finish_of(known), (finished_at, finished_by))
     is_near = (
         ("created_at", created[1]),
         ("started_at", started[1]),

@@ -145,6 +145,20 @@ def flow_run_observation(
     )
 
 
+def with_origin(observation: Observation, parts: Sequence[RunState]) -> Observation:
+    """Add what only the job groups show: the owner and, where need be, flow and trigger."""
+    pipelines = [part.pipeline for part in parts if part.pipeline is not None]
+    triggers = [part.trigger for part in parts if part.trigger is not Trigger.UNKNOWN]
+    owners = [part.owner for part in parts if part.owner is not None]
+    is_scheduled = observation.trigger is Trigger.SCHEDULE
+    return msgspec.structs.replace(
+        observation,
+        pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
+        trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
+        owner=owners[0] if owners else None,
+    )
+
+
 def plan_run_observation(
     row: PlanRunRow,
     *,

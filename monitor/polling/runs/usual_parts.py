@@ -38,6 +38,10 @@ class UsualParts:
         """True where the earlier runs that are remembered had exactly these job groups."""
         return self._runs_alike(parts) > 0
 
+    def are_all(self, parts: Sequence[RunState]) -> bool:
+        """True where enough earlier runs are remembered, and each had exactly these job groups."""
+        return self._runs_alike(parts) == _REMEMBERED_RUNS
+
     def _runs_alike(self, parts: Sequence[RunState]) -> int:
         """Return how many are remembered; 0 where any of them had other job groups than these."""
         flow, recipes = _flow_of(parts), _recipes_of(parts)

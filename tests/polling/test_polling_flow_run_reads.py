@@ -9,12 +9,14 @@ import pytest
 
 from monitor.model.runs import RunKind, Source, Status
 from monitor.workspace.priority import Priority
+from monitor.workspace.settings import WorkspaceSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FLOW_RUN = RunKind.FLOW_RUN
 RECIPES = (45, 46)
+DEFAULT = WorkspaceSettings(name="marketing", url="http://localhost")
 
 
 def put_run(
@@ -304,3 +306,43 @@ async def test_confirmations_take_a_twentieth_of_the_budget(
         await clock.advance(60 / per_minute)
         await scene.poll("derived_flow_runs")
         assert workspace.count("flowRuns/1[0-9]{2}/.*") == number
+
+
+async def test_a_thousand_flow_runs_in_a_minute_need_five_minutes_of_the_budget(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """All requests until every end is known: no more than 120 a minute are in five minutes."""
+    before = len(workspace.requests)
+    runs = range(1_000, 2_000)
+    for run_id in runs:
+        put_part(workspace, run_id, "InProgress")
+        workspace.put_flow_run(run_id, "InProgress")
+    await scene.polls.changes.poll()
+    await scene.poll("flow_runs")
+    for second in range(0, 60, 5):
+        await clock.advance(5)
+        for run_id in runs[second * 1_000 // 60 : (second + 5) * 1_000 // 60]:
+            put_part(workspace, run_id, "Complete")
+            workspace.put_flow_run(run_id, "Complete")
+        await scene.polls.changes.poll()
+        await scene.poll("flow_runs")
+    for _ in range(2):
+        await clock.advance(5)
+        await scene.polls.changes.poll()
+        await scene.poll("flow_runs")
+
+    ends = [event for event in await scene.run_events(FLOW_RUN) if event.endswith(":succeeded")]
+    assert len(ends) == len(runs)
+    assert len(workspace.requests) - before <= 5 * DEFAULT.requests_per_minute
+    assert workspace.count("flowRuns/.*") <= 100
+
+
+def put_part(workspace: TinyWorkspace, run_id: int, status: str) -> None:
+    """Write the only job group of a flow run of one of 20 flows."""
+    flow = run_id % 20
+    workspace.put_job_group(
+        run_id,
+        status,
+        flowRun={"id": run_id},
+        wrangledDataset={"id": 500 + flow, "flow": {"id": 11 + flow, "name": f"Flow {flow}"}},
+    )

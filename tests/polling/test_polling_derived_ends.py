@@ -134,9 +134,9 @@ async def test_no_derived_end_stays_wrong(
     for run in runs:
         true = status_of(run.word)
         assert true is not None
-        state = await scene.state(run.id, FLOW_RUN)
-        assert state is not None
-        assert (state.status, state.ended_by) == (true, Source.POLL)
+        end = await scene.state(run.id, FLOW_RUN)
+        assert end is not None
+        assert (end.status, end.ended_by) == (true, Source.POLL)
         own = [text.partition(":")[2] for text in events if text.startswith(f"{run.id}:")]
         ends = [word for word in own if word in set(Status)]
         assert ends in ([true], [Status.SUCCEEDED, true])

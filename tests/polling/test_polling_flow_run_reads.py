@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from monitor.model.runs import RunKind, Source, Status
 from monitor.workspace.priority import Priority
 from monitor.workspace.settings import WorkspaceSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import Scene, until
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FLOW_RUN = RunKind.FLOW_RUN
@@ -183,7 +184,6 @@ async def test_nothing_is_derived_before_a_list_that_began_after_the_last_part(
         (RECIPES, "Failed", "Complete", "74:succeeded"),  # recipe errors are ignored
         (RECIPES, "Failed", "Failed", "74:failed"),
         (RECIPES, "Canceled", "Canceled", "74:canceled"),
-        ((45,), "Complete", "Complete", "74:succeeded"),
         ((45, 46, 47), "Complete", "Complete", "74:succeeded"),
         ((45, 46, 46), "Complete", "Complete", "74:succeeded"),  # a retry
     ],
@@ -197,13 +197,37 @@ async def test_an_unusual_end_is_read(
     status: str,
     end: str,
 ) -> None:
-    """A part that is not complete, missing, new or repeated: the status decides, at once."""
+    """A part that is not complete, new or repeated: the status decides, at once."""
     await usual(scene, workspace, clock)
     put_run(workspace, 74, recipes=recipes, part=part, status=status)
     await poll_all(scene)
 
     assert reads(workspace, 74) >= 1
     assert (await scene.run_events(FLOW_RUN))[-1] == end
+
+
+async def test_the_next_part_is_waited_for_before_a_read(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Recipes that run one after the other cost no read between them; one that never comes does."""
+    await usual(scene, workspace, clock)
+    put_run(workspace, 74, recipes=(45,), status="InProgress")
+    await poll_all(scene)
+    await clock.advance(14)
+    await poll_all(scene)
+    assert reads(workspace, 74) == 0
+
+    put_run(workspace, 74)
+    for _ in range(2):
+        await poll_all(scene)
+        await clock.advance(5)
+    assert (reads(workspace, 74), (await scene.run_events(FLOW_RUN))[-1]) == (0, "74:succeeded")
+
+    put_run(workspace, 75, recipes=(45,))
+    await poll_all(scene)
+    await clock.advance(15)
+    await poll_all(scene)
+    assert (reads(workspace, 75), (await scene.run_events(FLOW_RUN))[-1]) == (2, "75:succeeded")
 
 
 async def test_a_success_that_ends_a_failure_is_read(
@@ -346,3 +370,43 @@ def put_part(workspace: TinyWorkspace, run_id: int, status: str) -> None:
         flowRun={"id": run_id},
         wrangledDataset={"id": 500 + flow, "flow": {"id": 11 + flow, "name": f"Flow {flow}"}},
     )
+
+
+async def test_a_part_that_appears_during_the_read_is_waited_for(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A status that ran ahead of a new job group ends nothing, whatever earlier runs had."""
+    await run_once(scene, workspace, clock, 71)
+    put_run(workspace, 72)
+    await scene.polls.changes.poll()
+    hold = workspace.holds["flowRuns/72/status"] = asyncio.Event()
+    reading = asyncio.create_task(scene.polls.flow_runs.poll(scene.polls.job_groups.handle))
+    await until(lambda: workspace.count("flowRuns/72/status") == 1)
+    put_run(workspace, 72, recipes=(45, 46, 47))
+    workspace.put_job_group(722, "InProgress")
+    await scene.polls.changes.poll()
+    hold.set()
+    await reading
+    assert "72:succeeded" not in await scene.run_events(FLOW_RUN)
+    assert scene.polls.flow_runs.seconds_until_due() is None
+
+    workspace.put_job_group(722, "Failed")
+    workspace.put_flow_run(72, "Failed")
+    await poll_all(scene)
+    assert (await scene.run_events(FLOW_RUN))[-1] == "72:failed"
+
+
+async def test_a_clock_that_is_set_back_delays_no_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Lists that seem to be older than the last job group lead to a read after a minute."""
+    await usual(scene, workspace, clock)
+    put_run(workspace, 74)
+    await poll_all(scene)
+    workspace.offset -= timedelta(hours=1)
+    for _ in range(13):
+        await clock.advance(5)
+        await poll_all(scene)
+
+    assert reads(workspace, 74) == 1
+    assert (await scene.run_events(FLOW_RUN))[-1] == "74:succeeded"

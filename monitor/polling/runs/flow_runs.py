@@ -13,7 +13,6 @@ its job groups moves; if the status is another one, the end is corrected.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 from functools import partial
 
 import msgspec
@@ -215,12 +214,13 @@ class FlowRuns:
             return False
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         parts = await self._context.bus.children(key)
-        if not await self._derived.are_shown_by(key, parts):
+        wait_seconds = await self._derived.seconds_to_wait_for_parts(key, parts, tracked.over_at)
+        waited = self._context.clock.monotonic() - tracked.over_since
+        if wait_seconds is None or 0 < wait_seconds <= waited:
             return False
-        if not self._derived.is_listed_since(tracked.over_at):
-            waits = self._context.settings.flow_run_wait_cap_seconds
+        if wait_seconds:
             self._schedule_read(tracked, after_seconds=_BASE_WAIT_SECONDS)
-            return self._context.workspace_now() < tracked.over_at + timedelta(seconds=waits)
+            return True
         observation = msgspec.structs.replace(
             self._observation(key, tracked.row, parts[0].native_status), source=Source.PARTS
         )
@@ -273,7 +273,9 @@ class FlowRuns:
             tracked.due_at = NEVER
             tracked.reads = 0
             return
-        tracked.over_at = tracked.over_at or self._context.workspace_now()
+        if tracked.over_at is None:
+            tracked.over_at = self._context.workspace_now()
+            tracked.over_since = self._context.clock.monotonic()
         if tracked.due_at == NEVER:
             self._schedule_read(tracked, after_seconds=0.0)
 
@@ -302,8 +304,7 @@ class FlowRuns:
         except NoSuchObjectError as error:
             # Whether it is gone for good is for the reconciliation to decide.
             log.info("flow run not found", flow_run=flow_run_id, reason=str(error))
-            key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
-            if key in self._context.live_state.active:
+            if self._context.key(RunKind.FLOW_RUN, flow_run_id) in self._context.live_state.active:
                 self._wait(tracked)
             else:
                 # It was never observed, so no reconciliation will ever end it.
@@ -335,8 +336,11 @@ class FlowRuns:
             return
         requested_at = self._context.workspace_now()
         shown = await self._reader.read(key, tracked, handle_job_groups)
-        self._close_ended(tracked)  # one may have appeared meanwhile
-        if shown.is_over and not tracked.open_groups:
+        self._close_ended(tracked)
+        if tracked.open_groups and not shown.unfinished:
+            self._plan_next_read(tracked)  # one has appeared meanwhile
+            return
+        if shown.is_over:
             await self._end(self._observation(key, tracked.row, shown.status), shown.parts)
             return
         tracked.is_old, tracked.is_doubted = False, tracked.is_derived

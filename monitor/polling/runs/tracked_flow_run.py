@@ -30,6 +30,7 @@ class TrackedFlowRun:
 
     open_groups: set[str] = field(default_factory=set)
     over_at: datetime | None = None  # workspace time at which no job group was open any more
+    over_since: float = NEVER  # the same, monotonic
     due_at: float = NEVER  # monotonic
     reads: int = 0  # in a row in which it had not ended
     failures: int = 0  # to read it, where others can be read

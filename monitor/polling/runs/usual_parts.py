@@ -14,6 +14,7 @@ from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 
 _REMEMBERED_RUNS = 3  # of each flow and trigger
 _REMEMBERED_FLOWS = 10_000
+_BAD_ENDS = (Status.FAILED, Status.CANCELED)  # the worse one first
 
 FlowAndTrigger = tuple[str, Trigger]
 
@@ -42,6 +43,14 @@ class UsualParts:
         """True where enough earlier runs are remembered, and each had exactly these job groups."""
         return self._runs_alike(parts) == _REMEMBERED_RUNS
 
+    def will_be_more(self, parts: Sequence[RunState]) -> bool:
+        """True where all went well so far, and each earlier run that is remembered had more."""
+        flow, recipes = _flow_of(parts), _recipes_of(parts)
+        if flow is None or recipes is None or not are_complete(parts):
+            return False
+        earlier = self._recipes.get(flow) or ()
+        return bool(earlier) and all(recipes < other for other in earlier)
+
     def _runs_alike(self, parts: Sequence[RunState]) -> int:
         """Return how many are remembered; 0 where any of them had other job groups than these."""
         flow, recipes = _flow_of(parts), _recipes_of(parts)
@@ -61,14 +70,12 @@ def summed_up(parts: Sequence[RunState]) -> Status | None:
 
     None where there is no part, or one of which the workspace reports no end.
     """
-    statuses = {part.status for part in parts if part.unconfirmed_end is None}
-    if not parts or len(parts) != sum(part.unconfirmed_end is None for part in parts):
+    if not parts or any(part.unconfirmed_end is not None for part in parts):
         return None
-    if statuses == {Status.SUCCEEDED}:
-        return Status.SUCCEEDED
-    if not all(status.is_terminal for status in statuses) or Status.LOST in statuses:
+    statuses = {part.status for part in parts}
+    if not statuses <= set(_BAD_ENDS) | {Status.SUCCEEDED}:
         return None
-    return Status.FAILED if Status.FAILED in statuses else Status.CANCELED
+    return next((status for status in _BAD_ENDS if status in statuses), Status.SUCCEEDED)
 
 
 def _flow_of(parts: Sequence[RunState]) -> FlowAndTrigger | None:

@@ -104,6 +104,7 @@ def _time_of(event: Event) -> str:
     if occurred_at is None:
         return f"{times.RECORDED}{event['recorded_at']}"
     run = event.get("run") or {}
-    name = "started_at" if event["type"] == "run.started" else "finished_at"
+    names = {"run.queued": "created_at", "run.started": "started_at"}
+    name = names.get(event["type"], "finished_at")
     is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
     return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)

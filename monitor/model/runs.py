@@ -59,6 +59,7 @@ class Source(StrEnum):
     DETAIL = "detail"  # job records
     CALLBACK = "callback"  # an HTTP request that the workspace sent
     TRACK = "track"  # a run that the operator named
+    PARTS = "parts"  # the job groups of a flow run: derived from them, not read
 
 
 class EndBasis(StrEnum):
@@ -182,9 +183,9 @@ class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """All that is kept of a run. Instants are aware UTC by the workspace's clock, or None.
 
-    ``approximate`` names those of ``started_at`` and ``finished_at`` that the workspace did not
-    report itself and that were taken from the nearest stamp it did report. Where ``finished_at``
-    is None, the end lies between ``unfinished_at`` and ``end_seen_at``.
+    ``approximate`` names those of ``created_at``, ``started_at`` and ``finished_at`` that the
+    workspace did not report itself and that were taken from the nearest stamp it did report. Where
+    ``finished_at`` is None, the end lies between ``unfinished_at`` and ``end_seen_at``.
     """
 
     key: RunKey
@@ -220,6 +221,11 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     failed_part: FailedPart | None = None
     confirmed_at: datetime  # when the workspace last reported this; our clock
     confirmed_by: Source
+
+    @property
+    def has_derived_end(self) -> bool:
+        """True where the parts have shown the end and the workspace has not reported it itself."""
+        return self.ended_by is Source.PARTS and self.status.is_terminal
 
     @property
     def known_end(self) -> Status | None:

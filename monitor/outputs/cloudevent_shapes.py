@@ -52,7 +52,10 @@ class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
-    """The data of a run's event. ``before`` is the status that the run was last known to have."""
+    """The data of a run's event. ``before`` is the status that the run was last known to have.
+
+    ``observed_by`` is ``parts`` for the end of a flow run that was derived from its job groups.
+    """
 
     workspace: str
     pipeline: PipelineData

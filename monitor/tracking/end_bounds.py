@@ -30,6 +30,8 @@ def with_bounds(
     if known is not None and known.unconfirmed_end is not None and state.unconfirmed_end is None:
         is_refuted = state.status is not known.unconfirmed_end or _went_on(known)
         return msgspec.structs.replace(state, end_seen_at=observed_at) if is_refuted else state
+    if known is not None and known.has_derived_end and state.status is not known.status:
+        return msgspec.structs.replace(state, end_seen_at=observed_at)
     if state.status.is_terminal or not _shows_that_it_goes_on(state, observation):
         return state
     # The answer may show the run as it was when the read began, and it may have ended since.

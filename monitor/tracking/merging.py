@@ -24,6 +24,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
+from monitor.tracking.run_status import decides_derived_end
 
 # Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
@@ -44,16 +45,20 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
             confirmed_at=observation.observed_at,
             confirmed_by=observation.source,
         )
-    started = _started(known, observation)
-    finished_at, finished_by = _better_finish(_finish_of(known), _observed_finish(observation))
+    created, started = _created(known, observation), _started(known, observation)
+    finished_at, finished_by = _observed_finish(observation)
+    if finished_at is None or not decides_derived_end(known, observation):
+        # The parts of an end that was derived may not have been all of them.
+        finished_at, finished_by = _better_finish(_finish_of(known), (finished_at, finished_by))
     is_near = (
+        ("created_at", created[1]),
         ("started_at", started[1]),
         ("finished_at", finished_by not in (None, EndBasis.REPORTED)),
     )
     is_newer = observation.observed_at >= known.confirmed_at and not _claims_an_end(observation)
     return msgspec.structs.replace(
         known,
-        created_at=_earliest(known.created_at, observation.created_at),
+        created_at=created[0],
         started_at=started[0],
         finished_at=finished_at,
         finished_by=finished_by,
@@ -72,6 +77,13 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
         is_called_back=known.is_called_back or observation.source is Source.CALLBACK,
         confirmed_at=observation.observed_at if is_newer else known.confirmed_at,
         confirmed_by=observation.source if is_newer else known.confirmed_by,
+    )
+
+
+def _created(known: RunState, observation: Observation) -> Instant:
+    return _better(
+        (known.created_at, "created_at" in known.approximate),
+        (observation.created_at, "created_at" in observation.approximate),
     )
 
 

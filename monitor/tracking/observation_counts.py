@@ -88,9 +88,9 @@ class ObservationCounts:
         for event in transition.events:
             if event.type is EventType.RUN_CORRECTED:
                 log.warning(
-                    "end reported by callback corrected",
+                    "run end corrected",
                     run=str(observation.key),
-                    callback=event.before,
+                    published=event.before,
                     workspace=event.run.status,
                 )
 

@@ -134,15 +134,14 @@ def _as_of(state: RunState, status: Status) -> tuple[RunState, datetime | None]:
     """Return the run as it was when it began to wait or to run, and when that was."""
     is_running = status is Status.RUNNING
     started_at = state.started_at if is_running else None
+    reached = ("created_at", "started_at") if is_running else ("created_at",)
     run = msgspec.structs.replace(
         state,
         status=status,
         native_status=state.native_status if state.status is status else None,
         started_at=started_at,
         finished_at=None,
-        approximate=tuple(
-            name for name in state.approximate if is_running and name == "started_at"
-        ),
+        approximate=tuple(name for name in state.approximate if name in reached),
         finished_by=None,
         unfinished_at=None,
         end_seen_at=None,

@@ -1,7 +1,8 @@
 """Which status a run has after an observation. Pure.
 
-The workspace decides. An end that only a callback reports is kept beside the status, as
-``unconfirmed_end``, until the workspace reports an end or the run is gone.
+The workspace decides, also against an end that was derived from the parts of a run. An end that
+only a callback reports is kept beside the status, as ``unconfirmed_end``, until the workspace
+reports an end or the run is gone.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def believable(known: RunState | None, observation: Observation) -> Observation:
 def with_status(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
     """Return the merged state with its status; it still has the one that was known before."""
     observed = status_of(observation.native_status)
+    if known is not None and decides_derived_end(known, observation):
+        return _ended(merged, observed or merged.status, observation)
     if known is not None and _is_over(known):
         return _after_the_end(merged, observed, observation)
     if observation.is_gone:
@@ -45,6 +48,12 @@ def with_status(known: RunState | None, merged: RunState, observation: Observati
             return _claimed(merged, observed, observation)
         return _ended(merged, observed, observation)
     return _going_on(merged, observed, observation)
+
+
+def decides_derived_end(known: RunState, observation: Observation) -> bool:
+    """True where the workspace reports an end that was only derived so far: the same or another."""
+    is_read = observation.source not in (Source.CALLBACK, Source.DETAIL, Source.PARTS)
+    return known.has_derived_end and is_read and _ends(observation)
 
 
 def _is_over(run: RunState) -> bool:

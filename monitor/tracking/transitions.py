@@ -12,7 +12,8 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
 5. A run first observed at its end is *historical* if that end lies before the boundary: it becomes
    state and emits no event. Where only the job records can decide, they are needed.
 6. The first end that the workspace reports stands. Another one reported later is remembered as a
-   contradiction, once.
+   contradiction, once. An end that was derived from the parts of a run stands until the workspace
+   reports one: if that is another one, the first is corrected.
 7. A time that was not reported stays None. An end that the run itself does not report is derived
    from its parts, else approximated by its last write, and marked so.
 

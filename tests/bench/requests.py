@@ -4,8 +4,10 @@ A sandbox workspace and a daemon with default settings (a poll every 5 s while s
 requests a minute) share a clock that goes faster than ours. Job groups of 5 minutes each are
 started evenly, so that 500 are active at once, until 1,000 have run. Counted is every request of
 the daemon from the first start until all ends were published: polls, job records, names,
-reconciliation. The other side is what a script does that reads each active run every 5 s,
-calculated: runs times minutes times 12. All ends must have been published, or there is no figure.
+reconciliation. Then as many flow runs are followed, of flows with one to three recipes that run one
+after the other, so that the requests about their job groups count as well. The other side is what a
+script does that reads each active run every 5 s, calculated: runs times minutes times 12. All ends
+must have been published, or there is no figure.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.world.records.objects import Flow
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.bench.figures import Figure, table
@@ -72,22 +75,25 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     logs.configure(level="error")
     ours = tuple([float(await _follow(sizes)) for _ in range(sizes.repetitions)])
     each = sizes.runs * _RUN_SECONDS / _INTERVAL_SECONDS
+    flow_runs = tuple(
+        [float(await _follow(sizes, flow_runs=True)) for _ in range(sizes.repetitions)]
+    )
     return [
         Figure(name="requests of ours", values=ours),
         Figure(name="one GET per run and interval", values=(each,)),
-        Figure(
-            name="ours over theirs",
-            values=tuple(100 * our / each for our in ours),
-            unit="%",
-            target=1.0,
-            ours=ours,
-            theirs=(each,),
-        ),
+        _over(ours, each, name="ours over theirs", target=1.0),
         Figure(name="requests for a run", values=tuple(our / sizes.runs for our in ours)),
+        Figure(name="flow runs: requests of ours", values=flow_runs),
+        _over(flow_runs, each, name="flow runs: ours over theirs", target=2.0),
     ]
 
 
-async def _follow(sizes: Sizes) -> int:
+def _over(ours: tuple[float, ...], each: float, *, name: str, target: float) -> Figure:
+    percent = tuple(100 * our / each for our in ours)
+    return Figure(name=name, values=percent, unit="%", target=target, ours=ours, theirs=(each,))
+
+
+async def _follow(sizes: Sizes, *, flow_runs: bool = False) -> int:
     clock, registry = FastClock(sizes.speed), CollectorRegistry()
     work = WorkSettings(
         queue_seconds=(1, 1),
@@ -106,7 +112,7 @@ async def _follow(sizes: Sizes) -> int:
             running = asyncio.create_task(daemon.run(stop))
             try:
                 async with asyncio.timeout(_LIMIT_SECONDS):
-                    return await _count(sizes, sandbox, clock, daemon)
+                    return await _count(sizes, sandbox, clock, daemon, flow_runs=flow_runs)
             finally:
                 stop.set()
                 await running
@@ -123,30 +129,44 @@ def _configuration(sandbox: Sandbox, url: str, folder: str) -> Configuration:
     )
 
 
-async def _count(sizes: Sizes, sandbox: Sandbox, clock: FastClock, daemon: Daemon) -> int:
+async def _count(
+    sizes: Sizes, sandbox: Sandbox, clock: FastClock, daemon: Daemon, *, flow_runs: bool
+) -> int:
     while _metric(daemon, "dataprep_monitor_api_requests_total") == 0:
         await clock.sleep(1)
     await clock.sleep(60)
     before = _metric(daemon, "dataprep_monitor_api_requests_total")
-    recipes = [
-        recipe
-        for flow in sandbox.world.flows.live()
-        for recipe in sandbox.world.recipes_of(flow.id)
-    ]
+    flows = list(sandbox.world.flows.live())
+    recipes = [recipe for flow in flows for recipe in sandbox.world.recipes_of(flow.id)]
+    whole_flows = [flow for flow in flows if _outputs(sandbox, flow)]
     began = clock.monotonic()
     for number in range(sizes.runs):
         wait = began + number * _RUN_SECONDS / sizes.active - clock.monotonic()
         if wait > 0:
             await clock.sleep(wait)
-        sandbox.engine.start_job_group(recipes[number % len(recipes)], by=1)
-    end = clock.monotonic() + _RUN_SECONDS + _PATIENCE_SECONDS
+        if flow_runs:
+            sandbox.engine.start_flow_run(whole_flows[number % len(whole_flows)], by=1)
+        else:
+            sandbox.engine.start_job_group(recipes[number % len(recipes)], by=1)
+    expected = sizes.runs
+    if flow_runs:
+        each = [_outputs(sandbox, flow) for flow in whole_flows]
+        expected += sum(each[number % len(each)] for number in range(sizes.runs))
+    longest = max(_outputs(sandbox, flow) for flow in whole_flows) if flow_runs else 1
+    end = clock.monotonic() + longest * _RUN_SECONDS + _PATIENCE_SECONDS
     while (
         ends := _metric(daemon, "dataprep_monitor_events_total", type="run.succeeded")
-    ) < sizes.runs:
+    ) < expected:
         if clock.monotonic() > end:
-            raise TimeoutError(f"only {ends:.0f} of {sizes.runs} ends were published")
+            raise TimeoutError(f"only {ends:.0f} of {expected} ends were published")
         await clock.sleep(1)
     return int(_metric(daemon, "dataprep_monitor_api_requests_total") - before)
+
+
+def _outputs(sandbox: Sandbox, flow: Flow) -> int:
+    """Return how many recipes of a flow have an output: the job groups of its runs."""
+    world = sandbox.world
+    return sum(bool(world.outputs_of(recipe.id)) for recipe in world.recipes_of(flow.id))
 
 
 def _metric(daemon: Daemon, name: str, **labels: str) -> float:

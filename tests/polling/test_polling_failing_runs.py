@@ -202,8 +202,8 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Somebody's private flow run grows old by itself; the rest is confirmed as before."""
-    workspace.put_job_group(1, flowRun={"id": 71})
-    workspace.faults["flowRuns/71"] = FORBIDDEN
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
     await scene.polls.changes.poll()
     with pytest.raises(MonitorError):
         await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from monitor.model.runs import RunKind, Status
+from monitor.polling.runs.tracked_flow_run import Urgency
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
@@ -73,14 +74,14 @@ async def test_no_end_waits_behind_old_flow_runs(
     workspace.put_job_group(95, "Complete", flowRun={"id": 95})
     await unbegun.polls.changes.poll()
     flow_runs = unbegun.polls.flow_runs
-    await flow_runs.poll(unbegun.polls.job_groups.handle, are_old=False)
+    await flow_runs.poll(unbegun.polls.job_groups.handle, Urgency.NOW)
 
     ended = await unbegun.state(95, RunKind.FLOW_RUN)
     assert ended is not None
     assert ended.status is Status.SUCCEEDED
     assert await unbegun.state(71, RunKind.FLOW_RUN) is None
-    assert flow_runs.seconds_until_due(are_old=False) is None
-    assert flow_runs.seconds_until_due(are_old=True) == 0.0
+    assert flow_runs.seconds_until_due(Urgency.NOW) is None
+    assert flow_runs.seconds_until_due(Urgency.OLD) == 0.0
 
 
 async def test_what_runs_at_the_initial_poll_is_followed(

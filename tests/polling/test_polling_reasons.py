@@ -92,7 +92,7 @@ async def test_a_failed_flow_run_carries_its_first_failed_part(
         key=scene.key(1), name="Clean", error="no such column", failed_at=failed_at
     )
     assert (end.finished_at, end.finished_by) == (finished_at, EndBasis.DERIVED)
-    assert end.approximate == ("finished_at",)
+    assert end.approximate == ("created_at", "finished_at")
     assert end.detailed
     assert scene.polls.reasons.seconds_until_due() is None
 

@@ -150,16 +150,17 @@ def test_triggers(ran_from: str | None, ran_for: str | None, trigger: Trigger) -
     ],
 )
 def test_job_groups_show_that_a_flow_run_has_begun(words: list[str], status: Status) -> None:
-    """Whatever its job groups did, they never show that a flow run has ended, nor any time."""
+    """Job groups never show that a flow run has ended, and about when it was created."""
     groups = [
-        observation(JobGroupRow(id=str(number), native_status=word, created_at=at(1)))
+        observation(JobGroupRow(id=str(number), native_status=word, created_at=at(9 - number)))
         for number, word in enumerate(words)
     ]
     begun = flow_run_begun("71", groups)
 
     assert (begun.key.kind, begun.key.id) == (RunKind.FLOW_RUN, "71")
     assert status_of(begun.native_status) is status
-    assert begun.created_at is begun.started_at is begun.finished_at is None
+    assert (begun.created_at, begun.approximate) == (at(10 - len(words)), ("created_at",))
+    assert begun.started_at is begun.finished_at is None
 
 
 async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scene) -> None:

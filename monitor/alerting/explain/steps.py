@@ -66,7 +66,8 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
     if run.native_status is not None:
         facts.append(f"the workspace's status is {run.native_status!r}")
     if run.ended_by is not None:
-        facts.append(f"its end was reported by {run.ended_by}")
+        how = "derived from its" if run.has_derived_end else "reported by"
+        facts.append(f"its end was {how} {run.ended_by}")
     if run.is_called_back:
         facts.append("a callback arrived")
     if run.contradiction is not None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent
-from monitor.model.runs import Pipeline, RunKey, RunKind, Status, Trigger, status_of
+from monitor.model.runs import Pipeline, RunKey, RunKind, Source, Status, Trigger, status_of
 from monitor.outputs.metrics.rows import (
     DURATION_BOUNDS,
     OTHER,
@@ -102,6 +102,8 @@ class PendingCounts:
         self._put(msgspec.structs.replace(row, ended=_plus(row.ended, result)))
         self._remember_exemplar(row.key, f"ended:{result}", event, 1.0)
         is_job_group = event.run.key.kind is RunKind.JOB_GROUP
+        if event.observed_by is Source.PARTS:
+            self._open_corrections(event, result)
         if event.run.unconfirmed_end is not None:
             self._open_corrections(event, result)
             self._await_duration(event.run.key)

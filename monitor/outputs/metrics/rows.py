@@ -61,8 +61,8 @@ NO_WAITS = _empty(QUEUE_BOUNDS)
 class RunCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="runs"):
     """What was counted for one pipeline and kind of run. ``name`` is the last one reported.
 
-    ``corrected`` counts by the end that a callback had reported, then by the true one. A claimed
-    end opens its counts at 0.
+    ``corrected`` counts by the end that a callback had reported or parts had shown, then by the
+    true one. Such an end opens its counts at 0.
     """
 
     identity: Identity

@@ -1,15 +1,18 @@
 """Flow runs. They cannot be listed: job groups show their start, and their own status the end.
 
-The end is never computed from the job groups, because a later one may still appear. When all
-known ones are over, status and job groups are read, again with growing waits, until the status
-names an end and no listed job group is unfinished.
+When all known job groups are over, the status is read, again with growing waits, until it names an
+end. It is believed at once where it is what the job groups come to and earlier runs of the flow had
+the same ones. Otherwise the flow run's own list of job groups is read as well, and none of those
+may be unfinished.
+
+Where no doubt is left, see `derived_ends`, the end is published without a read, and marked as
+derived. It is read afterwards, slowly and when there is nothing else to read, at once when one of
+its job groups moves; if the status is another one, the end is corrected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -23,7 +26,7 @@ from monitor.model.errors import (
     NotAvailableError,
 )
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -31,35 +34,30 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.runs.derived_ends import DerivedEnds
+from monitor.polling.runs.flow_run_reader import FlowRunReader, HandleJobGroups
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
-from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
+from monitor.polling.runs.run_observations import (
+    flow_run_begun,
+    flow_run_observation,
+    has_ended,
+    with_origin,
+)
+from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
-from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
 Observed = tuple[Observation, ObservationOutcome]
-HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
 _BASE_WAIT_SECONDS = 1.0
+_READS_PER_POLL = 50  # then those that need none come first again
+_TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
+_RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
 _OLD_AT_MOST = 1_000  # flow runs that ended before we followed; more are not read
-_NEVER = float("inf")
-
-
-@dataclass(slots=True, kw_only=True)
-class _Tracked:
-    """What we know of one flow run that has not ended, besides its state."""
-
-    open_groups: set[str] = field(default_factory=set)
-    due_at: float = _NEVER  # monotonic
-    reads: int = 0  # in a row in which it had not ended
-    failures: int = 0  # to read it, where others can be read
-    row: FlowRunRow | None = None
-    is_old: bool = False  # only old job groups have shown it, and it was not observed yet
-    is_failing: bool = False  # the last read brought no answer
 
 
 class FlowRuns:
@@ -69,39 +67,45 @@ class FlowRuns:
         self._context = context
         self._links = links
         self._reasons = reasons
-        self._tracked: dict[str, _Tracked] = {}
+        self._derived = DerivedEnds(context)
+        self._reader = FlowRunReader(context, usual=self._derived.usual)
+        self._tracked: dict[str, TrackedFlowRun] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
-        self._wake, self._wake_old = WakeSignal(context.clock), WakeSignal(context.clock)
+        self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
 
     def declared(self, handle_job_groups: HandleJobGroups) -> tuple[Poll, ...]:
-        # Two polls: no end waits behind old flow runs, which are read when there is nothing else.
+        # Several polls: no end waits behind what is read when there is nothing else.
         return tuple(
             Poll(
-                name=name,
-                priority=priority,
+                name=urgency,
+                priority=urgency.priority,
                 timing=WhenDue(
-                    seconds_until_due=partial(self.seconds_until_due, are_old=are_old), wake=wake
+                    seconds_until_due=partial(self.seconds_until_due, urgency),
+                    wake=self._wakes[urgency],
                 ),
-                run=partial(self.poll, handle_job_groups, are_old=are_old),
+                run=partial(self.poll, handle_job_groups, urgency),
             )
-            for name, priority, wake, are_old in (
-                ("flow_runs", Priority.ENDS, self._wake, False),
-                ("old_flow_runs", Priority.INVENTORY, self._wake_old, True),
-            )
+            for urgency in Urgency
         )
 
     async def load(self) -> None:
-        """Resume the flow runs that had not ended when the monitor stopped."""
+        """Resume the flow runs whose end was not reported when the monitor stopped."""
         for key in self._context.active_keys(RunKind.FLOW_RUN):
-            await self._resume(key)
-
-    async def _resume(self, key: RunKey) -> _Tracked:
-        children = await self._context.bus.children(key)
-        tracked = self._tracked[key.id] = _Tracked(
-            open_groups={child.key.id for child in children if not child.status.is_terminal}
+            self._plan_next_read(await self._resume(key))
+        recent = await self._context.bus.recent_runs(
+            workspace=self._context.name, kind=RunKind.FLOW_RUN, limit=_RESUMED_AT_MOST
         )
-        if not tracked.open_groups:
-            self._schedule_read(tracked, after_seconds=0.0)
+        for run in recent:
+            if run.has_derived_end:
+                self._confirm_later(run.key.id, await self._resume(run.key))
+
+    async def _resume(self, key: RunKey) -> TrackedFlowRun:
+        children = await self._context.bus.children(key)
+        # Another task may have come to know it meanwhile.
+        tracked = self._tracked.setdefault(key.id, TrackedFlowRun())
+        tracked.open_groups.update(
+            child.key.id for child in children if not child.status.is_terminal
+        )
         return tracked
 
     async def track(self, key: RunKey) -> None:
@@ -115,25 +119,33 @@ class FlowRuns:
         if not self._context.can(Capability.FOLLOW_FLOW_RUNS):
             return
         groups = await self._by_flow_run(observed)
+        moved = {run.key for run, outcome in observed if outcome is ObservationOutcome.CHANGED}
         keys = [self._context.key(RunKind.FLOW_RUN, group) for group in groups]
         known = await self._context.observer.known(keys) if keys else {}
         begun = []
         for key in keys:
             state = known.get(key)
-            if state is not None and state.status.is_terminal:
+            if state is not None and state.has_derived_end:
+                self._doubt(key, groups[key.id], moved)
+            elif state is not None and state.status.is_terminal:
                 self.forget(key.id)
             elif await self._learn(key, groups[key.id], is_known=state is not None):
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._context.observer.observe(self._links.apply(begun))
-            await self._observe_records([run.key for run in begun if known.get(run.key) is None])
-
-    async def _observe_records(self, keys: Sequence[RunKey]) -> None:
-        """Observe the records of flow runs that were read before their start was durable."""
+        # No end is read before the start is durable.
         for key in keys:
             tracked = self._tracked.get(key.id)
-            if tracked is not None and tracked.row is not None:
-                await self._observe(key, tracked.row, native_status=None)
+            if tracked is not None and tracked.urgency is not Urgency.CONFIRMATION:
+                self._plan_next_read(tracked)
+
+    def _doubt(self, key: RunKey, groups: Sequence[Observation], moved: Collection[RunKey]) -> None:
+        """Read a derived end again if one of these job groups was not known, or not to be so."""
+        ids = {group.key.id for group in groups if group.key in moved}
+        if ids:
+            tracked = self._tracked.setdefault(key.id, TrackedFlowRun(is_derived=True))
+            tracked.is_doubted, tracked.due_at = True, NEVER
+            tracked.open_groups |= ids
 
     async def _by_flow_run(self, observed: Sequence[Observed]) -> dict[str, list[Observation]]:
         # What the observer has not stored shows nothing yet.
@@ -153,48 +165,82 @@ class FlowRuns:
     def knows_all_ends(self) -> bool:
         """True where the last read of each flow run that may have ended brought an answer."""
         return not self._context.is_refused(Capability.FOLLOW_FLOW_RUNS) and not any(
-            tracked.is_failing and not tracked.is_old for tracked in self._tracked.values()
+            tracked.is_failing and tracked.urgency is Urgency.NOW
+            for tracked in self._tracked.values()
         )
 
-    def seconds_until_due(self, *, are_old: bool | None = None) -> float | None:
+    def seconds_until_due(self, urgency: Urgency | None = None) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min(
-            (item.due_at for item in self._tracked.values() if are_old in (None, item.is_old)),
-            default=_NEVER,
-        )
-        if due_at == _NEVER:
-            return None
-        return max(0.0, due_at - self._context.clock.monotonic())
+        own = (item for item in self._tracked.values() if urgency in (None, item.urgency))
+        due_at = min((item.due_at for item in own), default=NEVER)
+        return None if due_at == NEVER else max(0.0, due_at - self._context.clock.monotonic())
 
     async def poll(
-        self, handle_job_groups: HandleJobGroups, *, are_old: bool | None = None
+        self, handle_job_groups: HandleJobGroups, urgency: Urgency | None = None
     ) -> None:
-        """Read every flow run that is due: of those that are old or not, or of both (None).
+        """End the flow runs that are due, of one urgency or of all (None), with or without a read.
 
         Raises:
-            MonitorError: the first failure; the other flow runs have been read. None for old ones
-                that found no room in the request budget.
+            MonitorError: the first failure; the other flow runs have been read. None for those that
+                can wait and found no room in the request budget.
         """
         now = self._context.clock.monotonic()
         due = sorted(
             (tracked.is_old, tracked.due_at, flow_run_id)
             for flow_run_id, tracked in self._tracked.items()
-            if tracked.due_at <= now and are_old in (None, tracked.is_old)
+            if tracked.due_at <= now and urgency in (None, tracked.urgency)
         )
+        unread = [id_ for _, _, id_ in due if not await self._end_without_reading(id_)]
 
         async def read(flow_run_id: str) -> MonitorError | None:
+            if await self._end_without_reading(flow_run_id):
+                return None  # by what those before it have shown of their flow
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
         failures = await for_each(
-            [flow_run_id for _, _, flow_run_id in due],
-            read,
-            at_once=_READS_AT_ONCE,
-            name="reading a flow run's end",
+            unread[:_READS_PER_POLL], read, at_once=_READS_AT_ONCE, name="reading a flow run"
         )
         for failure in failures:
-            # No failure: old flow runs wait for room as long as it takes.
-            if failure is not None and not (are_old and isinstance(failure, BudgetExhaustedError)):
+            can_wait = urgency not in (None, Urgency.NOW)  # no lack of room is a failure then
+            if failure and not (can_wait and isinstance(failure, BudgetExhaustedError)):
                 raise failure
+
+    async def _end_without_reading(self, flow_run_id: str) -> bool:
+        """Publish the end that the job groups show; True where none need be read now."""
+        tracked = self._tracked.get(flow_run_id)
+        if tracked is None:
+            return True  # it has ended meanwhile
+        if tracked.is_old or tracked.is_derived or tracked.reads or tracked.over_at is None:
+            return False
+        key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
+        parts = await self._context.bus.children(key)
+        wait_seconds = await self._derived.seconds_to_wait_for_parts(key, parts, tracked.over_at)
+        waited = self._context.clock.monotonic() - tracked.over_since
+        if wait_seconds is None or 0 < wait_seconds <= waited:
+            return False
+        if wait_seconds:
+            self._schedule_read(tracked, after_seconds=_BASE_WAIT_SECONDS)
+            return True
+        observation = msgspec.structs.replace(
+            self._observation(key, tracked.row, parts[0].native_status), source=Source.PARTS
+        )
+        await self._end(observation, parts)
+        self._close_ended(tracked)
+        tracked.is_derived, tracked.is_doubted = True, bool(tracked.open_groups)
+        self._confirm_later(flow_run_id, tracked)
+        return True
+
+    def _confirm_later(self, flow_run_id: str, tracked: TrackedFlowRun) -> None:
+        """Plan to read a derived end, each after the one before it."""
+        if tracked.is_doubted:
+            tracked.due_at = NEVER
+            self._plan_next_read(tracked)
+            return
+        tracked.is_derived = True
+        if len(self._tracked) > _TRACKED_AT_MOST:
+            self.forget(flow_run_id)
+            return
+        self._schedule_read(tracked, after_seconds=self._derived.seconds_until_confirmation())
 
     async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_known: bool) -> bool:
         """Keep track; True where the job groups show that the flow run has begun."""
@@ -208,7 +254,6 @@ class FlowRuns:
             tracked = tracked or await self._resume(key)
             tracked.is_old = shows_only_old
         tracked.open_groups.update(group.key.id for group in groups)
-        self._plan_next_read(tracked)
         return not tracked.is_old
 
     async def _are_old(self, groups: Sequence[Observation]) -> bool:
@@ -220,16 +265,21 @@ class FlowRuns:
     def _has_no_room(self) -> bool:
         return sum(tracked.is_old for tracked in self._tracked.values()) >= _OLD_AT_MOST
 
-    def _plan_next_read(self, tracked: _Tracked) -> None:
+    def _plan_next_read(self, tracked: TrackedFlowRun) -> None:
         self._close_ended(tracked)
-        if tracked.open_groups and tracked.row is not None:
+        if tracked.open_groups:
+            tracked.over_at = None
             # Its job groups will show when it may have ended.
-            tracked.due_at = _NEVER
+            tracked.due_at = NEVER
             tracked.reads = 0
-        elif tracked.due_at == _NEVER:
+            return
+        if tracked.over_at is None:
+            tracked.over_at = self._context.workspace_now()
+            tracked.over_since = self._context.clock.monotonic()
+        if tracked.due_at == NEVER:
             self._schedule_read(tracked, after_seconds=0.0)
 
-    def _close_ended(self, tracked: _Tracked) -> None:
+    def _close_ended(self, tracked: TrackedFlowRun) -> None:
         # Live state decides, not the row: a slow list may show a job group as it was before
         # a quicker one showed its end.
         active = self._context.live_state.active
@@ -239,10 +289,9 @@ class FlowRuns:
             if self._context.key(RunKind.JOB_GROUP, open_group) in active
         }
 
-    def _schedule_read(self, tracked: _Tracked, *, after_seconds: float) -> None:
+    def _schedule_read(self, tracked: TrackedFlowRun, *, after_seconds: float) -> None:
         tracked.due_at = self._context.clock.monotonic() + after_seconds
-        self._wake.set()
-        self._wake_old.set()
+        self._wakes[tracked.urgency].set()
 
     async def _try_to_end(
         self, flow_run_id: str, handle_job_groups: HandleJobGroups
@@ -255,15 +304,14 @@ class FlowRuns:
         except NoSuchObjectError as error:
             # Whether it is gone for good is for the reconciliation to decide.
             log.info("flow run not found", flow_run=flow_run_id, reason=str(error))
-            key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
-            if key in self._context.live_state.active:
+            if self._context.key(RunKind.FLOW_RUN, flow_run_id) in self._context.live_state.active:
                 self._wait(tracked)
             else:
                 # It was never observed, so no reconciliation will ever end it.
                 self.forget(flow_run_id)
         except MonitorError as error:
-            if tracked.is_old and self._is_hopeless(tracked, error):
-                log.info("old flow run given up", flow_run=flow_run_id, reason=str(error))
+            if tracked.urgency is not Urgency.NOW and self._is_hopeless(tracked, error):
+                log.info("flow run given up", flow_run=flow_run_id, reason=str(error))
                 self.forget(flow_run_id)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
@@ -274,40 +322,36 @@ class FlowRuns:
         tracked.is_failing = False
         return None
 
-    def _is_hopeless(self, tracked: _Tracked, error: MonitorError) -> bool:
+    def _is_hopeless(self, tracked: TrackedFlowRun, error: MonitorError) -> bool:
         if is_about_the_object(error) and not self._context.is_unreachable():
             tracked.failures += 1
         return tracked.failures >= self._context.settings.attempts
 
     async def _read(
-        self, flow_run_id: str, tracked: _Tracked, handle_job_groups: HandleJobGroups
+        self, flow_run_id: str, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups
     ) -> None:
-        client = self._context.client
-        priority = Priority.INVENTORY if tracked.is_old else Priority.ENDS
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
-        if tracked.row is None:
-            tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
-            if not tracked.is_old:
-                await self._observe(key, tracked.row, native_status=None)
         self._plan_next_read(tracked)
         if tracked.open_groups:
             return
         requested_at = self._context.workspace_now()
-        status = await client.runs.flow_run_status(flow_run_id, priority=priority)
-        page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
-        rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
-        # Its job groups come first, so that they end before what they are part of.
-        are_handled = await handle_job_groups(rows, Source.POLL)
-        unfinished = [row for row in rows if not has_ended(row.native_status)]
-        if has_ended(status) and are_handled and not unfinished:
-            await self._end(key, tracked.row, status, rows)
+        shown = await self._reader.read(key, tracked, handle_job_groups)
+        self._close_ended(tracked)
+        if tracked.open_groups and not shown.unfinished:
+            self._plan_next_read(tracked)  # one has appeared meanwhile
             return
-        tracked.is_old = False
-        word = None if unfinished else status
-        await self._observe(key, tracked.row, native_status=word, requested_at=requested_at)
-        self._wait_for(tracked, unfinished)
+        if shown.is_over:
+            await self._end(self._observation(key, tracked.row, shown.status), shown.parts)
+            return
+        tracked.is_old, tracked.is_doubted = False, tracked.is_derived
+        # Its status may run ahead of its job groups.
+        word = None if shown.unfinished or has_ended(shown.status) else shown.status
+        observation = self._observation(key, tracked.row, word)
+        observation = msgspec.structs.replace(observation, requested_at=requested_at)
+        await self._context.observer.observe((observation,))
+        self._wait_for(tracked, shown.unfinished)
 
-    def _wait_for(self, tracked: _Tracked, unfinished: Sequence[JobGroupRow]) -> None:
+    def _wait_for(self, tracked: TrackedFlowRun, unfinished: Sequence[JobGroupRow]) -> None:
         """Plan the next read of a flow run that has not ended."""
         ranfor = self._context.settings.ranfor
         tracked.open_groups = {row.id for row in unfinished if row.ran_for in (None, *ranfor)}
@@ -319,63 +363,27 @@ class FlowRuns:
         tracked.open_groups.clear()
         self._wait(tracked)
 
-    async def _observe(
-        self,
-        key: RunKey,
-        row: FlowRunRow,
-        *,
-        native_status: str | None,
-        requested_at: datetime | None = None,
-    ) -> None:
-        """Observe what the flow run's own record shows; not of a run that is unknown so far."""
-        if native_status is None and not await self._context.observer.known((key,)):
-            return
-        if has_ended(native_status):
-            native_status = None  # its status runs ahead of its job groups
-        observation = self._observation(key, row, native_status)
-        observation = msgspec.structs.replace(observation, requested_at=requested_at)
-        await self._context.observer.observe((observation,))
-
-    def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
+    def _observation(
+        self, key: RunKey, row: FlowRunRow | None, native_status: str | None
+    ) -> Observation:
         return flow_run_observation(
-            row,
+            row or FlowRunRow(id=key.id),
             key=key,
             native_status=native_status,
             source=Source.POLL,
             observed_at=self._context.clock.now(),
         )
 
-    async def _end(
-        self, key: RunKey, row: FlowRunRow, status: str, groups: Sequence[JobGroupRow]
-    ) -> None:
-        observation = await self._with_origin(self._observation(key, row, status), groups)
-        observations = await self._reasons.complete((observation,))
+    async def _end(self, observation: Observation, parts: Sequence[RunState]) -> None:
+        observations = await self._reasons.complete((with_origin(observation, parts),))
         self._reasons.observed(observations, await self._context.observer.observe(observations))
-        self.forget(key.id)
+        if observation.source is Source.PARTS:
+            return
+        if status_of(observation.native_status) is Status.SUCCEEDED:
+            self._derived.usual.learn(parts)
+        self.forget(observation.key.id)
 
-    async def _with_origin(
-        self, observation: Observation, groups: Sequence[JobGroupRow]
-    ) -> Observation:
-        """Add what only the job groups show: the owner and, where need be, flow and trigger."""
-        states = list((await self._group_states(groups)).values())
-        pipelines = [state.pipeline for state in states if state.pipeline is not None]
-        triggers = [state.trigger for state in states if state.trigger is not Trigger.UNKNOWN]
-        owners = [state.owner for state in states if state.owner is not None]
-        is_scheduled = observation.trigger is Trigger.SCHEDULE
-        return msgspec.structs.replace(
-            observation,
-            pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
-            trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
-            owner=owners[0] if owners else None,
-        )
-
-    async def _group_states(self, groups: Sequence[JobGroupRow]) -> dict[RunKey, RunState]:
-        return await self._context.observer.known([self._group_key(row) for row in groups])
-
-    def _group_key(self, row: JobGroupRow) -> RunKey:
-        return self._context.key(RunKind.JOB_GROUP, row.id)
-
-    def _wait(self, tracked: _Tracked, *, is_refused: bool = False) -> None:
+    def _wait(self, tracked: TrackedFlowRun, *, is_refused: bool = False) -> None:
         tracked.reads += 1
         settings = self._context.settings
         cap_seconds = (
@@ -390,8 +398,3 @@ class FlowRuns:
         """Stop reading a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
-
-
-def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:
-    """Add what the list may leave out: that these are the flow run's job groups."""
-    return msgspec.structs.replace(row, shows_flow_run=True, flow_run_id=flow_run_id)

@@ -110,7 +110,7 @@ class Reasons:
             run
             for run in observed
             if run.key in ended
-            and not (run.key in known and known[run.key].status.is_terminal)
+            and not (run.key in known and _has_reported_end(known[run.key]))
             and not self._is_old(run)
         ]
         failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
@@ -236,6 +236,10 @@ class Reasons:
             now = self._context.clock.monotonic()
             self._open[key] = _OpenEnd(since=now, due_at=now + after_seconds)
             self.wake.set()
+
+
+def _has_reported_end(run: RunState) -> bool:
+    return run.status.is_terminal and not run.has_derived_end
 
 
 def _is_explained(failed: Sequence[RunState]) -> bool:

@@ -102,11 +102,12 @@ def job_group_observation(
 
 
 def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observation:
-    """Derive from observed job groups that a flow run has begun. It sets no end and no time."""
+    """Derive from observed job groups that a flow run has begun, and about when it was created."""
     first = groups[0]
     has_started = any(status_of(group.native_status) is not Status.PENDING for group in groups)
     pipelines = [group.pipeline for group in groups if group.pipeline is not None]
     owners = [group.owner for group in groups if group.owner is not None]
+    created_at = min((at for group in groups if (at := group.created_at)), default=None)
     return Observation(
         key=RunKey(workspace=first.key.workspace, kind=RunKind.FLOW_RUN, id=flow_run_id),
         source=Source.POLL if first.source is Source.CALLBACK else first.source,
@@ -114,6 +115,8 @@ def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observati
         requested_at=min((at for group in groups if (at := group.requested_at)), default=None),
         native_status=RUNNING_WORD if has_started else PENDING_WORD,
         may_have_ended=all(has_ended(group.native_status) for group in groups),
+        created_at=created_at,
+        approximate=() if created_at is None else ("created_at",),
         pipeline=pipelines[0] if pipelines else None,
         trigger=first.trigger,
         owner=owners[0] if owners else None,
@@ -139,6 +142,20 @@ def flow_run_observation(
         created_at=row.created_at,
         pipeline=pipeline,
         trigger=Trigger.SCHEDULE if row.schedule_execution_id else Trigger.UNKNOWN,
+    )
+
+
+def with_origin(observation: Observation, parts: Sequence[RunState]) -> Observation:
+    """Add what only the job groups show: the owner and, where need be, flow and trigger."""
+    pipelines = [part.pipeline for part in parts if part.pipeline is not None]
+    triggers = [part.trigger for part in parts if part.trigger is not Trigger.UNKNOWN]
+    owners = [part.owner for part in parts if part.owner is not None]
+    is_scheduled = observation.trigger is Trigger.SCHEDULE
+    return msgspec.structs.replace(
+        observation,
+        pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
+        trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
+        owner=owners[0] if owners else None,
     )
 
 

@@ -25,6 +25,7 @@ _POLLS = {
     "plan_runs": "plan runs",
     "flow_runs": "ends of flow runs",
     "old_flow_runs": "ends of old flow runs",
+    "derived_flow_runs": "confirmation of ends of flow runs",
     "by_id": "runs followed by their id",
     "refetch_queue": "runs to be read again",
     "plan_children": "runs that plan runs have started",

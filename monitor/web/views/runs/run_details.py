@@ -210,7 +210,7 @@ def _job(depth: int, job: JobRecord, *, is_current: bool) -> RunPart:
 
 def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[ReportedState]:
     """Return the states that a run has reached, in their order, with the events of them."""
-    rows = [_transition(run, Status.PENDING, events, at=run.created_at)]
+    rows = [_transition(run, Status.PENDING, events, at=run.created_at, name="created_at")]
     if run.started_at is not None or EventType.RUN_STARTED in events:
         rows.append(_transition(run, Status.RUNNING, events, at=run.started_at, name="started_at"))
     former = [

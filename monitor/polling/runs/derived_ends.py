@@ -1,0 +1,70 @@
+"""Ends of flow runs that their job groups show without a read: when, and when they are read after.
+
+A derived end needs all of this: every job group is complete; they are of exactly the recipes of
+the last three runs of the flow that were read; all changes were listed since; the flow's last known
+end is a success, so that nothing is resolved by it; no plan has started the flow run, because a
+plan may be canceled after the last job group. In any other case the status is read; where earlier
+runs had more job groups and all went well, the next one is waited for a while before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
+from monitor.polling.context import PollContext
+from monitor.polling.runs.usual_parts import UsualParts, are_complete
+
+_CONFIRMING_SHARE = 0.05  # of the request budget
+_NEXT_PART_WITHIN = 3  # intervals of polls for changes
+
+
+class DerivedEnds:
+    """Judges the job groups of flow runs, and spreads the reads that confirm derived ends."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._confirming_until = 0.0  # monotonic: when the last planned read is due
+        self.usual = UsualParts()
+
+    async def seconds_to_wait_for_parts(
+        self, key: RunKey, parts: Sequence[RunState], over_at: datetime
+    ) -> float | None:
+        """Return how long more parts, or a list without any, are waited for before a read.
+
+        Counted from ``over_at``, the workspace time at which no known job group was open any more.
+        0: the job groups show the end. None: the status must be read.
+        """
+        settings = self._context.settings
+        if self.usual.will_be_more(parts):
+            return _NEXT_PART_WITHIN * settings.active_seconds
+        if not await self._are_all(key, parts):
+            return None
+        return 0.0 if self._is_listed_since(over_at) else settings.flow_run_wait_cap_seconds
+
+    async def _are_all(self, key: RunKey, parts: Sequence[RunState]) -> bool:
+        """True where its job groups leave no doubt of how a flow run ended, but for later ones."""
+        if not are_complete(parts) or not self.usual.are_all(parts):
+            return False
+        state = (await self._context.observer.known((key,))).get(key)
+        if state is None or state.status.is_terminal or state.pipeline is None:
+            return False
+        health = self._context.live_state.pipeline_health.get(
+            (self._context.name, RunKind.FLOW_RUN, state.pipeline.id, None)
+        )
+        is_healthy = health is not None and health.last_status is Status.SUCCEEDED
+        is_of_a_plan = state.trigger is Trigger.PLAN or state.parents.plan_run is not None
+        return is_healthy and not is_of_a_plan
+
+    def _is_listed_since(self, at: datetime) -> bool:
+        """True where all changes were listed, by a poll that began after ``at``: workspace time."""
+        listed = self._context.live_state.complete.get((self._context.name, RunKind.JOB_GROUP))
+        return listed is not None and listed > at
+
+    def seconds_until_confirmation(self) -> float:
+        """Plan one more read of a derived end behind those before it; return when it is due."""
+        per_minute = self._context.client.settings.requests_per_minute * _CONFIRMING_SHARE
+        now = self._context.clock.monotonic()
+        self._confirming_until = max(now, self._confirming_until) + 60 / per_minute
+        return self._confirming_until - now

@@ -1,0 +1,87 @@
+"""Reads of a flow run whose known job groups are over: as few as leave no doubt of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.runs import RunKey, RunState, Source, Trigger, status_of
+from monitor.polling.context import PollContext
+from monitor.polling.runs.run_observations import has_ended
+from monitor.polling.runs.tracked_flow_run import TrackedFlowRun
+from monitor.polling.runs.usual_parts import UsualParts, summed_up
+from monitor.workspace.payloads import JobGroupRow
+
+HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
+
+_STATUS_READS = 2  # that show a run unfinished before its job groups are read, to wait for them
+
+
+class FlowRunReading(Struct, frozen=True, kw_only=True):
+    """What a flow run shows of itself. ``is_over``: its status, and none of its job groups is open.
+
+    ``unfinished`` are job groups of its own list, empty where that was not read. ``parts`` are all
+    that are known now.
+    """
+
+    status: str
+    is_over: bool
+    unfinished: tuple[JobGroupRow, ...]
+    parts: tuple[RunState, ...]
+
+
+class FlowRunReader:
+    """Reads one flow run: its status, and its record or job groups where these are needed."""
+
+    def __init__(self, context: PollContext, *, usual: UsualParts) -> None:
+        self._context = context
+        self._usual = usual
+
+    async def read(
+        self, key: RunKey, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups
+    ) -> FlowRunReading:
+        """Read what is needed; a record that was read is kept in ``tracked``.
+
+        Raises:
+            WorkspaceError: it could not be read.
+        """
+        runs, priority = self._context.client.runs, tracked.urgency.priority
+        if tracked.row is None and (tracked.is_old or await self._needs_record(key)):
+            tracked.row = await runs.flow_run(key.id, priority=priority)
+        status = await runs.flow_run_status(key.id, priority=priority)
+        parts = await self._context.bus.children(key)
+        if not tracked.is_old and self._is_enough(tracked, parts, status):
+            return FlowRunReading(
+                status=status, is_over=has_ended(status), unfinished=(), parts=tuple(parts)
+            )
+        page = await runs.flow_run_job_groups(key.id, priority=priority)
+        rows = [_of_flow_run(row, key.id) for row in page.rows]
+        # Its job groups come first, so that they end before what they are part of.
+        are_handled = await handle_job_groups(rows, Source.POLL)
+        unfinished = tuple(row for row in rows if not has_ended(row.native_status))
+        return FlowRunReading(
+            status=status,
+            is_over=has_ended(status) and are_handled and not unfinished,
+            unfinished=unfinished,
+            parts=tuple(await self._context.bus.children(key)),
+        )
+
+    async def _needs_record(self, key: RunKey) -> bool:
+        """True where nothing that is known shows what started it, of which flow, and when."""
+        state = (await self._context.observer.known((key,))).get(key)
+        if state is None:
+            return True
+        return None in (state.pipeline, state.created_at) or state.trigger is Trigger.UNKNOWN
+
+    def _is_enough(self, tracked: TrackedFlowRun, parts: Sequence[RunState], status: str) -> bool:
+        """True where the flow run's own list of job groups would hardly show more."""
+        if not has_ended(status):
+            return tracked.reads < _STATUS_READS
+        return summed_up(parts) is status_of(status) and self._usual.are_known(parts)
+
+
+def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:
+    """Add what the list may leave out: that these are the flow run's job groups."""
+    return msgspec.structs.replace(row, shows_flow_run=True, flow_run_id=flow_run_id)

@@ -1,0 +1,47 @@
+"""What the poll of flow runs keeps of each one that it may still have to read. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.workspace.payloads import FlowRunRow
+from monitor.workspace.priority import Priority
+
+NEVER = float("inf")
+
+
+class Urgency(StrEnum):
+    """By which poll a flow run is read, named as that poll is."""
+
+    NOW = "flow_runs"
+    OLD = "old_flow_runs"  # of runs that ended before we followed, when there is nothing else
+    CONFIRMATION = "derived_flow_runs"  # of ends that are published, when there is nothing else
+
+    @property
+    def priority(self) -> Priority:
+        return Priority.ENDS if self is Urgency.NOW else Priority.INVENTORY
+
+
+@dataclass(slots=True, kw_only=True)
+class TrackedFlowRun:
+    """What we know of a flow run whose end the workspace has not reported, besides its state."""
+
+    open_groups: set[str] = field(default_factory=set)
+    over_at: datetime | None = None  # workspace time at which no job group was open any more
+    over_since: float = NEVER  # the same, monotonic
+    due_at: float = NEVER  # monotonic
+    reads: int = 0  # in a row in which it had not ended
+    failures: int = 0  # to read it, where others can be read
+    row: FlowRunRow | None = None  # read where the job groups do not show what it shows
+    is_old: bool = False  # only old job groups have shown it, and it was not observed yet
+    is_derived: bool = False  # its end is published, as its job groups have shown it
+    is_doubted: bool = False  # a job group has moved since then, or the status is another one
+    is_failing: bool = False  # the last read brought no answer
+
+    @property
+    def urgency(self) -> Urgency:
+        if self.is_old:
+            return Urgency.OLD
+        return Urgency.CONFIRMATION if self.is_derived and not self.is_doubted else Urgency.NOW

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta, timezone
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from monitor.model.alert_texts import (
     fill,
     texts_of,
 )
-from monitor.model.alerts import Alert, AlertState, Severity
+from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError
 
 FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "notified_at", "expires_at")
@@ -220,15 +221,17 @@ def test_texts_that_were_stored_as_they_stand_still_read_so() -> None:
         "summary": "orders failed in acme",
         "description": 'Run 7: {"code": 5} and {x.y} and a brace {',
     }
-    alert = Alert(
-        fingerprint="9f86d081884c7d65",
-        name="run_failed",
-        rule="run_failed",
-        severity=Severity.CRITICAL,
-        state=AlertState.FIRING,
-        labels={},
-        templates=stored,
-        starts_at=NOW,
-        workspace="acme",
-    )
+    row = {
+        "fingerprint": "9f86d081884c7d65",
+        "name": "run_overdue",
+        "rule": "run_overdue",
+        "severity": "warning",
+        "state": "firing",
+        "labels": {"pipeline": "orders"},
+        "annotations": stored,
+        "starts_at": "2026-11-21T11:00:00Z",
+        "workspace": "acme",
+        "facts": {"run": "7", "running_seconds": 660.0, "limit_seconds": 600.0},
+    }
+    alert = msgspec.json.decode(msgspec.json.encode(row), type=Alert)
     assert texts_of(alert, NOW) == stored

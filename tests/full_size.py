@@ -129,7 +129,7 @@ def _alert(workspace: str, number: int, now: datetime) -> Alert:
         severity=Severity.CRITICAL,
         state=AlertState.FIRING,
         labels={"alertname": "run_failed", "workspace": workspace, "pipeline": f"flow {number}"},
-        annotations={"summary": f"flow {number} failed"},
+        templates={"summary": f"flow {number} failed"},
         starts_at=now,
         workspace=workspace,
         kind=RunKind.JOB_GROUP,

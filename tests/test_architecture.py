@@ -77,7 +77,10 @@ PURE = (
     "alerting.alerts.lifecycle",
     "alerting.alerts.outcome",
     "alerting.rules",
-    *(f"model.{name}" for name in ("alerts", "ends", "errors", "events", "inventory")),
+    *(
+        f"model.{name}"
+        for name in ("alert_texts", "alerts", "ends", "errors", "events", "inventory")
+    ),
     *(
         f"model.{name}"
         for name in ("live_state", "observations", "runs", "secrets", "settings", "suggestions")

@@ -17,7 +17,6 @@ from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.globs import fits_some, parse_globs
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
-from monitor.alerting.rules.templates import parse_template
 from monitor.model.settings import Setting
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "fits_some",
     "labels_to_match",
     "parse_globs",
-    "parse_template",
     "silence_problems",
 ]
 

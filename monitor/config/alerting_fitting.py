@@ -22,11 +22,11 @@ from monitor.alerting.settings import (
     fits_some,
     labels_to_match,
     parse_globs,
-    parse_template,
     silence_problems,
 )
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
+from monitor.model.alert_texts import check_template
 from monitor.model.errors import ConfigurationError
 from monitor.schedules.written_cron import quartz_expression
 
@@ -140,7 +140,7 @@ def _annotations(part: ReadTable, definition: AnyRuleDefinition, problems: Probl
             problems.add(key, text, hint.replace("a label", "the name of an annotation", 1))
             continue
         try:
-            parse_template(text, definition.annotation_fields)
+            check_template(text, definition.annotation_fields)
         except ConfigurationError as exc:
             problems.add(key, text, exc.problems[0])
 

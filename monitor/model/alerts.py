@@ -44,7 +44,8 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One alert from fired to resolved, in events and in the live state.
 
     ``labels`` are fixed when the alert starts, so that its end carries the same ones;
-    ``starts_at`` is taken from the evidence, never from now.
+    ``starts_at`` is taken from the evidence, never from now. ``templates`` are the annotations as
+    they are configured: `alert_texts.texts_of` says what they read at some time.
     """
 
     fingerprint: str
@@ -53,7 +54,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     severity: Severity
     state: AlertState
     labels: dict[str, str]
-    annotations: dict[str, str]
+    templates: dict[str, str] = msgspec.field(name="annotations")
     starts_at: datetime
     ends_at: datetime | None = None
     workspace: str  # BRIDGE for the daemon
@@ -62,7 +63,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     run: RunKey | None = None  # the root run of the first evidence, as far as known
     evidence: tuple[str, ...] = ()  # ids of events, the newest 50
     evidence_count: int = 0
-    facts: dict[str, str | float | None] = {}  # the fields that templates may name
+    facts: dict[str, str | float | None] = {}  # what templates may name: instants, no ages
     preexisting: bool = False  # true before the rule was first evaluated
     is_flapping: bool = False
     over_when_seen: bool = False  # it had ended before it was observed; fired and resolved at once

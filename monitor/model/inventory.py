@@ -52,6 +52,7 @@ class Inventory(Struct, frozen=True, kw_only=True, gc=False):
 
     objects: Figures | None = None  # type of object -> how many there are
     tokens: Figures | None = None  # id of an access token -> seconds since 1970 of its expiry
+    tokens_created: dict[str, float] = {}  # the same of its creation, where that is shown
     usage: Figures | None = None  # measure -> as served
     connections: tuple[ConnectionKnown, ...] = ()
     outputs: tuple[OutputQuality, ...] = ()

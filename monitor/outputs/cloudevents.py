@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
@@ -155,7 +156,8 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
         data=AlertEventData(
             status=alert.state,
             labels=alert.labels,
-            annotations=alert.annotations,
+            # By instants: the same event is the same message, however late it is sent or read.
+            annotations=texts_of(alert, event.recorded_at, is_kept=True),
             starts_at=alert.starts_at,
             ends_at=alert.ends_at,
             fingerprint=alert.fingerprint,

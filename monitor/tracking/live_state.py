@@ -126,6 +126,11 @@ class LiveStateView:
             causes.append(poll.last_success_at or poll.last_attempt_at)
         return max(causes, default=None)
 
+    def time_of(self, alert: Alert, now: datetime) -> datetime:
+        """Return our ``now`` by the clock of what the alert is about."""
+        status = self.workspace(alert.workspace)
+        return now if status is None else status.time_there(now)
+
     def why_unjudged(self, alert: Alert) -> str | None:
         """Return why nobody can judge now whether an open alert is over; None while it can be."""
         status = self._live_state.workspaces.get(alert.workspace)

@@ -35,7 +35,6 @@ from monitor.web.merged_requests import merged_alerting, merged_requests
 from monitor.web.page.live import LivePages
 from monitor.web.page.problem_pages import problems_as_pages
 from monitor.web.page.shell import PageShell
-from monitor.web.requests import AlertingRequests
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory, ShownShards
 from monitor.web.views.all_views import AllViews
@@ -109,7 +108,7 @@ class Server:
             self._views.pages, status=self._views.status, live=self._live, clock=clock
         )
         self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
-        self._all_forms = _all_forms(alerting, clock)
+        self._all_forms = _all_forms(sources)
 
     async def start(self) -> int:
         """Listen, and return the port, which settings of 0 leave to the system.
@@ -178,11 +177,12 @@ class Server:
         )
 
 
-def _all_forms(alerting: AlertingRequests, clock: Clock) -> tuple[PageForm, ...]:
+def _all_forms(sources: ViewSources) -> tuple[PageForm, ...]:
+    alerting, clock = sources.alerting, sources.clock
     return (
-        SilenceForm(alerting, clock=clock),
+        SilenceForm(alerting, clock=clock, read_at=sources.time_of),
         ExpireForm(alerting, clock=clock),
-        AcknowledgeForm(alerting),
+        AcknowledgeForm(alerting, read_at=sources.time_of),
     )
 
 

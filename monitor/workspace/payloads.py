@@ -239,6 +239,7 @@ class AccessTokenRow(Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     expires_at: datetime | None = None  # None: never, or not shown
+    created_at: datetime | None = None
     last_used_at: datetime | None = None
 
 

@@ -263,6 +263,7 @@ def _access_token(row: wire.AccessToken) -> AccessTokenRow:
     return AccessTokenRow(
         id=text_of(row.token_id),
         expires_at=instant(row.expired_at),
+        created_at=instant(row.created_at),
         last_used_at=instant(row.last_used),
     )
 

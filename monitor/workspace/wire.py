@@ -280,6 +280,7 @@ class Person(Struct, rename="camel"):
 class AccessToken(Struct, rename="camel"):
     token_id: Id
     expired_at: datetime | None = None
+    created_at: datetime | None = None
     last_used: datetime | None = None
 
 

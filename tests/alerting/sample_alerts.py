@@ -26,7 +26,7 @@ def an_alert(
         severity=Severity.WARNING,
         state=state,
         labels=carried,
-        annotations={},
+        templates={},
         starts_at=STARTED,
         workspace=workspace,
         is_notified=is_notified,

@@ -59,7 +59,7 @@ def alert_event(
         severity=rule.severity,
         state=AlertState.FIRING if until is None else AlertState.RESOLVED,
         labels={"pipeline": pipeline.name or ""},
-        annotations={},
+        templates={},
         starts_at=at(seconds),
         ends_at=None if until is None else at(until),
         workspace="acme",

@@ -14,7 +14,6 @@ from monitor.alerting.rules.contract import EventInput, StateInput, SubjectKind
 from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
-from monitor.alerting.rules.table import default_rule
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
@@ -204,15 +203,6 @@ def test_a_bad_template_or_mute_time_does_not_compile() -> None:
         )
     with pytest.raises(ConfigurationError):
         compiled(RuleSettings(name="x", rule=RuleKind.RUN_FAILED, mute=("Funday UTC",)))
-
-
-def test_templates_are_read_with_the_fields_of_their_rule() -> None:
-    """The texts of a default rule are ready to be filled in."""
-    (only,) = Compiled([default_rule(RuleKind.RUN_FAILED)]).rules
-
-    text = only.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
-
-    assert text == "Orders failed in marketing"
 
 
 @pytest.mark.parametrize(

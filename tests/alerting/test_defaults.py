@@ -9,7 +9,7 @@ import pytest
 from monitor.alerting.rules import table
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
-from monitor.alerting.rules.templates import COMMON_FIELDS, parse_template
+from monitor.model.alert_texts import COMMON_FIELDS, check_template
 
 
 @pytest.mark.parametrize("kind", RuleKind)
@@ -61,7 +61,9 @@ def test_a_default_text_names_only_fields_that_its_alerts_have(kind: RuleKind) -
     annotations = default_rule(kind).annotations
     fields = RULE_DEFINITIONS[kind].annotation_fields
     assert set(annotations) == {"summary", "description"}
-    assert all(text and parse_template(text, fields) for text in annotations.values())
+    for text in annotations.values():
+        assert text
+        check_template(text, fields)
 
 
 def test_an_own_rule_replaces_the_default_of_its_name() -> None:

@@ -54,7 +54,7 @@ def alert(**more: Any) -> Alert:
         "severity": Severity.CRITICAL,
         "state": AlertState.FIRING,
         "labels": {},
-        "annotations": {},
+        "templates": {},
         "starts_at": AT,
         "workspace": "acme",
         "evidence": (FAILED,),

@@ -27,7 +27,7 @@ def instance(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState)
         severity=Severity.CRITICAL,
         state=is_what,
         labels={},
-        annotations={},
+        templates={},
         starts_at=END,
         workspace="acme",
         kind=kind,

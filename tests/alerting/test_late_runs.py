@@ -101,7 +101,11 @@ def test_a_run_over_its_limit_is_overdue_until_it_ends() -> None:
     assert isinstance(firing, Firing)
     assert (firing.since, firing.as_of, firing.run) == (at(600), at(700), key(1))
     assert firing.evidence == ("acme:job_group:1:started",)
-    assert firing.facts == {"run": "1", "running_seconds": 700.0, "limit_seconds": 600.0}
+    assert firing.facts == {
+        "run": "1",
+        "started_at": "2026-11-21T10:00:00Z",
+        "limit_seconds": 600.0,
+    }
     assert ok == Ok(at=at(710), evidence=("acme:job_group:1:succeeded",))
     assert watch.evaluate(as_of=720) is None
     assert watch.memory is None
@@ -220,7 +224,11 @@ def test_a_queue_is_slow_until_the_run_starts() -> None:
     assert isinstance(firing, Firing)
     assert (firing.since, firing.run) == (at(600), key(1))
     assert firing.evidence == ("acme:job_group:1:queued",)
-    assert firing.facts == {"run": "1", "waiting_seconds": 601.0}
+    assert firing.facts == {
+        "run": "1",
+        "created_at": "2026-11-21T10:00:00Z",
+        "limit_seconds": 600.0,
+    }
     assert ok == Ok(at=at(620), evidence=("acme:job_group:1:started",))
     assert watch.evaluate(running(1), as_of=9_000) is None
 
@@ -258,7 +266,12 @@ def test_no_heartbeat_for_fifteen_minutes_is_stuck() -> None:
 
     assert isinstance(firing, Firing)
     assert (firing.since, firing.as_of) == (at(950), at(960))
-    assert firing.facts == {"run": "1", "stuck_seconds": 910.0, "percent_complete": 40.0}
+    assert firing.facts == {
+        "run": "1",
+        "last_sign_at": "2026-11-21T10:00:50Z",
+        "limit_seconds": 900.0,
+        "percent_complete": 40.0,
+    }
     assert alive == Ok(at=at(1_030))
 
 

@@ -47,7 +47,7 @@ def test_a_pipeline_is_stale_when_its_last_success_is_too_old() -> None:
     assert rule.firing.since == at(HOUR)
     assert rule.firing.facts == {
         "last_success_at": "2026-11-21T10:00:00Z",
-        "age_seconds": HOUR,
+        "no_success_since": "2026-11-21T10:00:00Z",
         "limit_seconds": HOUR,
     }
     assert rule.evaluate(facts(health(success=0, finished=HOUR + 50)), HOUR + 60) == "firing"

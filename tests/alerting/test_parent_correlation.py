@@ -12,6 +12,7 @@ import pytest
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
+from monitor.model.alert_texts import texts_of
 from monitor.model.runs import RunKind, Status, Trigger
 from tests.alerting.engine_scene import WORKSPACE, engine_scene
 from tests.alerting.related_runs import Family, evidence
@@ -291,7 +292,7 @@ async def test_a_reason_that_comes_later_is_added(tmp_path: Path) -> None:
 
         (alert,) = scene.engine.snapshot().alerts
         assert (alert.facts["error"], alert.facts["part"]) == ("no such table", "orders")
-        assert "no such table" in alert.annotations["description"]
+        assert "no such table" in texts_of(alert, alert.starts_at)["description"]
         assert await scene.words() == ["fired"]
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from monitor.alerting.rules.rule_settings import Match, RuleKind
 from monitor.alerting.rules.table import default_rule
+from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
 from monitor.model.runs import JobDetails, Parents, RunKind, RunState, Status
@@ -33,7 +34,7 @@ async def test_a_late_error_is_shown_and_not_published_again(tmp_path: Path) -> 
         await stage.emit(detailed, EventType.RUN_DETAILED)
         (alert,) = stage.firing()
         assert alert.facts["error"] == "no such table"
-        assert "no such table" in alert.annotations["description"]
+        assert "no such table" in texts_of(alert, alert.starts_at)["description"]
         assert await stage.told() == ["run_failed fired"]
 
 

@@ -181,7 +181,6 @@ class TestToken:
         assert rule.firing.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
-            "remaining_seconds": DAY,
         }
 
     @pytest.mark.parametrize(
@@ -223,7 +222,7 @@ class TestMisses:
         for total, seconds in ((0, 0), (1, 60), (9, 600)):
             self.evaluate(rule, total, seconds)
         assert rule.firing.since == at(60)
-        assert rule.firing.facts == {"missed": 9.0}
+        assert rule.firing.facts == {"missed": 9.0, "first_missed_at": "2026-11-21T10:01:00Z"}
 
     def test_a_restart_begins_to_count_anew(self) -> None:
         """A lower total is another life of the daemon, and what it counted was missed as well."""
@@ -267,7 +266,6 @@ class TestBudget:
         assert rule.firing.since == at(2)
         assert rule.firing.facts == {
             "scope": "workspace",
-            "remaining": None,
             "limit": None,
             "polls": "names",
             "classes": None,
@@ -287,7 +285,6 @@ class TestBudget:
         assert rule.firing.since == at(5)
         assert rule.firing.facts == {
             "scope": "user",
-            "remaining": 0.0,
             "limit": 50.0,
             "polls": None,
             "classes": None,

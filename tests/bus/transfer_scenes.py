@@ -56,7 +56,7 @@ def alert(workspace: str, fingerprint: str) -> Alert:
         severity=Severity.CRITICAL,
         state=AlertState.FIRING,
         labels={"workspace": workspace},
-        annotations={},
+        templates={},
         starts_at=NOW,
         workspace=workspace,
     )

@@ -112,7 +112,7 @@ class Past:
             severity=Severity.CRITICAL,
             state=AlertState.FIRING,
             labels={"pipeline": "orders"},
-            annotations={},
+            templates={},
             starts_at=BEGIN + at,
             workspace="acme",
         )

@@ -32,7 +32,7 @@ def alert(number: int = 1, state: AlertState = AlertState.FIRING, **more: Any) -
             "pipeline": f"orders {number}",
             "pipeline_id": pipeline.id,
         },
-        annotations={"summary": f"orders {number} failed"},
+        templates={"summary": f"orders {number} failed"},
         starts_at=BEGAN,
         ends_at=ENDED if state is AlertState.RESOLVED else None,
         workspace="w",

@@ -107,6 +107,7 @@ class OutputScene:
         self._make = make
         self.clock = SystemClock()
         self.snapshot = AlertingSnapshot()
+        self.live_state = LiveState(["w"])
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -138,7 +139,7 @@ class OutputScene:
             bus=self.store,
             clock=self.clock,
             registry=self.registry,
-            view=LiveState(["w"]).view,
+            view=self.live_state.view,
             metrics=self.metrics,
             alerting=lambda: self.snapshot,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types
 
+from monitor.model.alert_texts import LONGEST_TEXT
 from monitor.model.alerts import BRIDGE, Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import AlertEvent, EventType
@@ -84,12 +85,15 @@ def test_an_alert_about_the_daemon_has_the_bridge_as_its_source() -> None:
 @pytest.mark.parametrize("text", ["x" * 200_000, "\x01" * 60_000, "\N{SNOWMAN}" * 60_000])
 def test_long_texts_are_cut_and_marked(text: str) -> None:
     """Facts and annotations shrink until the message fits; labels stay whole."""
-    event = fired(facts={"error": text, "failing": 2.0}, annotations={"summary": text, "url": "u"})
+    summaries = {f"summary{number}": text for number in range(40)}
+    event = fired(facts={"error": text, "failing": 2.0}, templates={**summaries, "url": "u"})
     payload = encode(message_of(event, position=1))
     data = json.loads(payload)["data"]
     assert len(payload) <= PAYLOAD_BYTES_LIMIT
     assert data["facts"]["error"].endswith(TRIMMED)
-    assert data["annotations"]["summary"].endswith(TRIMMED)
+    summary = data["annotations"]["summary0"]
+    assert len(summary) <= LONGEST_TEXT
+    assert summary.endswith((TRIMMED, "..."))
     assert (data["facts"]["failing"], data["annotations"]["url"]) == (2.0, "u")
     assert data["labels"] == alert().labels
 

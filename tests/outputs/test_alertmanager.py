@@ -19,6 +19,7 @@ from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
+from tests.app.eventually import eventually
 from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, PostReceiver, ReceivedRequest
@@ -50,7 +51,9 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
 
 def posted(alert: Alert, *, now: datetime = NOW) -> dict[str, Any]:
     """Return the alert as the Alertmanager decodes it."""
-    (read,) = msgspec.json.decode(body_of([alert], now=now, resend_seconds=60))
+    (read,) = msgspec.json.decode(
+        body_of([alert], now=now, resend_seconds=60, time_of=lambda _: now)
+    )
     assert isinstance(read, dict)
     return read
 
@@ -101,6 +104,49 @@ def test_facts_beside_the_rule_become_annotations() -> None:
     assert read["annotations"]["silenced_by"] == "silence:3"
     assert read["generatorURL"] == "https://example.org/jobs/91"
     assert read["labels"] == alert(1).labels
+
+
+def test_texts_move_on_and_what_an_alert_is_known_by_does_not() -> None:
+    """Alertmanager takes each repetition for the same alert, whatever its annotations read."""
+    token = alert(
+        templates={"summary": "{workspace}: token {expires_at:expires|expired}"},
+        facts={"expires_at": "2024-11-21T10:11:00Z"},
+    )
+    later = NOW + timedelta(minutes=14)
+    first, second = posted(token), posted(token, now=later)
+    assert first["annotations"]["summary"] == "w: token expires in 11 min"
+    assert second["annotations"]["summary"] == "w: token expired 3 min ago"
+    assert (first["labels"], first["startsAt"]) == (second["labels"], second["startsAt"])
+    over = posted(msgspec.structs.replace(token, state=AlertState.RESOLVED, ends_at=NOW), now=later)
+    assert over["annotations"]["summary"] == "w: token expired at 2024-11-21T10:11:00Z"
+
+
+async def test_a_repetition_reads_as_of_its_own_time(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """An alert that has not changed is resent with its age of now, by the workspace's clock."""
+    async with OutputScene(
+        tmp_path, lambda scene: output_for(scene, receiver, resend_seconds=0.2)
+    ) as scene:
+        scene.live_state.update_workspace("w", clock_skew_seconds=50.0)
+        began = scene.clock.now()
+        waits = alert(
+            templates={"summary": "waits {created_at:since}"},
+            facts={"created_at": began.isoformat()},
+        )
+        scene.snapshot = AlertingSnapshot(alerts=(waits,))
+        await scene.start()
+        await eventually(lambda: len(summaries(receiver)) > 1, why="always the same text")
+        assert not {f"waits for {seconds} s" for seconds in range(2, 50)} & summaries(receiver)
+
+
+def summaries(receiver: PostReceiver) -> set[str]:
+    """Return all texts that an alert was posted with."""
+    return {
+        posted_alert["annotations"]["summary"]
+        for request in receiver.requests
+        for posted_alert in request.json()
+    }
 
 
 async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostReceiver) -> None:

@@ -56,7 +56,7 @@ def alert(name: str, state: AlertState, *, severity: Severity = Severity.WARNING
         severity=severity,
         state=state,
         labels={},
-        annotations={},
+        templates={},
         starts_at=NOON,
         workspace="one",
     )

@@ -95,7 +95,7 @@ async def test_a_state_describes_the_alert(broker: Mosquitto, scene: MqttScene) 
         "rule": "run_failed",
         "severity": "critical",
         "labels": alert().labels,
-        "annotations": alert().annotations,
+        "annotations": alert().templates,
         "startsAt": "2024-11-21T09:30:00Z",
         "endsAt": None,
         "fingerprint": KEY,

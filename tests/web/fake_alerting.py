@@ -82,7 +82,7 @@ class FakeAlerting:
             "severity": Severity.CRITICAL,
             "state": AlertState.FIRING,
             "labels": {"alertname": "run_failed", "pipeline": "orders", "workspace": "acme"},
-            "annotations": {"summary": "orders has failed"},
+            "templates": {"summary": "orders has failed"},
             "starts_at": self._now(),
             "workspace": "acme",
             "kind": RunKind.JOB_GROUP,

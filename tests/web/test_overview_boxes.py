@@ -47,7 +47,7 @@ async def test_the_worst_alert_comes_first_with_its_reason(site: Site) -> None:
         alert("ba", pipeline=other, labels={"pipeline": "nightly"}, severity=Severity.WARNING),
         alert("ca", pipeline=None, workspace="bridge", labels={"part": "backlog:mqtt"},
               muted_by=("silence:5d3c",), is_notified=False),
-        alert("da", state=AlertState.PENDING, annotations={"summary": "waits long"}),
+        alert("da", state=AlertState.PENDING, templates={"summary": "waits long"}),
         alert("ea", state=AlertState.RESOLVED, ends_at=site.clock.now()),
         silences=(site.alerting.silence(),),
     )  # fmt: skip
@@ -105,13 +105,13 @@ async def test_what_somebody_knows_of_comes_later(site: Site) -> None:
 async def test_only_addresses_of_the_web_become_links(site: Site, address: str | float) -> None:
     """What a workspace or template calls an address is no link unless it is http or https."""
     alert = site.alerting.alert(
-        facts={"url": address}, annotations={"summary": "x", "runbook": str(address)}
+        facts={"url": address}, templates={"summary": "x", "runbook": str(address)}
     )
     site.alerting.show(alert)
     (group,) = (await site.get("/api/v1/attention")).document["data"]
     assert (group["alerts"][0]["url"], group["alerts"][0]["runbook"]) == (None, None)
     site.alerting.show(
-        site.alerting.alert(facts={"url": "https://a/1"}, annotations={"runbook": "http://b"})
+        site.alerting.alert(facts={"url": "https://a/1"}, templates={"runbook": "http://b"})
     )
     (group,) = (await site.get("/api/v1/attention")).document["data"]
     assert (group["alerts"][0]["url"], group["alerts"][0]["runbook"]) == ("https://a/1", "http://b")
@@ -173,9 +173,9 @@ async def test_words_from_outside_are_text(site: Site) -> None:
     site.live_state.update_workspace("acme", reachability=Reachability.DEGRADED, reason=EVIL)
     site.alerting.show(
         site.alerting.alert("1", pipeline=flow, labels={"pipeline": EVIL, "alertname": EVIL},
-                            annotations={"summary": EVIL}, facts={"error": EVIL},
+                            templates={"summary": EVIL}, facts={"error": EVIL},
                             muted_by=("silence:5d3c",)),
-        site.alerting.alert("2", state=AlertState.PENDING, annotations={"summary": EVIL}),
+        site.alerting.alert("2", state=AlertState.PENDING, templates={"summary": EVIL}),
         silences=(site.alerting.silence(author=EVIL, comment=EVIL),),
         failing_rules={EVIL: EVIL},
     )  # fmt: skip

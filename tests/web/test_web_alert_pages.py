@@ -55,7 +55,7 @@ async def test_open_alerts_come_first_and_ended_ones_behind(site: Site) -> None:
     """Open ones worst first, then past ones by their ends, in page and API alike."""
     site.alerting.show(
         site.alerting.alert("mild", severity=Severity.WARNING),
-        site.alerting.alert("bad", annotations={"summary": "orders failed"}),
+        site.alerting.alert("bad", templates={"summary": "orders failed"}),
     )
     keep(site, ended(site, "long-ago", hours=30), ended(site, "lately", hours=2))
 
@@ -146,8 +146,8 @@ async def test_what_holds_an_alert_back_is_said_as_an_operator_says_it(site: Sit
     """Who silenced it until when, which outage suppresses it, who acknowledged it; no ids."""
     alert, now = site.alerting.alert, site.clock.now()
     outage = alert("b30aa34eb30aa34e", name="out", rule="workspace_unreachable", pipeline=None,
-                   annotations={"summary": "acme is unreachable"})  # fmt: skip
-    worse = alert("c30aa34eb30aa34e", annotations={"summary": "Nightly load failed"})
+                   templates={"summary": "acme is unreachable"})  # fmt: skip
+    worse = alert("c30aa34eb30aa34e", templates={"summary": "Nightly load failed"})
     by = Acknowledgement(author="anna", comment="on it", at=now)
     site.alerting.show(
         outage,
@@ -182,7 +182,7 @@ async def test_every_row_leads_to_what_can_be_done(site: Site) -> None:
     """Explain, silence, acknowledge, run, pipeline, runbook and product; each of ours answers."""
     site.alerting.show(
         site.alerting.alert(
-            annotations={"summary": "orders failed", "runbook": "https://wiki.example/orders"},
+            templates={"summary": "orders failed", "runbook": "https://wiki.example/orders"},
             facts={"url": "https://product.example/jobs/17", "error": "no such column"},
         )
     )
@@ -209,7 +209,7 @@ async def test_every_row_leads_to_what_can_be_done(site: Site) -> None:
 async def test_addresses_that_are_none_are_no_links(site: Site) -> None:
     """A runbook or product address that a browser would run is not offered."""
     evil = "javascript:alert(1)"
-    site.alerting.show(site.alerting.alert(annotations={"runbook": evil}, facts={"url": evil}))
+    site.alerting.show(site.alerting.alert(templates={"runbook": evil}, facts={"url": evil}))
     for path in ("/alerts", f"/alerts/{RUN_FAILED}"):
         assert f'href="{evil}' not in await page_of(site, path)
 
@@ -220,7 +220,7 @@ async def test_one_alert_is_shown_with_facts_and_earlier_instances(site: Site) -
         site.alerting.alert(
             facts={
                 "error": "no such column",
-                "running_seconds": 11_400.0,
+                "limit_seconds": 11_400.0,
                 "expected_at": "2026-11-21T09:00:00Z",
                 "valid_ratio": 0.93,
                 "failures": 3.0,
@@ -232,7 +232,7 @@ async def test_one_alert_is_shown_with_facts_and_earlier_instances(site: Site) -
     text = html.unescape(await page_of(site, f"/alerts/{RUN_FAILED}"))
     facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(?:<bdi>)?([^<]*)", text))
 
-    assert facts["running for"] == "3 h 10 min"
+    assert facts["limit"] == "3 h 10 min"
     assert (facts["failures"], facts["valid ratio"]) == ("3", "93 %")
     assert '<time datetime="2026-11-21T09:00:00Z"' in text
     assert "disk full" in text[text.index("Earlier") :]
@@ -344,7 +344,7 @@ async def test_texts_from_outside_are_text_on_every_page(site: Site, text: str) 
         "aa",
         name="hostile",
         labels={"pipeline": text, "own": text, "workspace": "acme"},
-        annotations={"summary": text, "description": text, "runbook": text},
+        templates={"summary": text, "description": text, "runbook": text},
         facts={"error": text, "part": text, "url": text},
         acknowledged=by,
         muted_by=("silence:5d3c", text),
@@ -355,7 +355,7 @@ async def test_texts_from_outside_are_text_on_every_page(site: Site, text: str) 
         silences=(site.alerting.silence(matchers=(text,), author=text, comment=text),),
         failing_rules={text: text},
     )
-    keep(site, ended(site, "aa", annotations={"summary": text}))
+    keep(site, ended(site, "aa", templates={"summary": text}))
     site.live_state.update_workspace("acme", reachability=Reachability.UNREACHABLE, reason=text)
     for path in (
         "/alerts", "/alerts/aa", "/silences", "/explain?alert=aa", "/alerts/aa/acknowledge",

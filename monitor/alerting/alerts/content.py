@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from monitor.alerting.rules.compiled import Rule
@@ -63,33 +63,21 @@ def new_alert(
     fingerprint: str,
     run: RunState | None,
     plan: str | None = None,
-    known: Collection[str] = (),
 ) -> Alert:
-    """Return the alert as it would begin now; ``known`` is the evidence that it already has.
+    """Return the alert as it would begin now.
 
     ``run`` is the run that the result is about, ``plan`` the name of the plan around it.
     """
     settings = rule.settings
-    labels = labels_of(view, settings, subject)
     facts = {**result.facts, **_place_facts(view, subject, run, plan)}
-    values = {
-        **facts,
-        **{name: labels.get(name) for name in ("workspace", "kind", "pipeline", "pipeline_id")},
-        "rule": settings.name,
-        "severity": settings.severity,
-        "starts_at": result.since,
-        "evidence_count": float(len({*result.evidence, *known})),
-    }
     return Alert(
         fingerprint=fingerprint,
         name=settings.name,
         rule=settings.rule,
         severity=settings.severity,
         state=AlertState.PENDING,
-        labels=labels,
-        annotations={
-            name: annotation.fill(values) for name, annotation in rule.annotations.items()
-        },
+        labels=labels_of(view, settings, subject),
+        templates=dict(settings.annotations),
         starts_at=result.since,
         workspace=subject.workspace,
         kind=subject.kind,

@@ -204,9 +204,9 @@ def with_evidence(
 ) -> AlertInstance:
     """Return the alert with what the result adds to it; the same object where it adds nothing."""
     alert = instance.alert
-    evidence = result.evidence[-_EVIDENCE_KEPT:]
+    evidence, facts = result.evidence[-_EVIDENCE_KEPT:], {**alert.facts, **result.facts}
     new = tuple(event_id for event_id in evidence if event_id not in alert.evidence)
-    if new or is_news:
+    if new or is_news or facts != alert.facts:
         kept = (*alert.evidence, *new)
         if len(kept) > _EVIDENCE_KEPT:
             # Ids that the result no longer names go first, or the rest would be new each time.
@@ -215,8 +215,8 @@ def with_evidence(
             alert,
             evidence=kept,
             evidence_count=alert.evidence_count + len(new),
-            facts={**alert.facts, **result.facts},
-            annotations=fresh.annotations,
+            facts=facts,
+            templates=fresh.templates,
         )
     elif instance.is_met and instance.clear_since is None:
         return instance

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
+from monitor.model.alert_texts import texts_of
 from monitor.model.events import AlertEvent, EventType
 
 _SAME_START = timedelta(seconds=90)  # of one alert, by a daemon's evaluations and by a replay's
@@ -67,7 +68,7 @@ def firings(events: Iterable[object]) -> list[BacktestFiring]:
             fingerprint=alert.fingerprint,
             workspace=alert.workspace,
             pipeline=alert.labels.get("pipeline", ""),
-            summary=alert.annotations.get("summary", ""),
+            summary=texts_of(alert, alert.starts_at, is_kept=True).get("summary", ""),
         )
         for alert in alerts
     ]

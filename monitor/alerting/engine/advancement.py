@@ -152,10 +152,9 @@ class Advancer:
         is_first = event is None and context.first_evaluated_at(rule, target.subject) is None
         if target.preexisting or is_first:
             result = msgspec.structs.replace(result, preexisting=True)
-        known: tuple[str, ...] = ()
         inhibitors: tuple[Inhibitor, ...] = ()
         if isinstance(state, AlertInstance) and state.is_open:
-            known, inhibitors = state.alert.evidence, state.inhibited_by
+            inhibitors = state.inhibited_by
             # Facts that a later failure lacks do not take back those of an earlier one.
             facts = {name: fact for name, fact in bounded(result.facts).items() if fact is not None}
             result = msgspec.structs.replace(result, facts={**state.alert.facts, **facts})
@@ -163,7 +162,7 @@ class Advancer:
             inhibitors = self._inhibitors.of_new_alert(
                 context.pending, rule, key, target.attribution.related, context.now
             )
-        fresh = self._fresh(target, result, key, known=known)
+        fresh = self._fresh(target, result, key)
         muted_by: tuple[str, ...] = ()
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
             muted_by = (
@@ -177,9 +176,7 @@ class Advancer:
             outcome = msgspec.structs.replace(outcome, state=after)
         return outcome
 
-    def _fresh(
-        self, target: RuleTarget, result: Firing, key: str, *, known: tuple[str, ...] = ()
-    ) -> Alert:
+    def _fresh(self, target: RuleTarget, result: Firing, key: str) -> Alert:
         """Return the alert as it would begin now."""
         event, attribution = target.event, target.attribution
         run = None if event is None else event.run
@@ -195,7 +192,6 @@ class Advancer:
             fingerprint=key,
             run=run,
             plan=plan,
-            known=known,
         )
 
     def _evaluation_time(

@@ -245,8 +245,10 @@ class EvaluationContext:
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
         tokens = workspace.inventory.tokens
         stamp = tokens.values.get(subject.thing) if tokens is not None else None
+        created = workspace.inventory.tokens_created.get(subject.thing)
         return TokenFacts(
             expires_at=None if stamp is None else datetime.fromtimestamp(stamp, UTC),
+            created_at=None if created is None else datetime.fromtimestamp(created, UTC),
             until=tokens.until if tokens is not None else None,
         )
 

@@ -22,8 +22,8 @@ from monitor.alerting.explain.explanation import (
 )
 from monitor.alerting.explain.findings import RuleFinding, is_before_events
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.alerting.rules.templates import fact_words
 from monitor.bus.contract import DeadLetter, Recorded
+from monitor.model.alert_texts import fact_words, texts_of
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.runs import RunState, Status
@@ -283,7 +283,8 @@ def _muted(reason: str, suppressors: Suppressors) -> str:
 
 
 def _inhibited(by: Alert) -> str:
-    summary = by.annotations.get("summary")
+    # By instants, so that the sentence is as true in a ticket tomorrow.
+    summary = texts_of(by, by.starts_at, is_kept=True).get("summary")
     return f"inhibited by {alert_name(by)}" + (f": {summary}" if summary else "")
 
 

@@ -69,7 +69,6 @@ def _facts(budgets: tuple[BudgetStatus, ...], starved: Sequence[PollStatus]) -> 
     names = sorted(poll.poll for poll in starved)[:_POLLS_NAMED]
     return {
         "scope": least.scope if least is not None else "workspace",
-        "remaining": float(least.remaining) if least is not None else None,
         "limit": float(least.limit) if least is not None else None,
         "polls": ", ".join(names) or None,
         "classes": ", ".join(_starved_classes(budgets)) or None,
@@ -105,12 +104,12 @@ DEFINITION = RuleDefinition(
     memory=BudgetShortage,
     evaluate=evaluate,
     about="The requests that a workspace or our own settings allow are used up.",
-    summary="Requests to {workspace} run short",
+    summary="Requests to {workspace} {run|ran} short",
     description=(
         "Requests that find no room in time: {classes}. Polls that fail for want of them: {polls}. "
-        "Left: {remaining} of {limit} ({scope})."
+        "The budget is {limit} requests ({scope})."
     ),
-    template_fields=("scope", "remaining", "limit", "polls", "classes"),
+    template_fields=("scope", "limit", "polls", "classes"),
     for_seconds=10 * MINUTE,
     inhibited_by=OUTAGES,
     not_recorded="the event log does not hold budgets",

@@ -11,6 +11,7 @@ from monitor.alerting.rules.definition import DAY, OUTAGES, Quantity, Requiremen
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.words import iso
 
 # A minute holds what its callbacks add, so an hour's window is at most sixty steps.
 _STEPS_PER_WINDOW = 60
@@ -37,7 +38,11 @@ def evaluate(
     memory = _counted(memory, state.facts.status, now, window)
     missed = sum(count for _, count in memory.steps)
     if missed >= rule.threshold:
-        result = Firing(since=memory.steps[0][0], as_of=now, facts={"missed": float(missed)})
+        result = Firing(
+            since=memory.steps[0][0],
+            as_of=now,
+            facts={"missed": float(missed), "first_missed_at": iso(memory.steps[0][0])},
+        )
         return RuleAnswer(result, memory)
     if missed > rule.threshold / 2:
         return RuleAnswer(Unknown(f"{missed} were missed of late"), memory)
@@ -83,9 +88,10 @@ DEFINITION = RuleDefinition(
     memory=MissedCallbacks,
     evaluate=evaluate,
     about="Callbacks that should have come keep staying away.",
-    summary="Callbacks of {workspace} stay away",
-    description="{missed} callbacks did not come; polls found those runs later.",
-    template_fields=("missed",),
+    summary="Callbacks of {workspace} {stay|stayed} away",
+    description="{missed} callbacks did not come from {first_missed_at:time} on; polls found those "
+    "runs later.",
+    template_fields=("missed", "first_missed_at"),
     threshold=Quantity(
         about="callbacks within the window", default=3, least=1, most=100_000, is_count=True
     ),

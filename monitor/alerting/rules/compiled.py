@@ -20,7 +20,7 @@ from monitor.alerting.rules.globs import Globs, parse_globs
 from monitor.alerting.rules.muting import MuteWindow, parse_mute_window
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.rules.templates import Template, parse_template
+from monitor.model.alert_texts import check_template
 from monitor.model.events import EventType
 
 
@@ -55,7 +55,6 @@ class Rule:
 
     settings: RuleSettings
     definition: AnyRuleDefinition = field(compare=False)
-    annotations: Mapping[str, Template] = field(compare=False)
     mute: tuple[MuteWindow, ...] = field(compare=False)
     globs: Mapping[str, Globs] = field(compare=False)  # by the fields of ``match``
 
@@ -125,13 +124,11 @@ class Compiled:
 
 
 def _parsed(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
-    fields = definition.annotation_fields
+    for text in settings.annotations.values():
+        check_template(text, definition.annotation_fields)
     return Rule(
         settings=settings,
         definition=definition,
-        annotations={
-            name: parse_template(text, fields) for name, text in settings.annotations.items()
-        },
         mute=tuple(parse_mute_window(text) for text in settings.mute),
         globs={
             name: parse_globs(globs)

@@ -101,6 +101,7 @@ class TokenFacts(Struct, frozen=True, kw_only=True):
     """``expires_at`` None: the workspace no longer lists it. Past ``until`` nothing is known."""
 
     expires_at: datetime | None
+    created_at: datetime | None = None
     until: datetime | None
 
 

@@ -16,7 +16,7 @@ from monitor.alerting.rules.contract import EventInput, StateInput, SubjectKind
 from monitor.alerting.rules.part_ends import SubjectEnds
 from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.alerting.rules.templates import COMMON_FIELDS
+from monitor.model.alert_texts import COMMON_FIELDS
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind

@@ -161,7 +161,7 @@ DEFINITION: RuleDefinition[RepeatedFailures, None] = RuleDefinition(
     ),
     about="A pipeline failed so often in a row, or so large a part of its last runs.",
     severity=Severity.CRITICAL,
-    summary="{pipeline} keeps failing in {workspace}",
+    summary="{pipeline} {keeps|kept} failing in {workspace}",
     description="{failures} of the last {ends} runs failed, the last with: {error}",
     template_fields=("failures", "ends", "ratio", "error", "part", "run"),
     threshold=Quantity(

@@ -17,6 +17,7 @@ from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, RuleAns
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import WAITING_CONSUMERS, ConsumerStatus, StoreStatus
 from monitor.model.alerts import DaemonCondition, Severity
+from monitor.model.words import duration, iso
 
 STORE = "store"
 BACKLOG = "backlog"
@@ -96,7 +97,7 @@ def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
     failures = facts.bus.write_failures
     if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SHOWN_SECONDS):
         return None
-    reason = f"the store refused {failures.count:,} writes, the last because: {failures.reason}"
+    reason = f"the store refused writes, the last because: {failures.reason}"
     since = min(now, now - ((facts.wall_now or now) - failures.since))
     return _firing(since, now, what=STORE, reason=reason)
 
@@ -105,7 +106,7 @@ def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     overwritten = facts.condition.overwritten
     if overwritten is None:
         return Ok(at=now)
-    since = f"{overwritten.since:%Y-%m-%dT%H:%M:%SZ}"
+    since = iso(overwritten.since)
     reason = f"another client overwrites {overwritten.topic} after each repair, since {since}"
     return _firing(min(overwritten.since, now), now, what="mqtt", reason=reason)
 
@@ -125,7 +126,7 @@ def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     stored = facts.bus.newest_position - facts.bus.oldest_position + 1
     cap = facts.retention.events_hard_cap
     if stored >= _STORE_FULL * cap:
-        reason = f"{stored:,} events are stored, and from {cap:,} on they are lost unread"
+        reason = f"the store is nearly full: beyond {cap:,} events they are lost unread"
         return _firing(now, now, what=STORE, reason=reason)
     if stored > _STORE_OK * cap:
         return Unknown("the store is between ok and full")
@@ -140,7 +141,7 @@ def _backlog(
         # Both instants are of the wall clock, so a jump moves at most what waited through it.
         lag_seconds = (wall_now - consumer.oldest_at).total_seconds()
     if lag_seconds >= most_seconds:
-        reason = f"{consumer.backlog:,} events wait for {name}, the oldest for {lag_seconds:.0f} s"
+        reason = f"{name} is more than {duration(most_seconds)} behind the newest event"
         since = now - timedelta(seconds=lag_seconds - most_seconds)
         return _firing(since, now, what=name, reason=reason)
     if lag_seconds > most_seconds / 2:
@@ -172,7 +173,7 @@ DEFINITION = RuleDefinition(
         "writes or is near its cap; or, in a cluster, a daemon is gone or nobody holds a shard."
     ),
     severity=Severity.CRITICAL,
-    summary="The monitor itself is in trouble: {what}",
+    summary="The monitor itself {is|was} in trouble: {what}",
     description="{reason}",
     template_fields=("what", "reason"),
     threshold=seconds("seconds that an output may lag", 5 * MINUTE),

@@ -11,9 +11,9 @@ from monitor.alerting.rules.contract import FlowOrPlanFacts, StateInput, Subject
 from monitor.alerting.rules.definition import DAY, OUTAGES, Quantity, RuleDefinition, seconds
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.alerting.rules.templates import iso_time
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
+from monitor.model.words import iso
 
 
 class Unproven(Struct, frozen=True, kw_only=True):
@@ -53,8 +53,8 @@ def evaluate(
         since=old_at,
         as_of=as_of,
         facts={
-            "last_success_at": None if success_at is None else iso_time(success_at),
-            "age_seconds": (as_of - begin).total_seconds(),
+            "last_success_at": None if success_at is None else iso(success_at),
+            "no_success_since": iso(begin),
             "limit_seconds": limit,
         },
     )
@@ -97,10 +97,10 @@ DEFINITION = RuleDefinition(
     memory=Unproven,
     evaluate=evaluate,
     about="A pipeline has not succeeded for longer than a time, or than it ever needs.",
-    summary="{pipeline} has no fresh result in {workspace}",
+    summary="{pipeline} {has|had} no fresh result in {workspace}",
     # Also where it has never succeeded since it is followed.
-    description="No success for {age_seconds:duration}; {limit_seconds:duration} is the limit.",
-    template_fields=("last_success_at", "age_seconds", "limit_seconds"),
+    description="No success {no_success_since:since}; {limit_seconds:duration} {is|was} the limit.",
+    template_fields=("last_success_at", "no_success_since", "limit_seconds"),
     threshold=seconds(
         "seconds since the last success; without it three times its own cadence",
         None,

@@ -107,7 +107,7 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about="The valid part of an output's values fell below what is usual for it.",
     summary="The quality of {output} dropped in {workspace}",
-    description="{valid_ratio:percent} of the values of {output} ({pipeline}) are valid; "
+    description="{valid_ratio:percent} of the values of {output} ({pipeline}) {are|were} valid; "
     "{usual_ratio:percent} is usual.",
     template_fields=("output", "valid_ratio", "usual_ratio"),
     threshold=Quantity(about="how much less, of 1", default=0.1, least=0.001, most=1),

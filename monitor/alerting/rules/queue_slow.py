@@ -9,16 +9,22 @@ from monitor.alerting.rules.late_runs import END_EVENTS, ActiveRunInput, DueRun,
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import EventType
 from monitor.model.runs import Status
+from monitor.model.words import iso
 
 
 def _waiting(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
     run, as_of = run_input.run, run_input.as_of
     if run.status is not Status.PENDING or run.created_at is None:
         return None
+    due = run.created_at + timedelta(seconds=rule.threshold)
     return DueRun(
         as_of=as_of,
-        due=run.created_at + timedelta(seconds=rule.threshold),
-        facts={"run": run.key.id, "waiting_seconds": (as_of - run.created_at).total_seconds()},
+        due=due,
+        facts={
+            "run": run.key.id,
+            "created_at": iso(run.created_at),
+            "limit_seconds": rule.threshold,
+        },
     )
 
 
@@ -27,8 +33,9 @@ DEFINITION = late_run_rule(
     _waiting,
     event_types=(EventType.RUN_STARTED, *END_EVENTS),
     about="A run waits too long before it starts.",
-    summary="{pipeline} waits too long in {workspace}",
-    description="Run {run} has waited {waiting_seconds:duration} for its start.",
-    template_fields=("run", "waiting_seconds"),
+    summary="{pipeline} {waits|waited} too long in {workspace}",
+    description="Run {run} {has been waiting|waited} for its start {created_at:since}, and "
+    "{limit_seconds:duration} {is|was} the limit.",
+    template_fields=("run", "created_at", "limit_seconds"),
     threshold=seconds("seconds from creation to start", 10 * MINUTE),
 )

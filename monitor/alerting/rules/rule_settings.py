@@ -170,7 +170,8 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
         dict[str, str],
         Setting(
             "Texts for people, over summary and description of the default. {pipeline} is a field; "
-            "{seconds:duration}, {instant:time} and {ratio:percent} write it for people.",
+            "{seconds:duration}, {instant:time}, {instant:since} and {ratio:percent} write it for "
+            "people, as of when the text is shown or sent.",
             {"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
         ),
     ] = {}

@@ -8,6 +8,7 @@ from monitor.alerting.rules.definition import Quantity, seconds
 from monitor.alerting.rules.late_runs import ActiveRunInput, DueRun, late_run_rule
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.runs import RunKind, Status
+from monitor.model.words import iso
 
 # Lists do not show flow runs: the end of one is known some time after that of its last job group.
 _END_READ_WITHIN = timedelta(minutes=2)
@@ -19,6 +20,7 @@ def _overdue(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
     started_at = run.started_at or run.created_at
     if run.status is not Status.RUNNING or not run_input.is_root or started_at is None:
         return None
+    started_at = max(started_at, run.created_at or started_at)  # stamps of two clocks
     # Once late, late until the end: the learned limit moves with each run that ends beside it.
     due = run_input.late_since
     is_late = due is not None
@@ -32,7 +34,7 @@ def _overdue(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
         due=due,
         facts={
             "run": run.key.id,
-            "running_seconds": (as_of - started_at).total_seconds(),
+            "started_at": iso(started_at),
             "limit_seconds": (due - started_at).total_seconds(),
         },
     )
@@ -50,10 +52,10 @@ DEFINITION = late_run_rule(
     RuleKind.RUN_OVERDUE,
     _overdue,
     about="A run lasts longer than a limit, or than runs of its pipeline ever need.",
-    summary="{pipeline} runs for too long in {workspace}",
-    description="Run {run} is at {running_seconds:duration}, and "
-    "{limit_seconds:duration} is the limit.",
-    template_fields=("run", "running_seconds", "limit_seconds"),
+    summary="{pipeline} {runs|ran} for too long in {workspace}",
+    description="Run {run} {has been running|ran} {started_at:since}, and "
+    "{limit_seconds:duration} {is|was} the limit.",
+    template_fields=("run", "started_at", "limit_seconds"),
     threshold=seconds("seconds from its start; without it the limit is learned", None),
     minimum=Quantity(about="runs that a limit is learned from", default=10, least=10, most=200),
 )

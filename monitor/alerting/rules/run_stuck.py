@@ -13,6 +13,7 @@ from monitor.alerting.rules.late_runs import ActiveRunInput, DueRun, JobProgress
 from monitor.alerting.rules.results import Facts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.runs import JobDetails, RunKind, RunState, Status
+from monitor.model.words import iso
 
 # A queue is allowed more silence than work; so is a plan, whose tasks may make no runs.
 _WAITING_FACTOR = 4.0
@@ -35,7 +36,9 @@ def _stuck(run_input: ActiveRunInput, rule: RuleSettings) -> DueRun | None:
     if read_at is None:
         # Since a restart: the store holds what job records said, but not when they said it.
         return DueRun(as_of=as_of, due=None, progress=progress)
-    return _due(run, progress.at, threshold, as_of=read_at, progress=progress)
+    # The heartbeat's clock may be behind the one of the record, which is older than any sign.
+    since = max(progress.at, run.created_at or progress.at)
+    return _due(run, since, threshold, as_of=read_at, progress=progress)
 
 
 def _hanging(run_input: ActiveRunInput, threshold: timedelta) -> DueRun | None:
@@ -47,7 +50,12 @@ def _hanging(run_input: ActiveRunInput, threshold: timedelta) -> DueRun | None:
         if progress is None or as_of - progress.at >= _AT_WORK_STEP:
             progress = JobProgress(at=as_of)
         return DueRun(as_of=as_of, due=as_of + threshold, progress=progress)
-    signs = (begun_at, run.updated_at, progress.at if progress is not None else None)
+    signs = (
+        begun_at,
+        run.created_at,
+        run.updated_at,
+        progress.at if progress is not None else None,
+    )
     since = max(sign for sign in signs if sign is not None)
     late_since = run_input.late_since
     # Late until there is a sign: a restart forgets when it was read last.
@@ -68,7 +76,8 @@ def _due(
 ) -> DueRun:
     facts: Facts = {
         "run": run.key.id,
-        "stuck_seconds": (as_of - since).total_seconds(),
+        "last_sign_at": iso(since),
+        "limit_seconds": threshold.total_seconds(),
         "percent_complete": None if progress is None else progress.percent,
     }
     return DueRun(as_of=as_of, due=since + threshold, facts=facts, progress=progress)
@@ -105,9 +114,10 @@ DEFINITION = late_run_rule(
     _stuck,
     about="A run neither ends nor shows progress or a heartbeat; waiting ones, and flow runs and "
     "plan runs in which nothing is active, have four times as long.",
-    summary="{pipeline} makes no progress in {workspace}",
-    description="Run {run} has shown no sign for {stuck_seconds:duration}.",
-    template_fields=("run", "stuck_seconds", "percent_complete"),
+    summary="{pipeline} {makes|made} no progress in {workspace}",
+    description="Run {run} {has shown|showed} no sign {last_sign_at:since}, and "
+    "{limit_seconds:duration} {is|was} the limit.",
+    template_fields=("run", "last_sign_at", "limit_seconds", "percent_complete"),
     threshold=seconds("seconds without a sign while executing", 15 * MINUTE),
     not_recorded="the event log does not hold the progress of jobs",
 )

@@ -30,9 +30,9 @@ from monitor.alerting.rules.contract import (
 from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition, seconds
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.alerting.rules.templates import iso_time
 from monitor.model.alerts import Severity
 from monitor.model.events import STATUS_EVENTS
+from monitor.model.words import iso
 
 
 def on_event(
@@ -97,7 +97,7 @@ def _firing(memory: AwaitedStarts, as_of: datetime) -> Firing | None:
         as_of=as_of,
         facts={
             "schedule": first.schedules,
-            "expected_at": iso_time(first.at),
+            "expected_at": iso(first.at),
             "missed": len(memory.missed),
         },
     )
@@ -114,7 +114,8 @@ DEFINITION = RuleDefinition(
     about="A schedule should have fired, and no run came within grace.",
     severity=Severity.CRITICAL,
     summary="{pipeline} did not start in {workspace}",
-    description="Schedule {schedule} was due at {expected_at:time}, and no run came.",
+    description="Schedule {schedule} was due at {expected_at:time}, and no run {has come|came in "
+    "time}.",
     template_fields=("schedule", "expected_at", "missed"),
     threshold=seconds("seconds of grace after the expected time", 10 * MINUTE),
     may_expect=True,

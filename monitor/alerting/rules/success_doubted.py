@@ -98,7 +98,7 @@ DEFINITION: RuleDefinition[DoubtedParts, None] = RuleDefinition(
     needs_memory=True,
     about="A run is reported as succeeded and may hide a failure: its jobs failed, or what is "
     "reported of it cannot be true; over at the next success without doubt.",
-    summary="A success of {pipeline} in {workspace} is doubtful",
+    summary="A success of {pipeline} in {workspace} {is|was} doubtful",
     description="Run {run} is reported as succeeded, but {reason}.",
     template_fields=("run", "reason"),
     reminders_inhibited_by=(RuleKind.WORKSPACE_UNREACHABLE,),

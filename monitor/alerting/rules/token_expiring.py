@@ -8,7 +8,7 @@ from monitor.alerting.rules.contract import StateInput, SubjectKind, TokenFacts
 from monitor.alerting.rules.definition import DAY, NoMemory, Requirement, RuleDefinition, seconds
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.alerting.rules.templates import iso_time
+from monitor.model.words import iso
 
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
 _EXPIRED_SHOWN = timedelta(days=1)
@@ -24,16 +24,14 @@ def evaluate(
     if expires_at is None or now >= expires_at + _EXPIRED_SHOWN:
         return RuleAnswer(Ok(at=now))
     since = expires_at - timedelta(seconds=rule.threshold)
+    if facts.created_at is not None:
+        since = max(since, facts.created_at)  # it may live for less than the threshold
     if now < since:
         return RuleAnswer(Ok(at=now), again_at=since)
     result = Firing(
         since=since,
         as_of=now,
-        facts={
-            "token": state.subject.thing,
-            "expires_at": iso_time(expires_at),
-            "remaining_seconds": (expires_at - now).total_seconds(),
-        },
+        facts={"token": state.subject.thing, "expires_at": iso(expires_at)},
     )
     return RuleAnswer(result)
 
@@ -44,9 +42,9 @@ DEFINITION = RuleDefinition(
     memory=NoMemory,
     evaluate=evaluate,
     about="An access token of the workspace expires soon.",
-    summary="A token of {workspace} expires in {remaining_seconds:duration}",
-    description="Token {token} expires at {expires_at:time}.",
-    template_fields=("token", "expires_at", "remaining_seconds"),
+    summary="A token of {workspace} {expires_at:expires|expired}",
+    description="Token {token} is valid until {expires_at:time}, and not beyond.",
+    template_fields=("token", "expires_at"),
     threshold=seconds("seconds before it expires", 14 * DAY, most=400 * DAY),
     requires=Requirement(
         table="inventory", key="tokens", hint="set tokens = true in [workspaces.inventory]"

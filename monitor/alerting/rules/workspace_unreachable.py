@@ -83,7 +83,7 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about="A workspace does not answer, or hides runs or schedules: refused, failing, incomplete.",
     severity=Severity.CRITICAL,
-    summary="{workspace} cannot be watched",
+    summary="{workspace} {cannot|could not} be watched",
     description="{reason}",
     template_fields=("reason",),
     # After the time-out of a read, in which any other answer ends it, and the wait for a poll this

@@ -39,6 +39,7 @@ class AlertmanagerOutput(EventOutput):
             clock=parts.clock,
             resend_seconds=settings.resend_seconds,
             alerting=parts.alerting,
+            time_of=parts.view.time_of,
         )
 
     @classmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
 
+from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Alert, AlertState
 
 _LAPSES_AFTER = 4  # times the interval of resending, as Prometheus does it
@@ -25,18 +26,33 @@ class PostableAlert(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     )
 
 
-def body_of(alerts: Iterable[Alert], *, now: datetime, resend_seconds: float) -> bytes:
-    """Return the body with the present state of these alerts; ``now`` is our wall time.
+def body_of(
+    alerts: Iterable[Alert],
+    *,
+    now: datetime,
+    resend_seconds: float,
+    time_of: Callable[[Alert], datetime],
+) -> bytes:
+    """Return the body with the present state of these alerts; ``now`` is its wall time.
+
+    Texts read as of ``time_of``: the present by the clock of what an alert is about.
 
     A firing alert ends in the future, and lapses there unless it is sent again in time. The
     instants of an alert are the workspace's, whose clock may be ahead of the Alertmanager's: an
     end in the future would be none, so nothing lies behind our now but such a lapse.
     """
     lapses_at = now + timedelta(seconds=_LAPSES_AFTER * resend_seconds)
-    return msgspec.json.encode([_postable(alert, now=now, lapses_at=lapses_at) for alert in alerts])
+    return msgspec.json.encode(
+        [
+            _postable(alert, texts_of(alert, time_of(alert)), now=now, lapses_at=lapses_at)
+            for alert in alerts
+        ]
+    )
 
 
-def _postable(alert: Alert, *, now: datetime, lapses_at: datetime) -> PostableAlert:
+def _postable(
+    alert: Alert, texts: dict[str, str], *, now: datetime, lapses_at: datetime
+) -> PostableAlert:
     starts_at = min(alert.starts_at, now)
     ends_at = lapses_at
     if alert.state is AlertState.RESOLVED:
@@ -44,15 +60,15 @@ def _postable(alert: Alert, *, now: datetime, lapses_at: datetime) -> PostableAl
         ends_at = max(starts_at, min(alert.ends_at or now, now))
     return PostableAlert(
         labels=alert.labels,
-        annotations=_annotations(alert),
+        annotations=_annotations(alert, texts),
         starts_at=starts_at,
         ends_at=ends_at,
         generator_url=_address(alert),
     )
 
 
-def _annotations(alert: Alert) -> dict[str, str]:
-    annotations = dict(alert.annotations)
+def _annotations(alert: Alert, texts: dict[str, str]) -> dict[str, str]:
+    annotations = dict(texts)
     if alert.run is not None:
         annotations.setdefault("run", alert.run.id)
     if alert.is_flapping:

@@ -54,12 +54,14 @@ class Sender:
         clock: Clock,
         resend_seconds: float,
         alerting: Callable[[], AlertingSnapshot],
+        time_of: Callable[[Alert, datetime], datetime],
     ) -> None:
         self._receiver = receiver
         self._name = name
         self._clock = clock
         self._resend_seconds = resend_seconds
         self._alerting = alerting
+        self._time_of = time_of
         self._queue: deque[tuple[Alert, asyncio.Future[None]]] = deque()
         self._due: deque[str] = deque()  # fingerprints to be repeated
         self._snapshot: AlertingSnapshot | None = None  # that `_firing` is of
@@ -188,8 +190,13 @@ class Sender:
         """
         ahead = self._receiver.ahead_seconds
         # By its own clock: on one that is minutes ahead of ours, every alert would have lapsed.
-        now = self._clock.now() + timedelta(seconds=ahead)
-        body = body_of(alerts, now=now, resend_seconds=self._resend_seconds)
+        now = self._clock.now()
+        body = body_of(
+            alerts,
+            now=now + timedelta(seconds=ahead),
+            resend_seconds=self._resend_seconds,
+            time_of=lambda alert: self._time_of(alert, now),
+        )
         try:
             await self._receiver.post(body, headers=JSON)
             self.reason = None

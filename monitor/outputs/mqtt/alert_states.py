@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Alert, AlertState, Severity
 
 
@@ -38,7 +39,7 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     unjudged: str | None
 
 
-def status_of(alert: Alert, *, unjudged: str | None = None) -> AlertStatus:
+def status_of(alert: Alert, at: datetime, *, unjudged: str | None = None) -> AlertStatus:
     """Return what the topic of an alert that fires, or did, should hold."""
     return AlertStatus(
         status=alert.state,
@@ -46,7 +47,7 @@ def status_of(alert: Alert, *, unjudged: str | None = None) -> AlertStatus:
         rule=alert.rule,
         severity=alert.severity,
         labels=alert.labels,
-        annotations=alert.annotations,
+        annotations=texts_of(alert, at, is_kept=True),
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
         fingerprint=alert.fingerprint,

@@ -288,6 +288,7 @@ class RetainedStates:
         alerts: dict[str, Alert] = {}
         unjudged: dict[str, str] = {}
         changed: list[Alert] = []
+        now = self._clock.now()
         async for alert in in_slices(snapshot.alerts, size=_TOPICS_IN_A_SLICE):
             if alert.state is AlertState.PENDING:
                 continue
@@ -303,7 +304,7 @@ class RetainedStates:
         states = (
             Retained(
                 self._topics.alert_state(alert),
-                status_of(alert, unjudged=unjudged.get(alert.fingerprint)),
+                status_of(alert, now, unjudged=unjudged.get(alert.fingerprint)),
                 is_alive=False,
             )
             for alert in changed

@@ -36,7 +36,11 @@ class Tokens:
         # What has expired long ago is no trouble any more; what will expire is.
         shown = sorted(expiries, reverse=True)[:_SHOWN]
         values = {token_id: at.timestamp() for at, token_id in shown}
-        context.update_inventory(tokens=Figures(values=values, until=context.holds_until()))
+        created = {row.id: row.created_at.timestamp() for row in rows if row.created_at is not None}
+        context.update_inventory(
+            tokens=Figures(values=values, until=context.holds_until()),
+            tokens_created={name: at for name, at in created.items() if name in values},
+        )
 
     def forget(self) -> None:
-        self._context.update_inventory(tokens=None)
+        self._context.update_inventory(tokens=None, tokens_created={})

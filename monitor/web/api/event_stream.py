@@ -17,7 +17,7 @@ from monitor.model.slices import in_slices
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.views.events import EventCursor, EventReader, EventSelection
+from monitor.web.views.events import EventCursor, EventReader, EventSelection, as_shown
 from monitor.web.views.log_positions import LogPosition, farthest
 from monitor.web.views.sources import ViewSources
 
@@ -119,7 +119,7 @@ class EventStreams:
                 event = entry.event
                 if not query.includes(event):
                     continue
-                data = msgspec.json.encode(event).decode()
+                data = msgspec.json.encode(as_shown(event)).decode()
                 cursor = self._reader.positions.cursor(entry)
                 await self._send(response, f"id: {cursor}\nevent: {event.type}\ndata: {data}\n\n")
                 sent_at = self._clock.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -26,8 +26,9 @@ class AcknowledgeForm(PageForm):
     template: ClassVar[str] = "acknowledge_form.html"
     fields: ClassVar[tuple[str, ...]] = ("starts_at", "author", "comment")
 
-    def __init__(self, alerting: AlertingRequests) -> None:
+    def __init__(self, alerting: AlertingRequests, *, read_at: Callable[[Alert], datetime]) -> None:
         self._alerting = alerting
+        self._read_at = read_at
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         alert = self._open_alert(path["fingerprint"])
@@ -41,7 +42,7 @@ class AcknowledgeForm(PageForm):
     async def beside(self, path: Mapping[str, str], values: Fields) -> Mapping[str, Any]:
         del values
         snapshot = self._alerting.snapshot()
-        names = AlertNames(snapshot.alerts, snapshot.silences)
+        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._read_at)
         return {"alert": alert_view(self._open_alert(path["fingerprint"]), names)}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:

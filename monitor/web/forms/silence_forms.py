@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from monitor.alerting.alerts.silences import new_silence
-from monitor.model.alerts import Silence
+from monitor.model.alerts import Alert, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.web.forms.form_page import FormState, PageForm, Refused
@@ -48,9 +48,12 @@ class SilenceForm(PageForm):
     template: ClassVar[str] = "silence_form.html"
     fields: ClassVar[tuple[str, ...]] = ("matcher", "lasts", "ends_at", "author", "comment")
 
-    def __init__(self, alerting: AlertingRequests, *, clock: Clock) -> None:
+    def __init__(
+        self, alerting: AlertingRequests, *, clock: Clock, read_at: Callable[[Alert], datetime]
+    ) -> None:
         self._alerting = alerting
         self._clock = clock
+        self._read_at = read_at
 
     async def begin(self, path: Mapping[str, str], query: Mapping[str, str]) -> FormState:
         values = {name: query.get(name, "") for name in self.fields}
@@ -73,7 +76,7 @@ class SilenceForm(PageForm):
         }
 
     async def _preview(self, matchers: tuple[str, ...]) -> SilencePreview:
-        return await preview(self._alerting, matchers, limit=_PREVIEWED)
+        return await preview(self._alerting, matchers, limit=_PREVIEWED, read_at=self._read_at)
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del path

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
 from monitor.bus.contract import RecordedIn
+from monitor.model.alert_texts import with_texts
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
@@ -109,7 +111,7 @@ class EventReader:
                 if self.positions.is_complete(recorded):
                     complete = recorded
                 if is_behind and query.includes(recorded.event):
-                    page.append(recorded)
+                    page.append(msgspec.structs.replace(recorded, event=as_shown(recorded.event)))
                     if len(page) == query.limit:
                         break
         if is_end:  # also past what retention has removed
@@ -151,6 +153,14 @@ class EventReader:
         if query.since is not None:
             begins.append(await self.positions.since(query.since))
         return farthest(begins)
+
+
+def as_shown(event: Event) -> Event:
+    """Return the event with texts of an alert that are true whenever they are read."""
+    if not isinstance(event, AlertEvent):
+        return event
+    alert = with_texts(event.alert, event.recorded_at, is_kept=True)
+    return msgspec.structs.replace(event, alert=alert)
 
 
 def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:

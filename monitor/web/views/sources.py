@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
+import msgspec
+
+from monitor.alerting.explain.explanation import Explanation
 from monitor.bus.contract import StoredLog, StoredRuns
 from monitor.bus.shards import ClusterStatus
+from monitor.model.alert_texts import with_texts
+from monitor.model.alerts import Alert
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.daemon_status import ReadDaemonStatus
@@ -32,3 +38,12 @@ class ViewSources:
     cluster: Callable[[], Awaitable[ClusterStatus | None]]
     cluster_problems: Callable[[], ClusterProblems]
     is_shared: bool  # other daemons may share the store
+
+    def time_of(self, alert: Alert) -> datetime:
+        """Return the present by the clock of what an alert is about."""
+        return self.live.time_of(alert, self.clock.now())
+
+    def as_read(self, explanation: Explanation) -> Explanation:
+        """Return the explanation with the texts of its alerts as they read now."""
+        alerts = [with_texts(alert, self.time_of(alert)) for alert in explanation.alerts]
+        return msgspec.structs.replace(explanation, alerts=tuple(alerts))

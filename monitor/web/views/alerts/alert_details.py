@@ -50,7 +50,7 @@ class AlertDetailsReader:
         ended = alerting.ended(query.fingerprint)
         if now is None and not ended:
             raise no_alert(query.fingerprint, snapshot.alerts)
-        names = AlertNames(snapshot.alerts, snapshot.silences)
+        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._sources.time_of)
         newest = now or ended[-1]
         view = None
         if now is not None:
@@ -66,7 +66,7 @@ class AlertDetailsReader:
         explanation = await self._sources.alerting.explain_alert(query.fingerprint)
         if explanation is None:
             raise no_alert(query.fingerprint, self._sources.alerting.snapshot().alerts)
-        return explanation
+        return self._sources.as_read(explanation)
 
 
 def find_alert(alerts: tuple[Alert, ...], fingerprint: str) -> Alert | None:

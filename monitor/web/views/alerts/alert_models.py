@@ -22,8 +22,6 @@ from monitor.web.views.alerts.alert_words import (
     what_of,
 )
 
-_NO_NAMES = AlertNames((), ())
-
 
 class SilenceView(Struct, frozen=True, kw_only=True):
     """One silence. ``state`` is pending, active or, for a day, expired."""
@@ -108,13 +106,12 @@ def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceV
     )
 
 
-def alert_view(
-    alert: Alert, names: AlertNames = _NO_NAMES, *, unjudged: str | None = None
-) -> AlertView:
+def alert_view(alert: Alert, names: AlertNames, *, unjudged: str | None = None) -> AlertView:
     """Return the view of an alert with every field, also empty ones.
 
-    ``names`` are those of what suppresses it; without them it is said without names.
+    ``names`` are those of what suppresses it; what they lack is said without a name.
     """
+    texts = names.texts_of(alert)
     return AlertView(
         fingerprint=alert.fingerprint,
         name=alert.name,
@@ -127,7 +124,7 @@ def alert_view(
         pipeline=alert.labels.get("pipeline"),
         run_id=alert.run.id if alert.run is not None else None,
         labels=alert.labels,
-        annotations=alert.annotations,
+        annotations=texts,
         facts=alert.facts,
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
@@ -141,14 +138,14 @@ def alert_view(
         evidence_count=alert.evidence_count,
         unjudged=unjudged,
         subject=subject_of(alert),
-        what=what_of(alert),
-        reason=reason_of(alert),
+        what=what_of(alert, texts),
+        reason=reason_of(alert, texts),
         state_words=state_words(alert),
         suppressed_by=names.suppressed_by(alert),
         acknowledged=alert.acknowledged,
         pipeline_kind=alert.pipeline.kind if alert.pipeline is not None else None,
         run_kind=alert.run.kind if alert.run is not None else None,
-        runbook=runbook_of(alert),
+        runbook=runbook_of(texts),
         url=web_address(alert.facts.get("url")),
         links=AlertLinks(
             pipeline=pipeline_path(alert),

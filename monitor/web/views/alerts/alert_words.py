@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
+from monitor.model.alert_texts import instant_of, texts_of
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.runs import PipelineKind
 from monitor.model.words import duration, kind_words, percent, utc
@@ -23,13 +24,7 @@ _SILENCED_BY = ("alertname", "workspace", "kind", "pipeline_id", *_SUBJECT_LABEL
 _WEB = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
 _LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "running_seconds": "running for",
         "limit_seconds": "limit",
-        "stuck_seconds": "without progress for",
-        "waiting_seconds": "waiting for",
-        "age_seconds": "last success ago",
-        "remaining_seconds": "time left",
-        "last_success_at": "last success",
         "failing": "failing parts",
         "ends": "of the last runs",
         "ratio": "failed part of the last runs",
@@ -62,9 +57,21 @@ class AlertFact(Struct, frozen=True, kw_only=True):
 class AlertNames:
     """What ids in ``muted_by`` stand for: silences, and the alerts that suppress others."""
 
-    def __init__(self, alerts: Iterable[Alert], silences: Iterable[Silence]) -> None:
+    def __init__(
+        self,
+        alerts: Iterable[Alert],
+        silences: Iterable[Silence],
+        *,
+        read_at: Callable[[Alert], datetime],
+    ) -> None:
+        """``read_at`` is the present, by the clock of what an alert is about."""
+        self._read_at = read_at
         self._alerts = {alert.fingerprint: alert for alert in alerts}
         self._silences = {silence.id: silence for silence in silences}
+
+    def texts_of(self, alert: Alert) -> dict[str, str]:
+        """Return the annotations of an alert as they read now."""
+        return texts_of(alert, self._read_at(alert))
 
     def suppressed_by(self, alert: Alert) -> tuple[SuppressionReason, ...]:
         """Return what holds the notifications of an alert back."""
@@ -84,7 +91,7 @@ class AlertNames:
         elif other.rule == "workspace_unreachable":
             words = f"suppressed: the workspace {other.workspace} is unreachable"
         else:
-            words = f"suppressed: {what_of(other)}"
+            words = f"suppressed: {what_of(other, self.texts_of(other))}"
         return SuppressionReason(words=words, fingerprint=which)
 
 
@@ -115,16 +122,14 @@ def subject_of(alert: Alert) -> str:
     return next(named, whole)
 
 
-def what_of(alert: Alert) -> str:
+def what_of(alert: Alert, texts: Mapping[str, str]) -> str:
     """Return what an alert says, in one line."""
-    return line(
-        alert.annotations.get("summary") or f"{kind_words(alert.name)}: {subject_of(alert)}"
-    )
+    return line(texts.get("summary") or f"{kind_words(alert.name)}: {subject_of(alert)}")
 
 
-def reason_of(alert: Alert) -> str | None:
+def reason_of(alert: Alert, texts: Mapping[str, str]) -> str | None:
     """Return why, in one line: the error of the run, or what its rule says of it."""
-    reason = alert.facts.get("error") or alert.annotations.get("description")
+    reason = alert.facts.get("error") or texts.get("description")
     return line(str(reason)) if reason else None
 
 
@@ -149,9 +154,7 @@ def facts_of(alert: Alert) -> tuple[AlertFact, ...]:
 def _fact(name: str, value: str | float | None) -> AlertFact:
     label = _LABELS.get(name) or kind_words(name.removesuffix("_seconds").removesuffix("_at"))
     if isinstance(value, str):
-        return AlertFact(
-            label=label, words=value, at=_instant(value) if name.endswith("_at") else None
-        )
+        return AlertFact(label=label, words=value, at=instant_of(name, value))
     number = float(value or 0)
     if name.endswith("_seconds"):
         return AlertFact(label=label, words=duration(number))
@@ -162,16 +165,9 @@ def _fact(name: str, value: str | float | None) -> AlertFact:
     return AlertFact(label=label, words=f"{number:,.6g}")
 
 
-def _instant(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def runbook_of(alert: Alert) -> str | None:
+def runbook_of(texts: Mapping[str, str]) -> str | None:
     """Return the address of its runbook; None where it has none that a browser may open."""
-    return web_address(alert.annotations.get("runbook_url") or alert.annotations.get("runbook"))
+    return web_address(texts.get("runbook_url") or texts.get("runbook"))
 
 
 def web_address(text: object) -> str | None:

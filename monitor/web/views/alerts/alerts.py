@@ -97,7 +97,9 @@ class AlertsReader:
             # A rule that was removed or renamed has past alerts.
             self._refuse_unknown_rule(query, snapshot)
         page = shown[: query.limit]
-        names = AlertNames(await suppressors(snapshot, page), snapshot.silences)
+        names = AlertNames(
+            await suppressors(snapshot, page), snapshot.silences, read_at=self._sources.time_of
+        )
         now = self._sources.clock.now()
         states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
         return AlertList(

@@ -37,6 +37,7 @@ class ExplainReader:
     """Finds what a query names, and lets alerting explain it."""
 
     def __init__(self, sources: ViewSources) -> None:
+        self._sources = sources
         self._alerting = sources.alerting
         self._names = ExplainedNames(sources.alerting, view=sources.live, stored=sources.runs)
 
@@ -62,7 +63,7 @@ class ExplainReader:
             )
             if explanation is None:  # it was removed meanwhile
                 raise ProblemDetails(404, f"{thing.kind} {thing.id[:SHOWN]!r} is not known")
-        return explanation
+        return self._sources.as_read(explanation)
 
     async def _thing(self, query: ExplainQuery) -> ExplainedThing:
         named = {name: text for name in _FORMS if (text := getattr(query, name)) is not None}

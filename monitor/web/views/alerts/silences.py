@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
-from monitor.model.alerts import AlertingSnapshot
+from monitor.model.alerts import Alert, AlertingSnapshot
 from monitor.model.errors import ConfigurationError
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
@@ -74,11 +76,16 @@ class SilencesReader:
         )
 
     async def preview(self, query: PreviewQuery) -> SilencePreview:
-        return await preview(self._sources.alerting, matchers_of(query.matcher), limit=query.limit)
+        sources, matchers = self._sources, matchers_of(query.matcher)
+        return await preview(sources.alerting, matchers, limit=query.limit, read_at=sources.time_of)
 
 
 async def preview(
-    alerting: AlertingRequests, matchers: tuple[str, ...], *, limit: int
+    alerting: AlertingRequests,
+    matchers: tuple[str, ...],
+    *,
+    limit: int,
+    read_at: Callable[[Alert], datetime],
 ) -> SilencePreview:
     """Return the open alerts that a silence would mute.
 
@@ -91,7 +98,7 @@ async def preview(
     snapshot = alerting.snapshot()
     # In a thread: every matcher is compared with every open alert.
     found = await asyncio.to_thread(alerting.would_mute, matchers)
-    names = AlertNames(snapshot.alerts, snapshot.silences)
+    names = AlertNames(snapshot.alerts, snapshot.silences, read_at=read_at)
     return SilencePreview(
         data=tuple([alert_view(alert, names) for alert in found[:limit]]),
         count=len(found),

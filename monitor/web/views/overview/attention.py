@@ -114,7 +114,9 @@ class AttentionReader:
         end = query.skip + query.groups
         shown = groups[query.skip : end]
         named = await suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
-        words = _Words(self._sources, AlertNames(named, snapshot.silences))
+        words = _Words(
+            self._sources, AlertNames(named, snapshot.silences, read_at=self._sources.time_of)
+        )
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
             next=end if end < len(groups) else None,
@@ -167,6 +169,7 @@ class _Words:
         )
 
     def alert(self, alert: Alert) -> AttentionAlert:
+        texts = self._names.texts_of(alert)
         has_no_error = "error" in alert.facts and not alert.facts["error"]
         return AttentionAlert(
             fingerprint=alert.fingerprint,
@@ -175,9 +178,9 @@ class _Words:
             state=alert.state,
             workspace=alert.workspace,
             subject=alert_words.subject_of(alert),
-            what=alert_words.what_of(alert),
+            what=alert_words.what_of(alert, texts),
             # Of a failure without an error text, the description has nothing to say either.
-            reason=None if has_no_error else alert_words.reason_of(alert),
+            reason=None if has_no_error else alert_words.reason_of(alert, texts),
             since=alert.starts_at,
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
@@ -187,7 +190,7 @@ class _Words:
             unjudged=self._live.why_unjudged(alert),
             run_kind=alert.run.kind if alert.run is not None else None,
             run_id=alert.run.id if alert.run is not None else None,
-            runbook=alert_words.runbook_of(alert),
+            runbook=alert_words.runbook_of(texts),
             url=alert_words.web_address(alert.facts.get("url")),
             silence=alert_words.silence_path(alert),
         )

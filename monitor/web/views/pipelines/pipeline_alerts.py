@@ -38,7 +38,7 @@ class PipelineAlertsReader:
     async def read(self, query: PipelineQuery) -> PipelineAlerts:
         alerting, live = self._sources.alerting, self._sources.live
         snapshot = alerting.snapshot()
-        names = AlertNames(snapshot.alerts, snapshot.silences)
+        names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._sources.time_of)
         is_open = [
             alert
             async for alert in in_slices(snapshot.alerts)

@@ -123,7 +123,7 @@ class RunDetailsReader:
         explanation = await self._sources.alerting.explain_run(key)
         if explanation is None:
             raise ProblemDetails(404, f"run {str(key)[:_SHOWN]} is not known, or was forgotten")
-        return explanation
+        return self._sources.as_read(explanation)
 
     async def _parents(self, run: RunState) -> tuple[RunView, ...]:
         around = (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         admin,
         api_call,
         backtest,
+        completed_names,
         configuration_report,
         daemon_address,
         daemon_process,
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
         store_examination,
         store_migration,
         store_move,
+        terminal,
     )
 
 __all__ = [
     "admin",
     "api_call",
     "backtest",
+    "completed_names",
     "configuration_report",
     "daemon_address",
     "daemon_process",
@@ -50,6 +53,7 @@ __all__ = [
     "store_examination",
     "store_migration",
     "store_move",
+    "terminal",
 ]
 
 if not TYPE_CHECKING:

@@ -30,6 +30,8 @@ class Setting(Struct, frozen=True):
     may_be_single: bool = False  # a text alone is a list of one
     word_for_none: str | None = None  # what the file writes where the field is None
     section: str | None = None  # where it is not that of the settings type
+    may_be_command: bool = False  # a secret that a command may print, too
+    alternative: str | None = None  # the table below that may stand in its place
 
 
 class StartSetting(Setting, frozen=True):

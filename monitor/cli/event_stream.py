@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from monitor.cli import lazy, times
+from monitor.cli import lazy_terminal, times
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
@@ -181,7 +181,7 @@ def _writer(request: EventRequest) -> Callable[[Event], None]:
             )
             transition = event["type"].rpartition(".")[2]
             if is_coloured:
-                line = lazy.terminal.coloured(transition, line)
+                line = lazy_terminal.terminal.coloured(transition, line)
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

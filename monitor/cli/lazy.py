@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         store_examination,
         store_migration,
         store_move,
-        terminal,
     )
 
 __all__ = [
@@ -53,7 +52,6 @@ __all__ = [
     "store_examination",
     "store_migration",
     "store_move",
-    "terminal",
 ]
 
 if not TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from monitor.cli import daemon_client, lazy, times
+from monitor.cli import daemon_client, lazy, lazy_terminal, times
 from monitor.cli.options import DaemonOptions, OutputOptions
 from monitor.cli.row_layout import Form, OutputForm, cell
 from monitor.cli.tables import print_csv, print_json
@@ -59,6 +59,6 @@ def _print(state: dict[str, Any], form: OutputForm) -> None:
         confirmed = cell(state["confirmed_at"], Form.INSTANT, is_wide=is_wide, now=now)
         line = f"{line}; confirmed {confirmed}"
     if sys.stdout.isatty():
-        lazy.terminal.print_state(str(state["level"]), line)
+        lazy_terminal.terminal.print_state(str(state["level"]), line)
     else:
         sys.stdout.write(f"{line}\n")

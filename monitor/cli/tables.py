@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.cli import lazy, times
+from monitor.cli import lazy_terminal, times
 from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, caption, lay_out
 from monitor.model.outside import harmless
 
@@ -64,7 +64,7 @@ def print_csv(rows: Iterable[Row], fields: Sequence[str], *, has_head: bool = Tr
 def print_laid(laid: Laid) -> None:
     """Print what was laid out: on a terminal coloured and fitted to its width, elsewhere whole."""
     if sys.stdout.isatty():
-        lazy.terminal.print_table(laid)
+        lazy_terminal.terminal.print_table(laid)
         return
     print_plain([column.title for column in laid.columns], laid.cells)
     if laid.common:

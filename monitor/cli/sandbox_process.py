@@ -60,10 +60,41 @@ def run(
         schedules_fire=not is_quiet,
         oauth=oauth,
     )
+    if flows is not None or history is not None:
+        past = "" if history is None else f" with {history} of history"
+        _say(f"building {_count(flows, 'flow') if flows else 'the usual flows'}{past}")
     sandbox = Sandbox(settings, SystemClock())
     if history_seconds:
         sandbox.live_through(sandbox.world.clock.now() - timedelta(seconds=history_seconds))
+    _say(_contents(sandbox))
     asyncio.run(_serve(sandbox, port, shows_people=shows_people, as_json=as_json))
+
+
+def _say(line: str) -> None:
+    """Print on stderr: on stdout stands what programs read."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _contents(sandbox: Sandbox) -> str:
+    """Return what there is, in one line."""
+    world = sandbox.world
+    parts = [
+        _count(sum(1 for _ in world.flows.live()), "flow"),
+        _count(sum(1 for _ in world.plans.live()), "plan"),
+        _count(sum(1 for _ in world.schedules.live()), "schedule"),
+    ]
+    people = _count(sum(1 for _ in world.people.live()), "person", "people")
+    runs = [job_group.created_at for job_group in world.job_groups.live()]
+    past = (
+        f"; {_count(len(runs), 'job group')} since {min(runs):%Y-%m-%d %H:%M} UTC" if runs else ""
+    )
+    settings = sandbox.settings
+    return f"edition {settings.edition}, seed {settings.seed}: {', '.join(parts)}, {people}{past}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _history_seconds(text: str | None) -> float:

@@ -207,13 +207,23 @@ def hint_of(key: Key, value: Any) -> str | None:
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"
     if key.choices and value not in key.choices:
-        near = did_you_mean(value, key.choices) if isinstance(value, str) else ""
-        return f"must be one of {', '.join(key.choices)}{near}"
+        return f"must be one of {', '.join(key.choices)}{_meant(key, value)}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         hint = _out_of_range(key, value)
         if hint is not None:
             return hint
     return None if key.check is None else key.check(value)
+
+
+def _meant(key: Key, value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    words = " ".join(value.lower().replace("-", " ").replace("_", " ").split())
+    # The longest first: of "legacy premium" and "premium" the former is meant.
+    for word in sorted(key.setting.other_words, key=len, reverse=True):
+        if f" {word} " in f" {words} ":
+            return f"; did you mean {key.setting.other_words[word]}?"
+    return did_you_mean(value, key.choices)
 
 
 def _out_of_range(key: Key, value: float) -> str | None:

@@ -55,6 +55,32 @@ def _token_url(url: str) -> str | None:
     return None
 
 
+_PROFESSIONAL = "PC, or PL for a workspace made before release 9.5"
+_OPEN_WORDS = (
+    "enterprise", "designer cloud", "alteryx", "trifacta", "self managed", "self hosted",
+    "on premise", "server", "all", "full",
+)  # fmt: skip
+# As the vendor's pages and people name editions.
+_EDITION_WORDS = {
+    "premium": "RL",
+    "professional": _PROFESSIONAL,
+    "pro": _PROFESSIONAL,
+    "current": "PC",
+    "legacy": "LE",
+    "legacy professional": "PL",
+    "professional legacy": "PL",
+    "legacy premium": "RL",
+    "premium legacy": "RL",
+    "professional current": "PC",
+    "detect": "auto",
+    "any": "auto",
+    "unknown": "auto",
+    "standard": "auto",
+    "starter": "auto",
+    **dict.fromkeys(_OPEN_WORDS, "open"),
+}
+
+
 class OauthSettings(Struct, frozen=True, kw_only=True):
     """Access tokens that the daemon refreshes, in the place of token (Alteryx One).
 
@@ -149,6 +175,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
         Setting(
             "Product edition; auto detects it by test reads. open allows every operation.",
             word_for_none="auto",
+            other_words=_EDITION_WORDS,
         ),
     ] = None
     requests_per_minute: Annotated[

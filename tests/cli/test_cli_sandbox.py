@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import aiohttp
@@ -74,6 +75,13 @@ async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
     async with running("sandbox", *options) as process:
         access = await first_document(process.stdout)
         assert access.keys() == {"url", "token"}
+        assert process.stderr is not None
+        building, built = [(await process.stderr.readline()).decode() for _ in range(2)]
+        assert building == "building 40 flows with 90m of history\n"
+        pattern = (
+            r"edition RL, seed 1: 40 flows, 4 plans, \d+ schedules, 4 people; [\d,]+ job groups"
+        )
+        assert re.match(rf"{pattern} since 20\d\d-\d\d-\d\d \d\d:\d\d UTC\n", built), built
         async with aiohttp.ClientSession(access["url"]) as session:
             assert await count(session, access, "flows") == 40
             assert await count(session, access, "jobLibrary") > 100

@@ -60,7 +60,7 @@ async def check_workspace(
 ) -> list[CheckLine]:
     """Run every check of one workspace. Each has a time limit of its own."""
     name = configuration.name
-    settings = _hasty(configuration.workspace)
+    settings = hasty(configuration.workspace)
     clock = surroundings.clock
     try:
         client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry())
@@ -183,7 +183,7 @@ async def _check_callbacks(
     return [line for lines in await together(checks) for line in lines]
 
 
-def _hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
+def hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
     """Return settings with short time limits and without a configured edition."""
     return msgspec.structs.replace(
         settings,

@@ -152,6 +152,9 @@ class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
 UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
 
 
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - stands among the ids of tokens
+
+
 class TokenTrouble(Struct, frozen=True, kw_only=True, gc=False):
     """Why the token pair of a workspace is in danger, or lost."""
 

@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import BusLostError, ConfigurationError
 from monitor.model.live_state import TokenStatus, TokenTrouble
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings
 from monitor.sandbox.world.token_pairs import replaced, revoke
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
-from monitor.workspace.access.stored_tokens import StoredTokens, TokenStore
+from monitor.workspace.access.stored_tokens import StoredTokens
 from monitor.workspace.access.token_endpoint import TokenEndpoint
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.metrics import ApiMetrics
@@ -44,6 +46,81 @@ class TokenFile:
         return Secret(self.text, read_again=self.secret)
 
 
+class Step(StrEnum):
+    """Where a daemon dies within a refresh, or loses its shard to another."""
+
+    BEFORE_ALL = "before that it is sent is stored"
+    BEFORE_SENDING = "before it is sent"
+    WAITING = "after the endpoint has handled it, before its answer"
+    BEFORE_STORING = "after its answer, before the pair is stored"
+    AFTER_STORING = "after the pair is stored, before it is used"
+    FENCED_BEFORE_SENDING = "the shard is lost before it is sent"
+    FENCED_BEFORE_STORING = "the shard is lost before the pair is stored"
+
+    @property
+    def loses_the_answer(self) -> bool:
+        return self in (Step.WAITING, Step.BEFORE_STORING, Step.FENCED_BEFORE_STORING)
+
+
+class DiedError(Exception):
+    """The process is gone: nothing of it runs on."""
+
+
+class DyingStore:
+    """The real store of a daemon that may die before or after a write."""
+
+    def __init__(self, daemon: Refresher) -> None:
+        self._daemon = daemon
+
+    async def load(self) -> StoredTokens:
+        return await self._daemon.stored.load()
+
+    async def store(self, tokens: StoredTokens) -> None:
+        daemon, pair = self._daemon, tokens.pair
+        known = (await daemon.stored.load()).pair
+        is_new = pair is not None and pair != known
+        if daemon.dies_at is (Step.BEFORE_STORING if is_new else Step.BEFORE_ALL):
+            raise DiedError
+        if is_new and daemon.dies_at is Step.FENCED_BEFORE_STORING:
+            raise BusLostError("another daemon has the shard")
+        await daemon.stored.store(tokens)
+        if is_new and daemon.dies_at is Step.AFTER_STORING:
+            raise DiedError
+
+
+class DyingEndpoint(TokenEndpoint):
+    """The real way to the endpoint, of a daemon that may die on it."""
+
+    def __init__(
+        self, settings: WorkspaceSettings, oauth: OauthSettings, daemon: Refresher
+    ) -> None:
+        super().__init__(settings, oauth, may_send=self._may_send)
+        self._daemon = daemon
+
+    def _may_send(self) -> bool:
+        return self._daemon.dies_at is not Step.FENCED_BEFORE_SENDING
+
+    async def refresh(self, refresh_token: Secret, *, client_secret: Secret | None) -> Any:
+        daemon = self._daemon
+        if daemon.dies_at is Step.BEFORE_SENDING:
+            raise DiedError
+        sending = super().refresh(refresh_token, client_secret=client_secret)
+        if daemon.dies_at is not Step.WAITING:
+            return await sending
+        assert daemon.sandbox.pair is not None
+        pair, world = daemon.sandbox.pair, daemon.sandbox.world
+        handled, world.options.token_answer_latency = pair.refreshes, 60.0
+        task = asyncio.create_task(sending)
+        try:
+            # One that is refused has no latency.
+            await eventually(lambda: pair.refreshes > handled or task.done(), why="no refresh")
+        finally:
+            world.options.token_answer_latency = 0.0
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        raise DiedError
+
+
 @dataclass(kw_only=True)
 class Refresher:
     """One life of the daemon's part, from `start` to `stop` or `kill`. ``store`` is a real file."""
@@ -52,7 +129,7 @@ class Refresher:
     sandbox: Sandbox
     file: TokenFile
     store_path: Path
-    store: TokenStore | None = None  # None: that of the file
+    dies_at: Step | None = None  # of its next refresh
     status: TokenStatus = field(default_factory=TokenStatus)
     cycles: int = 0
 
@@ -78,8 +155,8 @@ class Refresher:
         self.tokens = RefreshedTokens(
             NAME,
             oauth,
-            endpoint=TokenEndpoint(settings, oauth),
-            store=self.store or self.stored,
+            endpoint=DyingEndpoint(settings, oauth, self),
+            store=DyingStore(self),
             clock=self.clock,
             metrics=ApiMetrics.of(self.registry),
             show=self._shown,
@@ -123,6 +200,13 @@ class Refresher:
     async def load(self) -> StoredTokens:
         return await self.stored.load()
 
+    async def died(self) -> None:
+        """Return when the part has ended by itself, and nothing of the process is left."""
+        await self.until(self.task.done)
+        error = self.task.exception()
+        assert isinstance(error, DiedError | BusLostError), error
+        await self.close()
+
     async def stop(self) -> None:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -149,20 +233,20 @@ class OauthScene:
     sandbox: Sandbox
     file: TokenFile
     folder: Path
+    has_lost_an_answer: bool = False
 
-    def refresher(self, *, store: TokenStore | None = None, path: str = "state.db") -> Refresher:
+    def refresher(self, path: str = "state.db") -> Refresher:
         return Refresher(
             clock=self.clock,
             sandbox=self.sandbox,
             file=self.file,
             store_path=self.folder / path,
-            store=store,
         )
 
     @contextlib.asynccontextmanager
     async def running(self, path: str = "state.db") -> AsyncIterator[Refresher]:
         """Run the part; it has had its first cycle."""
-        refresher = self.refresher(path=path)
+        refresher = self.refresher(path)
         await refresher.start()
         try:
             await refresher.begun()

@@ -154,6 +154,8 @@ class FollowedWorkspace:
     async def open(self) -> None:
         """Load what the store knows of the workspace."""
         await self._observer.open(self.name)
+        if self.configuration.workspace.oauth is None:  # it may have had that before a reload
+            self._live_state.update_workspace(self.name, token=None)
         await self._status_memory.restore()
         # Whoever scrapes must never see a pipeline under another's name.
         await show_listed_names(self._live_state, self.name, bus=self._bus)

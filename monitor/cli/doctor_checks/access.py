@@ -179,7 +179,7 @@ def expiry_lines(client: WorkspaceClient, subject: str, *, now: datetime) -> lis
     """Return when the token expires, without a request; no line where it does not say that."""
     token = client.settings.token
     expires_at = None if token is None else details_of(token).expires_at
-    return [] if expires_at is None else [_expiry(subject, expires_at, now)]
+    return [] if expires_at is None else [expiry_line(subject, expires_at, now)]
 
 
 async def check_expiry(client: WorkspaceClient, subject: str, *, now: datetime) -> list[CheckLine]:
@@ -195,7 +195,7 @@ async def check_expiry(client: WorkspaceClient, subject: str, *, now: datetime) 
         return [ok(subject, "neither the token nor the workspace shows when it expires")]
     if row.expires_at is None:
         return [ok(subject, "the workspace shows no expiry")]
-    return [_expiry(subject, row.expires_at, now)]
+    return [expiry_line(subject, row.expires_at, now)]
 
 
 async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenRow | None:
@@ -212,11 +212,14 @@ async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenR
     return next((row for row in rows if token_id is not None and row.id == token_id), None)
 
 
-def _expiry(subject: str, expires_at: datetime, now: datetime) -> CheckLine:
+def expiry_line(
+    subject: str, expires_at: datetime, now: datetime, *, new_token: str = _NEW_TOKEN
+) -> CheckLine:
+    """Return the line of a token, or pair, that expires then."""
     day = f"{expires_at:%Y-%m-%d %H:%M} UTC"
     if expires_at <= now:
-        return failed(subject, f"it expired on {day}", _NEW_TOKEN)
+        return failed(subject, f"it expired on {day}", new_token)
     days = (expires_at - now).days
     if days < _SOON_DAYS:
-        return warning(subject, f"it expires on {day}, {days} days from now", _NEW_TOKEN)
+        return warning(subject, f"it expires on {day}, {days} days from now", new_token)
     return ok(subject, f"valid until {day}")

@@ -28,7 +28,7 @@ def acknowledge(
     Its end is still notified. When it fires again later, that is another alert.
     """
     path = f"/api/v1/alerts/{quote(fingerprint, safe='')}"
-    found = daemon_client.run_request(daemon_client.get(daemon, path))
+    found = daemon_client.get(daemon, path)
     alert = found.get("alert") if isinstance(found, dict) else None
     if alert is None:
         raise MonitorError(f"alert {fingerprint} is over; nothing is left to acknowledge")
@@ -38,5 +38,5 @@ def acknowledge(
         "author": author or user_name(),
         "comment": comment,
     }
-    daemon_client.run_request(daemon_client.post(daemon, "/api/v1/acknowledgements", body))
+    daemon_client.post(daemon, "/api/v1/acknowledgements", body)
     sys.stdout.write(f"alert {fingerprint} is acknowledged; no more reminders of it go out\n")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
-from typing import Any, Self
-
-import aiohttp
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.model.errors import (
@@ -21,6 +23,7 @@ from monitor.model.errors import (
 from monitor.model.outside import LONGEST_ERROR, harmless
 
 _TIMEOUT_SECONDS = 30.0
+_READ_BYTES = 1_048_576
 _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
 _REDIRECTS_FROM, _ERRORS_FROM, _UNAUTHORIZED = 300, 400, 401
 _NO_SUCH_ROUTE = (404, 405)
@@ -38,26 +41,15 @@ _ERRORS: Mapping[int, type[MonitorError]] = MappingProxyType(
 
 
 class AdminClient:
-    """One daemon. Use as an async context manager."""
+    """One daemon. Blocks until an answer is there; each request has a connection of its own."""
 
     def __init__(self, address: DaemonAddress) -> None:
         self._address = address
+        self._base = urlsplit(address.url)
+        is_secure = self._base.scheme == "https"
+        self._trust = _trust(address) if is_secure or address.ca_file else None
 
-    async def __aenter__(self) -> Self:
-        headers = {"Accept": "application/json"}
-        if self._address.authorization is not None:
-            headers["Authorization"] = self._address.authorization.reveal()
-        self._session = aiohttp.ClientSession(
-            headers=headers,
-            connector=aiohttp.TCPConnector(ssl=_trust(self._address)),
-            trust_env=False,
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         """Return the decoded answer.
 
         Raises:
@@ -66,43 +58,35 @@ class AdminClient:
             DaemonUnreachableError: none answers.
             MonitorError: it reports a failure, or something else answers.
         """
-        return await self._request("GET", path, query=query)
+        return self._request("GET", path, query=query)
 
-    async def post(
+    def post(
         self, path: str, body: Mapping[str, Any], *, timeout_seconds: float = _TIMEOUT_SECONDS
     ) -> Any:
         """Send a request and return the decoded answer; raises as `get` does."""
-        return await self._request("POST", path, body=body, timeout_seconds=timeout_seconds)
+        return self._request("POST", path, body=body, timeout_seconds=timeout_seconds)
 
-    async def delete(self, path: str) -> Any:
+    def delete(self, path: str) -> Any:
         """Remove what a path names and return the decoded answer; raises as `get` does."""
-        return await self._request("DELETE", path)
+        return self._request("DELETE", path)
 
-    async def events(
-        self, after: int | str | None, only: Mapping[str, str]
-    ) -> AsyncIterator[dict[str, Any]]:
+    def events(self, after: int | str | None, only: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         """Yield events as they are recorded, behind a position or from now on.
 
         ``only`` are filters. A daemon that knows none of them yields all.
         """
         query = {**only, **({} if after is None else {"after": str(after)})}
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=_STREAM_IDLE_SECONDS)
-        try:
-            async with self._session.get(
-                f"{self._address.url}/api/v1/events/stream",
-                params=query,
-                headers={"Accept": "text/event-stream"},
-                timeout=timeout,
-                allow_redirects=False,
-            ) as response:
-                await self._check(response)
-                async for line in response.content:
-                    if line.startswith(b"data: "):
-                        yield json.loads(line[6:])
-        except (aiohttp.ClientError, TimeoutError) as exc:
-            raise self._unreachable(exc) from exc
+        with self._connected(_STREAM_IDLE_SECONDS) as connection:
+            path = self._path("/api/v1/events/stream", query)
+            connection.request("GET", path, headers=self._headers("text/event-stream"))
+            response = connection.getresponse()
+            if response.status >= _REDIRECTS_FROM:
+                self._check(response, path, response.read())
+            while line := response.readline():
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
 
-    async def _request(
+    def _request(
         self,
         method: str,
         path: str,
@@ -111,57 +95,83 @@ class AdminClient:
         body: Mapping[str, Any] | None = None,
         timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> Any:
-        try:
-            async with self._session.request(
-                method,
-                self._address.url + path,
-                params=query,
-                json=body,
-                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
-                # A redirect could lead the credentials to another server.
-                allow_redirects=False,
-            ) as response:
-                await self._check(response)
-                return await self._decoded(response)
-        except (aiohttp.ClientError, TimeoutError) as exc:
-            raise self._unreachable(exc) from exc
+        deadline = time.monotonic() + timeout_seconds
+        headers = self._headers("application/json")
+        content = None
+        if body is not None:
+            content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        with self._connected(timeout_seconds) as connection:
+            connection.request(method, self._path(path, query or {}), content, headers)
+            response = connection.getresponse()
+            answer = _read(connection, response, deadline)
+        self._check(response, path, answer)
+        return self._decoded(response, answer)
 
-    async def _check(self, response: aiohttp.ClientResponse) -> None:
-        """Raise what an answer other than success means."""
+    @contextlib.contextmanager
+    def _connected(self, timeout_seconds: float) -> Iterator[HTTPConnection]:
+        host, port = self._base.hostname or "", self._base.port
+        connection = (
+            HTTPSConnection(host, port, timeout=timeout_seconds, context=self._trust)
+            if self._base.scheme == "https"
+            else HTTPConnection(host, port, timeout=timeout_seconds)
+        )
+        try:
+            yield connection
+        except (OSError, HTTPException, UnicodeError) as exc:
+            raise self._unreachable(exc) from exc
+        finally:
+            connection.close()
+
+    def _headers(self, media_type: str) -> dict[str, str]:
+        headers = {"Accept": media_type, "Connection": "close"}
+        if self._address.authorization is not None:
+            headers["Authorization"] = self._address.authorization.reveal()
+        return headers
+
+    def _path(self, path: str, query: Mapping[str, str]) -> str:
+        whole = quote(self._base.path, safe="/%") + path
+        return f"{whole}?{urlencode(query)}" if query else whole
+
+    def _check(self, response: HTTPResponse, path: str, answer: bytes) -> None:
+        """Raise what an answer other than success means. A redirect is never followed.
+
+        It could lead the credentials to another server.
+        """
         status = response.status
         if status < _REDIRECTS_FROM:
             return
         if status < _ERRORS_FROM:
+            target = harmless(response.headers.get("Location") or "nowhere")
             raise MonitorError(
-                f"{self._address.url} answers with a redirect to "
-                f"{harmless(response.headers.get('Location', 'nowhere'))}; name that URL with --url"
+                f"{self._address.url} answers with a redirect to {target}; name that URL with --url"
             )
         if status == _UNAUTHORIZED:
             raise MonitorError(self._unauthorized())
-        document = await self._decoded(response)
+        document = self._decoded(response, answer)
         detail = document.get("detail") if isinstance(document, dict) else None
         if not isinstance(detail, str):
             raise self._stranger(response)
         if status in _NO_SUCH_ROUTE and detail.startswith(_NOTHING_THERE):
             raise MonitorError(
-                f"the daemon at {self._address.url} has no {response.url.path}: it is older than "
-                "this command, or its URL ends in a path that is not its own"
+                f"the daemon at {self._address.url} has no {self._base.path}{path}: it is older "
+                "than this command, or its URL ends in a path that is not its own"
             )
         message = f"the daemon answered {status}: {harmless(detail, longest=LONGEST_ERROR)}"
         raise _ERRORS.get(status, MonitorError)(message)
 
-    async def _decoded(self, response: aiohttp.ClientResponse) -> Any:
-        if not response.content_type.endswith("json"):
+    def _decoded(self, response: HTTPResponse, answer: bytes) -> Any:
+        if not response.headers.get_content_type().endswith("json"):
             raise self._stranger(response)
         try:
-            return await response.json(content_type=None)
-        except ValueError as exc:
+            return json.loads(answer)
+        except (ValueError, RecursionError) as exc:
             raise self._stranger(response) from exc
 
-    def _stranger(self, response: aiohttp.ClientResponse) -> MonitorError:
+    def _stranger(self, response: HTTPResponse) -> MonitorError:
         return MonitorError(
-            f"{self._address.url} answers {response.status} with {harmless(response.content_type)},"
-            f" which no dataprep-monitor does: is {self._address.named_by} right?"
+            f"{self._address.url} answers {response.status} with "
+            f"{harmless(response.headers.get_content_type())}, which no dataprep-monitor does: "
+            f"is {self._address.named_by} right?"
         )
 
     def _unauthorized(self) -> str:
@@ -183,13 +193,34 @@ class AdminClient:
             if self._address.named_by == "-c"
             else "is it running there?"
         )
-        if isinstance(exc, aiohttp.ClientConnectorCertificateError):
+        if isinstance(exc, ssl.SSLCertVerificationError):
             hint = "its certificate is not trusted; name its authority with --ca-file"
-        elif isinstance(exc, aiohttp.ClientConnectorSSLError):
+        elif isinstance(exc, ssl.SSLError):
             hint = "it does not speak TLS; write --url with http://"
         return DaemonUnreachableError(
             f"no daemon answers at {self._address.url} ({type(exc).__name__}): {hint}"
         )
+
+
+def _read(connection: HTTPConnection, response: HTTPResponse, deadline: float) -> bytes:
+    """Return the whole answer. The time limit of the connection is that of one read only.
+
+    Raises:
+        TimeoutError: it has not ended at the deadline.
+    """
+    parts: list[bytes] = []
+    # Without a connection the rest is in memory already.
+    sock = connection.sock
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if sock is not None:
+            sock.settimeout(left)
+        part = response.read1(_READ_BYTES)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
 
 
 def _trust(address: DaemonAddress) -> ssl.SSLContext:

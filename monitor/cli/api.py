@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completers, lazy
+from monitor.cli import lazy, operation_completers
 from monitor.cli.options import CONFIG_FILE, ConfigFile, WorkspaceName
 
 _ARGUMENT = "METHOD PATH | OPERATION_ID [ID]"
@@ -17,7 +17,7 @@ Words = Annotated[
     typer.Argument(
         metavar=_ARGUMENT,
         help="What to call: `GET /v4/flows/11`, or `getFlow 11`; see `operations`.",
-        autocompletion=completers.operation_words,
+        autocompletion=operation_completers.operation_words,
     ),
 ]
 Query = Annotated[
@@ -27,7 +27,7 @@ Query = Annotated[
         "--query",
         metavar="NAME=VALUE",
         help="A query parameter; may be repeated.",
-        autocompletion=completers.query_names,
+        autocompletion=operation_completers.query_names,
     ),
 ]
 Data = Annotated[

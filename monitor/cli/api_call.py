@@ -20,6 +20,7 @@ from monitor import logs
 from monitor.cli.api_output import progress_bar, save_rows, write_answer, write_rows
 from monitor.cli.settings_files import load
 from monitor.config import Configuration
+from monitor.config.environment import PREFIX
 from monitor.model.clock import SystemClock
 from monitor.model.errors import (
     ConfigurationError,
@@ -91,6 +92,8 @@ def call(request: Request, config: Path, *, workspace: str | None) -> None:
     """
     configuration = load(config)
     settings = chosen(configuration, workspace)
+    if settings.oauth is not None:
+        raise ConfigurationError(_only_the_daemon(settings.name))
     # On a terminal somebody waits: show which attempts failed and how long the next one waits.
     level = "debug" if sys.stderr.isatty() else "warning"
     redactor = logs.configure(level=level, secrets=configuration.secrets())
@@ -104,6 +107,14 @@ def call(request: Request, config: Path, *, workspace: str | None) -> None:
         if is_ours and exc.status_code is None:
             raise ConfigurationError(line) from exc  # nothing was sent, nor would be next time
         raise MonitorError(line) from exc
+
+
+def _only_the_daemon(workspace: str) -> str:
+    variable = f"{PREFIX}WORKSPACES__{workspace.upper().replace('-', '_')}__TOKEN"
+    return (
+        f"workspace {workspace}: its access tokens are refreshed by the daemon, and a refresh of"
+        f" this command would make the daemon's pair invalid; give it a token in {variable}"
+    )
 
 
 def chosen(configuration: Configuration, name: str | None) -> WorkspaceSettings:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from monitor.catalogue.operations import Operation
-from monitor.cli import terminal
+from monitor.cli.progress_bars import terminal_bar
 from monitor.model.errors import UnreadableAnswerError
 from monitor.workspace.files import FileReceiver
 from monitor.workspace.requester import Answer
@@ -77,5 +77,5 @@ def progress_bar(name: str, *, unit: str) -> Iterator[Show]:
     if not sys.stderr.isatty():
         yield lambda _done, _whole: None
         return
-    with terminal.progress_bar(name, unit=unit) as show:
+    with terminal_bar(name, unit=unit) as show:
         yield show

@@ -120,11 +120,11 @@ async def _compare(
 ) -> list[RuleComparison]:
     with tempfile.TemporaryFile(prefix="dataprep-monitor-") as file:
         log = RecordedLog(file)
-        async with AdminClient(daemon) as client:
-            workspaces = await _workspaces(client)
-            start = await _start(client, since)
-            await _read(client, start, log)
-            parts = await _parts(client, log.plan_runs)
+        client = AdminClient(daemon)
+        workspaces = _workspaces(client)
+        start = _start(client, since)
+        _read(client, start, log)
+        parts = _parts(client, log.plan_runs)
         if start > since:
             sys.stderr.write(f"the log begins at {_utc(start)}: nothing before is evaluated\n")
         if learning := learning_rules(settings):
@@ -145,7 +145,7 @@ async def _compare(
         return rows
 
 
-async def _start(client: AdminClient, since: datetime) -> datetime:
+def _start(client: AdminClient, since: datetime) -> datetime:
     """Return the first instant to evaluate: ``since``, or the beginning of the log.
 
     Raises:
@@ -153,7 +153,7 @@ async def _start(client: AdminClient, since: datetime) -> datetime:
         ConfigurationError: there is too much.
     """
     from_since = {"since": since.isoformat()}
-    pages = [await _events(client, limit=1, **query) for query in ({}, from_since, {"last": "1"})]
+    pages = [_events(client, limit=1, **query) for query in ({}, from_since, {"last": "1"})]
     if not all(pages):
         raise MonitorError("the daemon has recorded no events since then; nothing is evaluated")
     oldest, first, newest = (page[0] for page in pages)
@@ -166,11 +166,10 @@ async def _start(client: AdminClient, since: datetime) -> datetime:
     return max(since, oldest.event.recorded_at)
 
 
-async def _workspaces(client: AdminClient) -> list[WorkspaceStatus]:
-    rows = (await client.get("/api/v1/workspaces"))["data"]
+def _workspaces(client: AdminClient) -> list[WorkspaceStatus]:
+    rows = (client.get("/api/v1/workspaces"))["data"]
     schedules = {
-        row["workspace"]: row["schedules"]
-        for row in (await client.get("/api/v1/schedules"))["data"]
+        row["workspace"]: row["schedules"] for row in (client.get("/api/v1/schedules"))["data"]
     }
     names = ("workspace", "edition", "capabilities", "followed_since", "known_at")
     return [
@@ -182,24 +181,24 @@ async def _workspaces(client: AdminClient) -> list[WorkspaceStatus]:
     ]
 
 
-async def _read(client: AdminClient, start: datetime, log: RecordedLog) -> None:
-    page = await _events(client, limit=_PAGE, since=start.isoformat())
+def _read(client: AdminClient, start: datetime, log: RecordedLog) -> None:
+    page = _events(client, limit=_PAGE, since=start.isoformat())
     log.append(page)
     # What is recorded meanwhile is read too, but not without end.
     while len(page) == _PAGE and len(log) <= _MOST_EVENTS:
         _progress(f"reading: {len(log):,} events")
-        page = await _events(client, limit=_PAGE, after=str(page[-1].position))
+        page = _events(client, limit=_PAGE, after=str(page[-1].position))
         log.append(page)
     _progress("")
 
 
-async def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
+def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
     """Return the runs inside plan runs. Events are made before the workspace links them."""
     parts: dict[RunKey, list[PartOfPlan]] = {}
     newest = list(plan_runs)[-_MOST_PLAN_RUNS:]
     for number, run in enumerate(newest, 1):
         try:
-            found = await client.get(f"/api/v1/runs/{run.workspace}/{run.kind}/{quote(run.id)}")
+            found = client.get(f"/api/v1/runs/{run.workspace}/{run.kind}/{quote(run.id)}")
         except NoSuchObjectError:
             continue  # the daemon has forgotten it
         parts[run] = [
@@ -215,8 +214,8 @@ async def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
     return parts
 
 
-async def _events(client: AdminClient, *, limit: int, **query: str) -> list[Recorded]:
-    page = await client.get("/api/v1/events", {"limit": str(limit), **query})
+def _events(client: AdminClient, *, limit: int, **query: str) -> list[Recorded]:
+    page = client.get("/api/v1/events", {"limit": str(limit), **query})
     return msgspec.convert(page["data"], list[Recorded])
 
 

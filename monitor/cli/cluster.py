@@ -56,7 +56,7 @@ def cluster(
     answer: then it is what the store said last. CSV has the shards only.
     """
     query = {"holder": holder, "limit": "100000"}
-    status = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/cluster", query))
+    status = daemon_client.get(daemon, "/api/v1/cluster", query)
     if not isinstance(status, dict) or "shards" not in status:
         raise lazy.admin.stranger()
     _print(status, output.form)

@@ -19,7 +19,7 @@ COMMANDS = (
         "demo",
         "monitor.cli.demo:demo",
         "Run sandbox, broker, daemon and page on this machine.",
-        ("demo --for 30", "demo --edition LE --port 0"),
+        ("demo --for 30", "demo --edition LE --port 0", "demo --oauth --for 30"),
     ),
     CommandEntry(
         "run",
@@ -65,6 +65,7 @@ COMMANDS = (
             "sandbox --edition open --port 8081",
             "sandbox --speed 60 --fault status_500=0.05",
             "sandbox --quiet --flows 200 --history 7d --tokens",
+            "sandbox --oauth --access-token-seconds 300 --json",
         ),
     ),
     CommandEntry(

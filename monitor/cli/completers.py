@@ -5,49 +5,17 @@ A completer without a match returns nothing: a key press must not print a messag
 
 from __future__ import annotations
 
-import contextlib
-import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import typer
 
-from monitor.alerting.alerts.label_names import SHOWN_LABELS
-from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 from monitor.cli import lazy
 from monitor.model.runs import PipelineKind, RunKind
-from monitor.outputs.records import RECORDS
 
 # A value and what it is; bash shows the values only.
 Offer = tuple[str, str]
-
-
-def operation_words(ctx: typer.Context, incomplete: str) -> list[Offer]:
-    """Offer operation ids and methods, and behind a method its paths."""
-    words = _words(ctx)
-    if not words:
-        ids = [(operation.operation_id, operation.name) for operation in operations()]
-        methods = [(method, "a method, then a path") for method in METHODS]
-        return [*ids, *(methods if incomplete else [])]
-    if len(words) == 1 and words[0].upper() in METHODS:
-        return list(dict.fromkeys(_paths(words[0].upper(), incomplete)))
-    return []
-
-
-def query_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
-    """Offer the query parameters of the operation that was typed before."""
-    del incomplete
-    typed = _operation(_words(ctx))
-    return [] if typed is None else [(f"{name}=", typed.operation_id) for name in typed.query]
-
-
-def resources() -> list[str]:
-    """Offer the resource groups of the catalogue."""
-    return sorted({operation.resource for operation in operations()})
 
 
 def workspaces(ctx: typer.Context) -> list[str]:
@@ -87,29 +55,26 @@ def silence_words(ctx: typer.Context) -> list[str]:
     """Offer the labels that a matcher may name. Only the daemon knows the ids of silences."""
     if ctx.params.get("action") != "add":
         return []
-    return [f"{label}=" for label in SHOWN_LABELS]
+    return [f"{label}=" for label in lazy.completed_names.SHOWN_LABELS]
 
 
 def explained_kinds(ctx: typer.Context) -> list[str]:
     """Offer the kinds of run and pipeline; only the daemon knows fingerprints and ids."""
-    return [] if _words(ctx) else [*RunKind, *PipelineKind]
+    return [] if typed_words(ctx) else [*RunKind, *PipelineKind]
 
 
 def rules(ctx: typer.Context) -> list[str]:
     """Offer the configured rules by their names, then the kinds of rule."""
     configured = _names(ctx, "alerts")
-    return [*configured, *(kind for kind in RuleKind if kind not in configured)]
+    return [
+        *configured,
+        *(kind for kind in lazy.completed_names.RuleKind if kind not in configured),
+    ]
 
 
 def outputs(ctx: typer.Context) -> list[str]:
     """Offer the outputs that the configuration names."""
-    document = _document(ctx)
-    names: list[str] = []
-    for record in RECORDS:
-        # Of a table that is not right, what can be read.
-        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
-            names += record.names(SimpleNamespace(**document[record.section]))
-    return names
+    return lazy.completed_names.outputs_in(_document(ctx))
 
 
 def _document(ctx: typer.Context) -> dict[str, Any]:
@@ -128,33 +93,7 @@ def _names(ctx: typer.Context, section: str) -> list[str]:
         return []
 
 
-def _words(ctx: typer.Context) -> list[str]:
+def typed_words(ctx: typer.Context) -> list[str]:
+    """Return the arguments before the half typed one."""
     # Behind an option that waits for its value the library has not named the words yet.
     return list(ctx.params.get("words") or ctx.args)
-
-
-def _operation(words: list[str]) -> Operation | None:
-    if len(words) > 1 and words[0].upper() in METHODS:
-        match = find(words[0], words[1])
-        return None if match is None else match[0]
-    try:
-        return operation(words[0]) if words else None
-    except KeyError:
-        return None
-
-
-def _paths(method: str, typed: str) -> Iterator[Offer]:
-    """Yield the paths of a method up to where the next value must be typed by hand."""
-    done = typed.split("/")[:-1]
-    for candidate in operations():
-        parts = candidate.path.split("/")
-        if candidate.method != method or len(parts) <= len(done):
-            continue
-        if all(_fits(part, text) for part, text in zip(parts, done, strict=False)):
-            rest = "/".join(parts[len(done) :])
-            open_end = re.split(r":\w+", rest, maxsplit=1)[0]
-            yield "/".join([*done, open_end]), candidate.name
-
-
-def _fits(part: str, text: str) -> bool:
-    return part == text or (part.startswith(":") and text != "")

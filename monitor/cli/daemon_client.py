@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,26 +54,20 @@ def configured_address(path: Path) -> DaemonAddress:
     return lazy.daemon_address.address_of_server(lazy.settings_files.load(path).server)
 
 
-def run_request(request: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(request)
+def get(daemon: DaemonOptions, path: str, query: Query | None = None) -> Any:
+    return lazy.admin.AdminClient(address_of(daemon)).get(path, given(query or {}))
 
 
-async def get(daemon: DaemonOptions, path: str, query: Query | None = None) -> Any:
-    async with lazy.admin.AdminClient(address_of(daemon)) as client:
-        return await client.get(path, given(query or {}))
-
-
-async def post(
+def post(
     daemon: DaemonOptions, path: str, body: Mapping[str, Any], *, timeout_seconds: float = 30.0
 ) -> Any:
     wanted = {key: value for key, value in body.items() if value is not None}
-    async with lazy.admin.AdminClient(address_of(daemon)) as client:
-        return await client.post(path, wanted, timeout_seconds=timeout_seconds)
+    client = lazy.admin.AdminClient(address_of(daemon))
+    return client.post(path, wanted, timeout_seconds=timeout_seconds)
 
 
-async def delete(daemon: DaemonOptions, path: str) -> Any:
-    async with lazy.admin.AdminClient(address_of(daemon)) as client:
-        return await client.delete(path)
+def delete(daemon: DaemonOptions, path: str) -> Any:
+    return lazy.admin.AdminClient(address_of(daemon)).delete(path)
 
 
 def given(query: Query) -> dict[str, str]:
@@ -84,7 +77,7 @@ def given(query: Query) -> dict[str, str]:
 
 def list_rows(daemon: DaemonOptions, path: str, query: Query | None = None) -> Rows:
     """Return the rows of a list that comes whole."""
-    return lazy.admin.rows_of(run_request(get(daemon, path, query)))
+    return lazy.admin.rows_of(get(daemon, path, query))
 
 
 class FirstRows(NamedTuple):
@@ -99,27 +92,21 @@ class FirstRows(NamedTuple):
     answer: Mapping[str, Any]
 
 
-async def first_rows(
+def list_first(
     daemon: DaemonOptions, path: str, query: Query, *, limit: int, page: int = _PAGE
 ) -> FirstRows:
     """Return the first rows of a list that comes in pages of at most ``page``; 0: all rows."""
     rows: Rows = []
     wanted = given(query)
-    async with lazy.admin.AdminClient(address_of(daemon)) as client:
-        while True:
-            # One more than is shown: not every list says whether more would follow.
-            size = min(limit + 1 - len(rows), page) if limit else page
-            answer = await client.get(path, {**wanted, "limit": str(size)})
-            rows += lazy.admin.rows_of(answer)
-            cursor, total = answer.get("next"), answer.get("total")
-            if limit and len(rows) > limit:
-                return FirstRows(rows[:limit], has_more=True, total=total, answer=answer)
-            if not isinstance(cursor, str):
-                return FirstRows(rows, has_more=False, total=total, answer=answer)
-            wanted["cursor"] = cursor
-
-
-def list_first(
-    daemon: DaemonOptions, path: str, query: Query, *, limit: int, page: int = _PAGE
-) -> FirstRows:
-    return run_request(first_rows(daemon, path, query, limit=limit, page=page))  # type: ignore[no-any-return] # of asyncio
+    client = lazy.admin.AdminClient(address_of(daemon))
+    while True:
+        # One more than is shown: not every list says whether more would follow.
+        size = min(limit + 1 - len(rows), page) if limit else page
+        answer = client.get(path, {**wanted, "limit": str(size)})
+        rows += lazy.admin.rows_of(answer)
+        cursor, total = answer.get("next"), answer.get("total")
+        if limit and len(rows) > limit:
+            return FirstRows(rows[:limit], has_more=True, total=total, answer=answer)
+        if not isinstance(cursor, str):
+            return FirstRows(rows, has_more=False, total=total, answer=answer)
+        wanted["cursor"] = cursor

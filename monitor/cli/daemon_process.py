@@ -12,9 +12,10 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
-from monitor.app.daemon import Daemon
+from monitor.app.daemon import Addresses, Daemon
 from monitor.app.tasks import Run
 from monitor.cli.event_loop import loop_factory
+from monitor.cli.first_contact import log_addresses, log_first_contacts
 from monitor.cli.garbage import exempt_what_lasts, search_often
 from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
@@ -83,12 +84,16 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 
-    await daemon.run(
-        stop,
-        on_started=lambda _: manager.started(following(configuration)),
-        on_draining=manager.stopping,
-        beside=beside,
-    )
+    def started(addresses: Addresses) -> None:
+        manager.started(following(configuration))
+        log_addresses(configuration, addresses)
+
+    contact = asyncio.create_task(log_first_contacts(configuration, clock), name="first contact")
+    try:
+        await daemon.run(stop, on_started=started, on_draining=manager.stopping, beside=beside)
+    finally:
+        contact.cancel()
+        await asyncio.gather(contact, return_exceptions=True)
 
 
 def name_slow_steps(loop: asyncio.AbstractEventLoop, *, is_on: bool = True) -> None:

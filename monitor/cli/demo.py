@@ -23,6 +23,9 @@ def demo(
         float | None,
         typer.Option("--for", min=1, metavar="SECONDS", help="Stop after so long and sum up."),
     ] = None,
+    oauth: Annotated[
+        bool, typer.Option("--oauth", help="Access tokens live for seconds and are refreshed.")
+    ] = False,
     no_events: Annotated[
         bool, typer.Option("--no-events", help="Print no line for each event.")
     ] = False,
@@ -30,8 +33,9 @@ def demo(
     """Run sandbox, broker, daemon and page on this machine.
 
     Prints every event. With --for it sums up what the sandbox, an MQTT subscriber and /metrics
-    have counted, each by itself; the three counts must agree. Ctrl-C ends it and leaves nothing
-    behind.
+    have counted, each by itself; the three counts must agree. With --oauth the sandbox accepts only
+    access tokens that a refresh token gives, as the vendor's cloud does. Ctrl-C ends it and leaves
+    nothing behind.
     """
     code = lazy.demo_session.run(
         port=port,
@@ -39,6 +43,7 @@ def demo(
         speed=speed,
         seed=seed,
         seconds=seconds,
+        has_oauth=oauth,
         shows_events=not no_events,
     )
     if code:

@@ -28,6 +28,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
 from monitor.model.waits import happens_within
 from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings
 
 _DRAIN_SECONDS = 10.0
 _CHECK_SECONDS = 0.2
@@ -48,13 +49,17 @@ def run(
     speed: float,
     seed: int,
     seconds: float | None,
+    has_oauth: bool,
     shows_events: bool,
 ) -> int:
     """Run a demo until its time is over or a signal ends it; return the exit code."""
     logs.configure(level="error")
     output = DemoOutput(shows_events=shows_events)
     session = DemoSession(
-        output, port=port, edition=edition, speed=speed, seed=seed, seconds=seconds
+        output,
+        sandbox_settings(edition, speed=speed, seed=seed, has_oauth=has_oauth),
+        port=port,
+        seconds=seconds,
     )
     return asyncio.run(session.run())
 
@@ -65,19 +70,17 @@ class DemoSession:
     def __init__(
         self,
         output: DemoOutput,
+        settings: SandboxSettings,
         *,
         port: int,
-        edition: Edition,
-        speed: float,
-        seed: int,
         seconds: float | None,
     ) -> None:
         self._port = port
-        self._edition = edition
+        self._edition = settings.edition
         self._seconds = seconds
         self._secret = secrets.token_urlsafe(24)
         self._clock = SystemClock()
-        self._sandbox = Sandbox(sandbox_settings(edition, speed=speed, seed=seed), self._clock)
+        self._sandbox = Sandbox(settings, self._clock)
         self._output = output
         self._story = DemoStory(self._sandbox)
         self._subscriber = Subscriber(output.print_event)
@@ -112,8 +115,14 @@ class DemoSession:
 
     def _introduce(self, url: str, broker_port: int, addresses: Addresses) -> None:
         server_url = f"http://127.0.0.1:{addresses.server_port}"
+        pair = self._sandbox.pair
+        access = f"token {self._sandbox.token}"
+        if pair is not None:
+            access = (
+                f"access tokens of {pair.access_token_seconds} s from {self._sandbox.token_url}"
+            )
         for name, value in (
-            ("sandbox", f"{url} (edition {self._edition}, token {self._sandbox.token})"),
+            ("sandbox", f"{url} (edition {self._edition}, {access})"),
             ("broker", f"mqtt://127.0.0.1:{broker_port} (subscribe to dataprep/#)"),
             ("metrics", f"{server_url}/metrics"),
             ("page", f"{server_url}/"),
@@ -147,7 +156,10 @@ class DemoSession:
             return _INTERRUPTED
         if self._seconds is None:
             return 0
-        return self._output.print_summary(await self._wait_for_agreement(addresses))
+        code = self._output.print_summary(await self._wait_for_agreement(addresses))
+        if self._sandbox.pair is not None:
+            self._output.print_line(f"access token refreshed {self._sandbox.pair.refreshes} times")
+        return code
 
     async def _until_over(self) -> None:
         if self._seconds is None:

@@ -19,14 +19,15 @@ from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.mqtt.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.sandbox import Sandbox
-from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.sandbox.settings import OAuthSettings, SandboxSettings, WorkSettings
 from monitor.sandbox.world.records.objects import WebhookFlowTask
 from monitor.web.settings import ServerSettings
-from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
 WORKSPACE = "demo"
 _WORK_SECONDS = (120.0, 480.0)
 _CANCEL_RATIO = 0.01
+_ACCESS_TOKEN_SECONDS = 10
 _FIRST_LOOK_SECONDS = 7 * 86_400.0
 _RULES = (
     msgspec.structs.replace(default_rule(RuleKind.SCHEDULE_MISSED), threshold=MISSED_GRACE_SECONDS),
@@ -38,7 +39,9 @@ _RULES = (
 )
 
 
-def sandbox_settings(edition: Edition, *, speed: float, seed: int) -> SandboxSettings:
+def sandbox_settings(
+    edition: Edition, *, speed: float, seed: int, has_oauth: bool = False
+) -> SandboxSettings:
     return SandboxSettings(
         edition=edition,
         seed=seed,
@@ -55,6 +58,7 @@ def sandbox_settings(edition: Edition, *, speed: float, seed: int) -> SandboxSet
         # Nothing runs before the daemon follows it, so that all three counts start at 0.
         is_busy_at_once=False,
         is_held=True,
+        oauth=OAuthSettings(access_token_seconds=_ACCESS_TOKEN_SECONDS) if has_oauth else None,
     )
 
 
@@ -68,7 +72,7 @@ def configuration(
         workspaces=(
             WorkspaceConfiguration(
                 # With the default request budget, as in most workspaces.
-                workspace=WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token)),
+                workspace=_workspace(sandbox, url),
                 poll=PollSettings(
                     active_seconds=5,
                     idle_seconds=5,
@@ -95,6 +99,17 @@ def configuration(
         callbacks=ListenerSettings(listen=f"127.0.0.1:{callbacks_port}"),
         storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
     )
+
+
+def _workspace(sandbox: Sandbox, url: str) -> WorkspaceSettings:
+    if sandbox.pair is None or sandbox.token_url is None:
+        return WorkspaceSettings(name=WORKSPACE, url=url, token=Secret(sandbox.token))
+    oauth = OauthSettings(
+        token_url=sandbox.token_url,
+        client_id=sandbox.pair.client_id,
+        refresh_token=Secret(sandbox.pair.refresh_token),
+    )
+    return WorkspaceSettings(name=WORKSPACE, url=url, oauth=oauth)
 
 
 def create_webhook_tasks(sandbox: Sandbox, *, callbacks_port: int, secret: str) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
 
-from monitor.cli import terminal
+from monitor.cli import lazy_terminal, times
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
 from monitor.cli.row_layout import OutputForm
 from monitor.cli.tables import print_csv, print_remark
 from monitor.model.alerts import BRIDGE
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 
@@ -37,7 +36,7 @@ class EventRequest(Struct, frozen=True, kw_only=True):
     form: OutputForm
 
 
-async def print_events(address: DaemonAddress, request: EventRequest) -> None:
+def print_events(address: DaemonAddress, request: EventRequest) -> None:
     """Print the events since an instant, or the newest; with ``follow`` then new ones."""
     write_line = _writer(request)
     printed: dict[str, None] = {}  # ids: of several logs, the newest come again when followed
@@ -48,37 +47,37 @@ async def print_events(address: DaemonAddress, request: EventRequest) -> None:
             del printed[next(iter(printed))]
         write_line(event)
 
-    async with AdminClient(address) as client:
-        await _refuse_unknown(client, request.fits.workspace)
-        position: int | str | None = None
-        if request.since is not None or request.limit is not None or not request.follow:
-            position = await _print_recorded(client, request, write)
-        if request.follow:
-            async for event in client.events(position, request.fits.query()):
-                if request.fits.fits(event) and event["id"] not in printed:
-                    write_line(event)
+    client = AdminClient(address)
+    _refuse_unknown(client, request.fits.workspace)
+    position: int | str | None = None
+    if request.since is not None or request.limit is not None or not request.follow:
+        position = _print_recorded(client, request, write)
+    if request.follow:
+        for event in client.events(position, request.fits.query()):
+            if request.fits.fits(event) and event["id"] not in printed:
+                write_line(event)
 
 
-async def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
+def _refuse_unknown(client: AdminClient, workspace: str | None) -> None:
     """Refuse a workspace that is not followed: no events would read as if all were well."""
     if workspace is None:
         return
-    rows = rows_of(await client.get("/api/v1/workspaces"))
+    rows = rows_of(client.get("/api/v1/workspaces"))
     names = [BRIDGE, *(row["workspace"] for row in rows)]
     if workspace not in names:
         hint = did_you_mean(workspace, names) or f"; there are {', '.join(names)}"
         raise ConfigurationError(f"--workspace: {workspace!r} is not known{hint}")
 
 
-async def _print_recorded(
+def _print_recorded(
     client: AdminClient, request: EventRequest, write: Callable[[Event], None]
 ) -> int | str:
     """Return what leads behind the last event that was read."""
     if request.since is None and request.limit != 0:
-        return await _print_newest(client, request, write)
+        return _print_newest(client, request, write)
     printed = 0
     position: int | str = 0
-    async for rows, position in _forward(client, request):
+    for rows, position in _forward(client, request):
         for recorded in rows:
             if not request.fits.fits(recorded["event"]):
                 continue
@@ -90,14 +89,14 @@ async def _print_recorded(
     return position
 
 
-async def _forward(
+def _forward(
     client: AdminClient, request: EventRequest
-) -> AsyncIterator[tuple[list[dict[str, Any]], int | str]]:
+) -> Iterator[tuple[list[dict[str, Any]], int | str]]:
     """Yield pages of events, oldest first, each with what leads behind it."""
     query = {"limit": str(_PAGE), **request.fits.query()}
     place = {} if request.since is None else {"since": request.since}
     while True:
-        page = await client.get(_PATH, {**query, **place})
+        page = client.get(_PATH, {**query, **place})
         rows, position = rows_of(page), page["next"]
         yield rows, position
         if not page.get("has_more", len(rows) >= _PAGE):
@@ -105,16 +104,16 @@ async def _forward(
         place = {"after": str(position)}
 
 
-async def _print_newest(
+def _print_newest(
     client: AdminClient, request: EventRequest, write: Callable[[Event], None]
 ) -> int | str:
     """Print the newest events that fit, oldest first; search backwards for them."""
     most = request.limit or _LAST
-    last = await client.get(_PATH, {"limit": "1", "last": "1"})
+    last = client.get(_PATH, {"limit": "1", "last": "1"})
     if not isinstance(last["next"], int):
-        return await _print_newest_of_several(client, request, write, most=most)
+        return _print_newest_of_several(client, request, write, most=most)
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
-    oldest = rows_of(await client.get(_PATH, {"limit": "1"}))
+    oldest = rows_of(client.get(_PATH, {"limit": "1"}))
     newest: int = last["next"]
     end = oldest[0]["position"] if oldest else newest + 1
     fitting: list[Event] = []
@@ -122,7 +121,7 @@ async def _print_newest(
     while before > end and len(fitting) <= most and pages < _MOST_PAGES:
         after = max(end - 1, before - 1 - size)
         query = {"limit": str(_PAGE), "after": str(after), **request.fits.query()}
-        rows = [row for row in rows_of(await client.get(_PATH, query)) if row["position"] < before]
+        rows = [row for row in rows_of(client.get(_PATH, query)) if row["position"] < before]
         fitting = [row["event"] for row in rows if request.fits.fits(row["event"])] + fitting
         before, pages, size = after + 1, pages + 1, _PAGE
     for event in fitting[-most:]:
@@ -136,7 +135,7 @@ async def _print_newest(
     return newest
 
 
-async def _print_newest_of_several(
+def _print_newest_of_several(
     client: AdminClient,
     request: EventRequest,
     write: Callable[[Event], None],
@@ -145,7 +144,7 @@ async def _print_newest_of_several(
 ) -> int | str:
     """Print the newest events where several logs have no common position to search backwards by."""
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
-    page = await client.get(_PATH, {"limit": str(_PAGE), "last": str(size), **request.fits.query()})
+    page = client.get(_PATH, {"limit": str(_PAGE), "last": str(size), **request.fits.query()})
     fitting = [row["event"] for row in rows_of(page) if request.fits.fits(row["event"])]
     for event in fitting[-most:]:
         write(event)
@@ -178,10 +177,12 @@ def _writer(request: EventRequest) -> Callable[[Event], None]:
                 event,
                 has_instant=has_instant,
                 is_wide=request.form is OutputForm.WIDE,
-                now=SystemClock().now(),
+                now=times.now(),
             )
             transition = event["type"].rpartition(".")[2]
-            sys.stdout.write((terminal.coloured(transition, line) if is_coloured else line) + "\n")
+            if is_coloured:
+                line = lazy_terminal.terminal.coloured(transition, line)
+            sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
     return write

@@ -50,6 +50,6 @@ def events(
     )
     address = daemon_client.address_of(daemon)
     try:
-        daemon_client.run_request(lazy.event_stream.print_events(address, request))
+        lazy.event_stream.print_events(address, request)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

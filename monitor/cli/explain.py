@@ -51,7 +51,7 @@ def explain(
     rule says of it now. Where a name fits several, name the kind too: flow 11, plan "month end".
     """
     form, query = output.form, {"name": _name(words), "workspace": workspace}
-    answer = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/explain", query))
+    answer = daemon_client.get(daemon, "/api/v1/explain", query)
     if not isinstance(answer, dict) or "steps" not in answer:
         raise lazy.admin.stranger()
     if form is OutputForm.JSON:
@@ -89,8 +89,7 @@ def replay(
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
     form, body = output.form, {"output": to, "since": times.since(since).isoformat()}
-    replaying = daemon_client.post(daemon, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
-    answer = daemon_client.run_request(replaying)
+    answer = daemon_client.post(daemon, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
     columns = [Column(name, name.replace("_", " "), Form.COPIED) for name in answer]
     print_rows([answer], columns, form)
 

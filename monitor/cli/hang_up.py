@@ -79,7 +79,8 @@ class HangUpReload:
     async def _reload(self) -> _Reloaded:
         """Reload the file as it is now."""
         try:
-            configuration = load(self._path)
+            # In a thread: commands may print some of the secrets.
+            configuration = await asyncio.to_thread(load, self._path)
             self._redactor.register(*configuration.secrets())
             keys = await self._daemon.reload(configuration)
         except BusUnavailableError as exc:

@@ -9,7 +9,7 @@ import typer
 from monitor.catalogue.operations import Edition, Operation
 from monitor.catalogue.operations import operations as all_operations
 from monitor.catalogue.uses import use_of
-from monitor.cli import completers
+from monitor.cli import operation_completers
 from monitor.cli.options import OutputOptions
 from monitor.cli.row_layout import Column, Form, OutputForm
 from monitor.cli.tables import print_rows
@@ -40,7 +40,7 @@ def operations(
             "--resource",
             metavar="NAME",
             help="Only this resource group.",
-            autocompletion=completers.resources,
+            autocompletion=operation_completers.resources,
         ),
     ] = None,
     *,

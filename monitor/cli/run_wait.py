@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Mapping
@@ -10,10 +9,10 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from monitor.cli import times
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
 from monitor.cli.row_layout import Form, cell
-from monitor.model.clock import SystemClock
 from monitor.model.errors import (
     ConfigurationError,
     DaemonBusyError,
@@ -30,7 +29,7 @@ _ENDS = frozenset(status.value for status in Status if status.is_terminal)
 Run = dict[str, Any]
 
 
-async def wait_for_end(
+def wait_for_end(
     address: DaemonAddress, wanted: Mapping[str, str | None], *, limit_seconds: float
 ) -> bool:
     """Let the daemon follow a run, and print its end; True if it succeeded.
@@ -41,38 +40,38 @@ async def wait_for_end(
         MonitorError: it has not ended in time, or the daemon refuses the request.
     """
     deadline = time.monotonic() + limit_seconds
-    async with AdminClient(address) as client:
-        body = {name: value for name, value in wanted.items() if value is not None}
-        await client.post("/api/v1/track", body)
-        workspace = wanted["workspace"] or await _only_workspace(client)
-        path = f"/api/v1/runs/{quote(workspace)}/{wanted['kind']}/{quote(str(wanted['id']))}"
-        name = f"{wanted['kind']}/{wanted['id']}"
-        try:
-            run = await _last_read(client, path, name=name, deadline=deadline)
-        finally:
-            _progress("")
+    client = AdminClient(address)
+    body = {name: value for name, value in wanted.items() if value is not None}
+    client.post("/api/v1/track", body)
+    workspace = wanted["workspace"] or _only_workspace(client)
+    path = f"/api/v1/runs/{quote(workspace)}/{wanted['kind']}/{quote(str(wanted['id']))}"
+    name = f"{wanted['kind']}/{wanted['id']}"
+    try:
+        run = _last_read(client, path, name=name, deadline=deadline)
+    finally:
+        _progress("")
     if run is None or run["status"] not in _ENDS:
         raise MonitorError(_too_late(name, run, limit_seconds))
     sys.stdout.write(f"{_end(name, run)}\n")
     return bool(run["status"] == Status.SUCCEEDED)
 
 
-async def _last_read(client: AdminClient, path: str, *, name: str, deadline: float) -> Run | None:
+def _last_read(client: AdminClient, path: str, *, name: str, deadline: float) -> Run | None:
     """Return the run as it ended, or as it was when the time was up."""
     run: Run | None = None
     while True:
-        run = await _read(client, path, run)
+        run = _read(client, path, run)
         left = deadline - time.monotonic()
         if left <= 0 or (run is not None and run["status"] in _ENDS):
             return run
         _progress(_so_far(name, run))
-        await asyncio.sleep(min(_POLL_SECONDS, left))
+        time.sleep(min(_POLL_SECONDS, left))
 
 
-async def _read(client: AdminClient, path: str, before: Run | None) -> Run | None:
+def _read(client: AdminClient, path: str, before: Run | None) -> Run | None:
     """Return the run as the daemon knows it, None while it has not read it yet."""
     try:
-        run: Run = (await client.get(path))["run"]
+        run: Run = (client.get(path))["run"]
     except NoSuchObjectError:
         return None
     except (DaemonBusyError, DaemonUnreachableError) as exc:
@@ -81,8 +80,8 @@ async def _read(client: AdminClient, path: str, before: Run | None) -> Run | Non
     return run
 
 
-async def _only_workspace(client: AdminClient) -> str:
-    names = [row["workspace"] for row in rows_of(await client.get("/api/v1/workspaces"))]
+def _only_workspace(client: AdminClient) -> str:
+    names = [row["workspace"] for row in rows_of(client.get("/api/v1/workspaces"))]
     if len(names) != 1:
         raise ConfigurationError(f"--workspace: name one of {', '.join(names)}")
     return str(names[0])
@@ -95,7 +94,7 @@ def _so_far(name: str, run: Run | None) -> str:
     if run.get("percent_complete") is not None:
         words.append(f"{run['percent_complete']:.0f} %")
     if begun := run.get("started_at") or run.get("created_at"):
-        seconds = (SystemClock().now() - datetime.fromisoformat(begun)).total_seconds()
+        seconds = (times.now() - datetime.fromisoformat(begun)).total_seconds()
         words.append(f"for {duration(max(0.0, seconds))}")
     return ", ".join(words)
 
@@ -106,7 +105,7 @@ def _end(name: str, run: Run) -> str:
         words += f" after {duration(run['duration_seconds'])}"
     reason = run.get("reason") or run.get("error")
     if reason:
-        words += f": {cell(reason, Form.COPIED, is_wide=True, now=SystemClock().now())}"
+        words += f": {cell(reason, Form.COPIED, is_wide=True, now=times.now())}"
     return words
 
 

@@ -11,7 +11,6 @@ from monitor.cli import daemon_client, times
 from monitor.cli.options import SHOWN, DaemonOptions, Limit, OnlyWorkspace, OutputOptions
 from monitor.cli.row_layout import Column, Form
 from monitor.cli.tables import print_cut, print_rows
-from monitor.model.clock import SystemClock
 from monitor.model.runs import RunKind, Status
 
 _COLUMNS = (
@@ -65,7 +64,7 @@ def runs(
     most = SHOWN if limit is None else limit
     found = daemon_client.list_first(daemon, "/api/v1/runs", query, limit=most)
     empty = "no run fits; leave out a filter, or look further back with --since"
-    shown = [_shown(row, now=SystemClock().now()) for row in found.rows]
+    shown = [_shown(row, now=times.now()) for row in found.rows]
     print_rows(shown, _COLUMNS, form, raw=found.rows, fields=_FIELDS, empty=empty)
     if found.has_more:
         print_cut(len(shown), of=found.total)

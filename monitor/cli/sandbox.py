@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from monitor.catalogue.operations import Edition
 from monitor.cli import completers, lazy
+from monitor.cli.option_groups import OptionGroup
 from monitor.cli.options import AsJson
+from monitor.sandbox.settings import OAuthSettings
 
 SpeedOption = Annotated[
     float, typer.Option(min=0.01, max=10_000, help="How many times faster work goes.")
 ]
 SeedOption = Annotated[int, typer.Option(help="The same seed makes the same world.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Nothing starts by itself: no schedule, no caller.")
+]
+FlowsOption = Annotated[
+    int | None, typer.Option(min=1, max=10_000, help="How many flows there are.")
+]
 EditionOption = Annotated[Edition, typer.Option(help="Which set of operations is offered.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthOptions(OptionGroup):
+    """Whether access tokens are refreshed, and how long they live."""
+
+    oauth: Annotated[
+        bool, typer.Option("--oauth", help="Accept only access tokens that are refreshed.")
+    ] = False
+    access_token_seconds: Annotated[
+        int, typer.Option(min=1, max=86_400, help="With --oauth: life of an access token.")
+    ] = 3_600
+    refresh_token_seconds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=365 * 86_400,
+            help="With --oauth: how long the pair can be refreshed.",
+        ),
+    ] = 365 * 86_400
+    client_secret: Annotated[
+        str | None, typer.Option(help="With --oauth: the client's secret; default: none.")
+    ] = None
+
+    def settings(self) -> OAuthSettings | None:
+        """Return what is chosen; None without ``--oauth``."""
+        if not self.oauth:
+            return None
+        return OAuthSettings(
+            access_token_seconds=self.access_token_seconds,
+            refresh_token_seconds=self.refresh_token_seconds,
+            client_secret=self.client_secret,
+        )
 
 
 def sandbox(
@@ -32,12 +74,8 @@ def sandbox(
             autocompletion=completers.faults,
         ),
     ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Nothing starts by itself: no schedule, no caller.")
-    ] = False,
-    flows: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="How many flows there are.")
-    ] = None,
+    quiet: QuietOption = False,
+    flows: FlowsOption = None,
     history: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help="Give it a past of ended runs, such as 7d or 12h."),
@@ -45,6 +83,7 @@ def sandbox(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Print every person's role and access token.")
     ] = False,
+    oauth: OAuthOptions,
     show_faults: Annotated[
         bool, typer.Option("--faults", help="Print what can go wrong, and start nothing.")
     ] = False,
@@ -56,11 +95,14 @@ def sandbox(
     all its people, who see different things. Everything lives in memory and ends with the command.
     With --history it has a past: runs at the times of their schedules, in which each recipe takes
     as long as it usually does; a run that is not over goes on. Its faults happen by chance, and the
-    seed decides the chance; --faults lists them.
+    seed decides the chance; --faults lists them. With --oauth it prints the address of its token
+    endpoint, the client's id and the first refresh token, which the first refresh replaces.
     """
     if show_faults:
         lazy.sandbox_faults.print_table(as_json=as_json)
         return
+    if oauth.oauth and token is not None:
+        raise typer.BadParameter("with --oauth no access token can be chosen")
     lazy.sandbox_process.run(
         port,
         edition=edition,
@@ -72,5 +114,6 @@ def sandbox(
         flows=flows,
         history=history,
         shows_people=tokens,
+        oauth=oauth.settings(),
         as_json=as_json,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from monitor.cli import FILE_VARIABLE
+from monitor.cli.secret_commands import output_of
 from monitor.config import (
     Configuration,
     Problem,
@@ -41,6 +43,8 @@ class DiskLocations:
             return self._from_variable(source.location)
         if source.form is SecretForm.CREDENTIAL:
             return self._from_credential(source.location)
+        if source.form is SecretForm.COMMAND:
+            return self._from_command(source.location)
         return self._from_file(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
@@ -67,9 +71,19 @@ class DiskLocations:
             )
         return self._from_file(Path(folder) / name)
 
+    def _from_command(self, command: str) -> Secret:
+        content = output_of(
+            shlex.split(command),
+            folder=self._folder,
+            environment=self._environment,
+            limit_bytes=MAX_SECRET_BYTES,
+        )
+        return _secret_of(content, "prints no text; give a command that prints the secret")
+
     def _from_file(self, path: Path) -> Secret:
         secret = _secret_in(path)
-        self.secret_files.append(path)
+        if path not in self.secret_files:  # it may be read again
+            self.secret_files.append(path)
         return secret
 
 
@@ -81,11 +95,14 @@ def _secret_in(path: Path) -> Secret:
         raise ConfigurationError(_why(exc)) from exc
     if len(content) > MAX_SECRET_BYTES:
         raise ConfigurationError("is too large for a secret; name the file that holds only it")
+    return _secret_of(content, "is no text; name the file that holds the secret")
+
+
+def _secret_of(content: bytes, hint: str) -> Secret:
     try:
-        text = content.decode()
-    except UnicodeDecodeError as exc:
-        raise ConfigurationError("is no text; name the file that holds the secret") from exc
-    return Secret(text.rstrip("\r\n"))
+        return Secret(content.decode().rstrip("\r\n"))
+    except UnicodeDecodeError:
+        raise ConfigurationError(hint) from None  # the cause holds the content
 
 
 def _why(exc: OSError | ValueError) -> str:

@@ -61,7 +61,7 @@ def silence(
     if action == "add":
         body = _request(given, lasts=lasts, until=until, starts=starts, comment=comment)
         body["author"] = author or user_name()
-        added = daemon_client.run_request(daemon_client.post(daemon, "/api/v1/silences", body))
+        added = daemon_client.post(daemon, "/api/v1/silences", body)
         print_rows([added], _COLUMNS, form)
         return
     if any(option is not None for option in (lasts, until, starts, comment, author)):
@@ -75,9 +75,7 @@ def silence(
         if len(given) != 1:
             raise typer.BadParameter("expire takes the id of one silence: see silence list")
         path = f"/api/v1/silences/{quote(given[0], safe='')}"
-        sys.stdout.write(
-            f"{daemon_client.run_request(daemon_client.delete(daemon, path))['detail']}\n"
-        )
+        sys.stdout.write(f"{daemon_client.delete(daemon, path)['detail']}\n")
     else:
         raise typer.BadParameter(f"{action!r} is none of add, list, expire")
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import typer
 
-from monitor.cli import daemon_client, lazy, terminal
+from monitor.cli import daemon_client, lazy, lazy_terminal, times
 from monitor.cli.options import DaemonOptions, OutputOptions
 from monitor.cli.row_layout import Form, OutputForm, cell
 from monitor.cli.tables import print_csv, print_json
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError, MonitorError
 
 _NEEDS_PEOPLE, _NOBODY_KNOWS = 1, 3  # exit codes; 2 is wrong usage
@@ -35,7 +34,7 @@ def status(
     """
     form = output.form
     try:
-        state = daemon_client.run_request(daemon_client.get(daemon, "/api/v1/status"))
+        state = daemon_client.get(daemon, "/api/v1/status")
         if not isinstance(state, dict) or "level" not in state:
             raise lazy.admin.stranger()
     except ConfigurationError:
@@ -54,12 +53,12 @@ def _print(state: dict[str, Any], form: OutputForm) -> None:
     if form is OutputForm.CSV:
         print_csv([state], _FIELDS)
         return
-    now, is_wide = SystemClock().now(), form is OutputForm.WIDE
+    now, is_wide = times.now(), form is OutputForm.WIDE
     line = cell(state["sentence"], Form.COPIED, is_wide=is_wide, now=now)
     if state.get("confirmed_at") and "confirmed" not in line:
         confirmed = cell(state["confirmed_at"], Form.INSTANT, is_wide=is_wide, now=now)
         line = f"{line}; confirmed {confirmed}"
     if sys.stdout.isatty():
-        terminal.print_state(str(state["level"]), line)
+        lazy_terminal.terminal.print_state(str(state["level"]), line)
     else:
         sys.stdout.write(f"{line}\n")

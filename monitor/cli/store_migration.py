@@ -19,9 +19,9 @@ from monitor.bus.transfer.sqlite_side import SqliteSource, SqliteTarget
 from monitor.bus.transfer.store_transfer import StoreTransfer
 from monitor.bus.transfer.sums import Sums
 from monitor.bus.transfer.tables import StoreTable, TransferRouting, TransferSource, TransferTarget
+from monitor.cli.progress_bars import terminal_bar
 from monitor.cli.settings_files import load
 from monitor.cli.tables import print_json
-from monitor.cli.terminal import progress_bar
 from monitor.config import Configuration
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
@@ -137,7 +137,7 @@ def _progress(rows: int) -> Iterator[Callable[[str, int], None]]:
         yield lambda _part, _rows: None
         return
     done: dict[str, int] = {}
-    with progress_bar("copying", unit="rows") as bar:
+    with terminal_bar("copying", unit="rows") as bar:
 
         def on_progress(part: str, passed: int) -> None:
             done[part] = passed

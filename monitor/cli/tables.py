@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from monitor.cli import terminal
+from monitor.cli import lazy_terminal, times
 from monitor.cli.row_layout import Column, Form, Laid, OutputForm, Row, caption, lay_out
-from monitor.model.clock import SystemClock
 from monitor.model.outside import harmless
 
 # A spreadsheet takes a text that begins so for a formula, and runs it when the file is opened.
@@ -45,7 +44,7 @@ def print_rows(
         print_remark(empty)
     else:
         is_wide = form is OutputForm.WIDE
-        print_laid(lay_out(rows, columns, is_wide=is_wide, now=SystemClock().now()))
+        print_laid(lay_out(rows, columns, is_wide=is_wide, now=times.now()))
 
 
 def print_json(value: Any) -> None:
@@ -65,7 +64,7 @@ def print_csv(rows: Iterable[Row], fields: Sequence[str], *, has_head: bool = Tr
 def print_laid(laid: Laid) -> None:
     """Print what was laid out: on a terminal coloured and fitted to its width, elsewhere whole."""
     if sys.stdout.isatty():
-        terminal.print_table(laid)
+        lazy_terminal.terminal.print_table(laid)
         return
     print_plain([column.title for column in laid.columns], laid.cells)
     if laid.common:

@@ -1,12 +1,9 @@
-"""Tables, one line of progress and progress bars on a terminal."""
+"""Tables and lines in colours on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from textwrap import wrap
 
-from rich import progress
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -113,17 +110,3 @@ def _line(texts: list[str], widths: list[int], style: str) -> Text:
 def _print(console: Console, text: Text) -> None:
     text.rstrip()
     console.print(text, soft_wrap=True, highlight=False)
-
-
-@contextmanager
-def progress_bar(name: str, *, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show on stderr how far ``name`` is; yields what takes the progress and its end, if known."""
-    done = (
-        (progress.DownloadColumn(), progress.TransferSpeedColumn())
-        if unit == "bytes"
-        else (progress.TextColumn("{task.completed} rows"),)
-    )
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), *done)
-    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name.replace("[", r"\["), total=None)
-        yield lambda so_far, whole: bar.update(task, completed=so_far, total=whole)

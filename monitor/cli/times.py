@@ -6,9 +6,8 @@ And instants as tables print them: marked where the workspace did not report the
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -17,6 +16,11 @@ _FORM = re.compile(r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)
 
 APPROXIMATE = "~"  # the workspace did not report this time itself
 RECORDED = "recorded:"  # it reported none: this is when the monitor recorded the event
+
+
+def now() -> datetime:
+    """Return the wall time. `SystemClock`, which can also wait, takes an event loop's modules."""
+    return datetime.now(UTC)
 
 
 def seconds(option: str, text: str) -> float:
@@ -52,7 +56,7 @@ def since(text: str) -> datetime:
     if span_seconds is None:
         return instant("--since", text, or_else=", or a span as 30d or 2h")
     try:
-        return SystemClock().now() - timedelta(seconds=span_seconds)
+        return now() - timedelta(seconds=span_seconds)
     except OverflowError as exc:
         raise ConfigurationError(f"--since: {text[:40]!r} is before all time") from exc
 

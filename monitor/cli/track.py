@@ -39,10 +39,9 @@ def track(
     limit_seconds = times.seconds("--timeout", timeout)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     if not wait:
-        answer = daemon_client.run_request(daemon_client.post(daemon, "/api/v1/track", body))
+        answer = daemon_client.post(daemon, "/api/v1/track", body)
         sys.stdout.write(f"{answer['detail']}\n")
         return
     address = daemon_client.address_of(daemon)
-    waiting = lazy.run_wait.wait_for_end(address, body, limit_seconds=limit_seconds)
-    if not daemon_client.run_request(waiting):
+    if not lazy.run_wait.wait_for_end(address, body, limit_seconds=limit_seconds):
         raise typer.Exit(1)

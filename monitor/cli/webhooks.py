@@ -46,11 +46,11 @@ def webhooks(
         raise typer.BadParameter(f"{action!r} is none of list, sync, test, delete")
     form = output.form
     if action == "list":
-        request = daemon_client.get(daemon, "/api/v1/webhooks", {"workspace": workspace})
+        answer = daemon_client.get(daemon, "/api/v1/webhooks", {"workspace": workspace})
     else:
         body = {"action": action, "workspace": workspace, "flow": flow}
-        request = daemon_client.post(daemon, "/api/v1/webhooks", body)
-    rows = lazy.admin.rows_of(daemon_client.run_request(request))
+        answer = daemon_client.post(daemon, "/api/v1/webhooks", body)
+    rows = lazy.admin.rows_of(answer)
     is_test = action == "test"
     empty = "the daemon has no webhook task; [workspaces.callbacks] says for which flows"
     print_rows(rows, _TEST_COLUMNS if is_test else _TASK_COLUMNS, form, empty=empty)

@@ -197,8 +197,13 @@ def _requirement(
     globs = parse_globs(part.parts["match"].get("workspace"))
     matched = [workspace for workspace in workspaces if globs.match([workspace.get("name") or ""])]
     tables = [workspace.parts.get(requires.table) for workspace in matched]
-    if matched and not any(
-        table is not None and (not requires.key or table.get(requires.key)) for table in tables
+    has_other = any(requires.other_table in workspace.parts for workspace in matched)
+    if (
+        matched
+        and not has_other
+        and not any(
+            table is not None and (not requires.key or table.get(requires.key)) for table in tables
+        )
     ):
         names = ", ".join(workspace.get("name") or workspace.path for workspace in matched)
         hint = f"sees nothing of {names}; {requires.hint}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -20,10 +22,11 @@ class SecretForm(StrEnum):
     FILE = "file"
     ENV = "env"
     CREDENTIAL = "credential"  # systemd's LoadCredential and SetCredential
+    COMMAND = "command"  # only where a key says so: `Setting.may_be_command`
 
 
 class SecretSource(Struct, frozen=True, kw_only=True):
-    """Location of one secret: a path, a variable's name or a credential's name."""
+    """Location of one secret: a path, the name of a variable or credential, a quoted command."""
 
     form: SecretForm
     location: str
@@ -57,31 +60,43 @@ ABOUT_FORMS = {
     SecretForm.FILE: "a file that holds nothing else; a line end behind it is ignored",
     SecretForm.ENV: "the name of an environment variable that holds it",
     SecretForm.CREDENTIAL: "the name of a systemd credential of the service",
+    SecretForm.COMMAND: "a command that prints nothing else; no shell reads it",
 }
+# A variable of the environment stays as it was at the start of the process.
+_READ_AGAIN = frozenset({SecretForm.FILE, SecretForm.CREDENTIAL, SecretForm.COMMAND})
 
 _LIKELY_LOCATION = {
     SecretForm.FILE: re.compile(r".{0,40}|.*/.*|.*\.\w{1,8}"),
     SecretForm.ENV: re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}"),
     SecretForm.CREDENTIAL: re.compile(r"[\w.:-]{1,64}"),
+    SecretForm.COMMAND: re.compile(r"[\w.-]{1,40}|.*/.*"),  # its program
 }
 
 
-def secret_keys(name: str) -> dict[str, SecretForm]:
+def secret_keys(name: str, *, may_be_command: bool = False) -> dict[str, SecretForm]:
     """Return the keys under which the secret ``name`` may be given."""
-    return {f"{name}_{form}": form for form in SecretForm}
+    forms = [form for form in SecretForm if may_be_command or form is not SecretForm.COMMAND]
+    return {f"{name}_{form}": form for form in forms}
 
 
 def read_secret_key(
-    name: str, table: Mapping[str, Any], *, path: str, locations: Locations, problems: Problems
+    name: str,
+    table: Mapping[str, Any],
+    *,
+    path: str,
+    locations: Locations,
+    problems: Problems,
+    may_be_command: bool = False,
 ) -> Secret | None:
     """Return the secret ``name`` of a table, None where it is absent or cannot be read."""
-    keys = ", ".join(secret_keys(name))
+    forms = secret_keys(name, may_be_command=may_be_command)
+    keys = ", ".join(forms)
     literal = table.get(name)
     if isinstance(literal, Secret):  # the environment gave it
         return _usable(literal, f"{path}.{name}", problems)
     if literal is not None:
         problems.add_hidden(f"{path}.{name}", f"a secret may not stand in the file; use {keys}")
-    given = [(key, form) for key, form in secret_keys(name).items() if key in table]
+    given = [(key, form) for key, form in forms.items() if key in table]
     if len(given) > 1:
         names = ", ".join(key for key, _ in given)
         problems.add(f"{path}.{given[1][0]}", table[given[1][0]], f"give only one of {names}")
@@ -92,30 +107,59 @@ def read_secret_key(
 
 
 def _read(
-    key: str, form: SecretForm, location: Any, *, locations: Locations, problems: Problems
+    key: str, form: SecretForm, value: Any, *, locations: Locations, problems: Problems
 ) -> Secret | None:
-    if not isinstance(location, str) or not location:
-        problems.add(key, location, f"must be {ABOUT_FORMS[form]}")
+    words = _words(value) if form is SecretForm.COMMAND else [value]
+    if not words or not all(isinstance(word, str) for word in words) or not words[0]:
+        problems.add(key, value, f"must be {ABOUT_FORMS[form]}")
         return None
-    if not _LIKELY_LOCATION[form].fullmatch(location):
+    if not _LIKELY_LOCATION[form].fullmatch(words[0]):
         # Most likely the secret itself was pasted here, so it is not shown.
         problems.add_hidden(key, f"must be {ABOUT_FORMS[form]}")
         return None
+    location = shlex.join(words) if form is SecretForm.COMMAND else words[0]
+    source = SecretSource(form=form, location=location)
     try:
-        secret = locations.read_secret(SecretSource(form=form, location=location))
+        secret = locations.read_secret(source)
     except ConfigurationError as exc:
-        problems.add(key, location, exc.problems[0])
+        problems.add(key, words[0], exc.problems[0])  # arguments of a command may be secret
         return None
-    return _usable(secret, key, problems)
+    if _usable(secret, key, problems) is None:
+        return None
+    if form not in _READ_AGAIN:
+        return secret
+    return Secret(secret.reveal(), read_again=partial(_read_again, source, locations))
+
+
+def _words(command: Any) -> list[Any]:
+    """Return program and arguments; nothing where the quotes do not match, or it is no command."""
+    if not isinstance(command, str):
+        return list(command) if isinstance(command, list) else []
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _read_again(source: SecretSource, locations: Locations) -> Secret:
+    secret = locations.read_secret(source)
+    if (flaw := _flaw(secret)) is not None:
+        raise ConfigurationError(flaw)
+    return Secret(secret.reveal(), read_again=partial(_read_again, source, locations))
 
 
 def _usable(secret: Secret, key: str, problems: Problems) -> Secret | None:
-    text = secret.reveal()
-    if not text:
-        problems.add_hidden(key, "the secret is empty; put it there")
-        return None
-    if not text.isprintable():
-        # A line end inside would break out of a header.
-        problems.add_hidden(key, "the secret holds a line end or control character; give one line")
+    if (flaw := _flaw(secret)) is not None:
+        problems.add_hidden(key, flaw)
         return None
     return secret
+
+
+def _flaw(secret: Secret) -> str | None:
+    text = secret.reveal()
+    if not text:
+        return "the secret is empty; put it there"
+    if not text.isprintable():
+        # A line end inside would break out of a header.
+        return "the secret holds a line end or control character; give one line"
+    return None

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from monitor.config.keys import Key, Kind, fields_of, in_toml, number
-from monitor.config.locations import Locations, read_secret_key, secret_keys
+from monitor.config.locations import Locations, read_secret_key
 from monitor.config.problems import Problems
-from monitor.config.sections import SECTIONS, Section, below
+from monitor.config.sections import SECTIONS, Section, below, keys_of_secret
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import did_you_mean
@@ -162,11 +162,27 @@ class ConfigurationReader:
 
     def _secret(self, key: Key, table: Mapping[str, Any], path: str) -> Secret | None:
         secret = read_secret_key(
-            key.name, table, path=path, locations=self._locations, problems=self._problems
+            key.name,
+            table,
+            path=path,
+            locations=self._locations,
+            problems=self._problems,
+            may_be_command=key.setting.may_be_command,
         )
-        names = secret_keys(key.name)
-        if key.is_required and not table.keys() & {key.name, *names}:
-            self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(names)}")
+        names, instead = keys_of_secret(key), key.setting.alternative
+        is_given = bool(table.keys() & {key.name, *names})
+        has_other = instead is not None and instead in table
+        if instead is not None and has_other and is_given:
+            self._problems.add(
+                f"{path}.{instead}",
+                table[instead],
+                f"give either this or {key.name}, not both",
+            )
+        elif key.is_required and not is_given and not has_other:
+            other = f", or add [{path.partition('[')[0]}.{instead}]" if instead else ""
+            self._problems.add_absent(
+                f"{path}.{key.name}", f"give it as {' or '.join(names)}{other}"
+            )
         # What is too short counts as given: nothing else is wrong because of that.
         if secret is not None and key.check is not None and (hint := key.check(secret)):
             self._problems.add_hidden(f"{path}.{key.name}", hint)
@@ -191,13 +207,23 @@ def hint_of(key: Key, value: Any) -> str | None:
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"
     if key.choices and value not in key.choices:
-        near = did_you_mean(value, key.choices) if isinstance(value, str) else ""
-        return f"must be one of {', '.join(key.choices)}{near}"
+        return f"must be one of {', '.join(key.choices)}{_meant(key, value)}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         hint = _out_of_range(key, value)
         if hint is not None:
             return hint
     return None if key.check is None else key.check(value)
+
+
+def _meant(key: Key, value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    words = " ".join(value.lower().replace("-", " ").replace("_", " ").split())
+    # The longest first: of "legacy premium" and "premium" the former is meant.
+    for word in sorted(key.setting.other_words, key=len, reverse=True):
+        if f" {word} " in f" {words} ":
+            return f"; did you mean {key.setting.other_words[word]}?"
+    return did_you_mean(value, key.choices)
 
 
 def _out_of_range(key: Key, value: float) -> str | None:

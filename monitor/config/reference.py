@@ -10,7 +10,7 @@ from typing import Any
 from monitor.alerting.settings import RULE_DEFINITIONS, AnyRuleDefinition, Quantity
 from monitor.config.keys import Key, Kind, in_toml, number
 from monitor.config.locations import ABOUT_FORMS, SecretForm
-from monitor.config.sections import SECTIONS, WORKSPACES, Section, below
+from monitor.config.sections import SECTIONS, WORKSPACES, Section, below, keys_of_secret
 from monitor.model.settings import StartSetting
 
 _HEAD = """\
@@ -28,6 +28,8 @@ _HEAD = """\
 #   <key>_file        a file that holds nothing else; a line end behind it is ignored
 #   <key>_env         the name of an environment variable that holds it
 #   <key>_credential  the name of a systemd credential of the service
+#   <key>_command     where it is listed: a command that prints nothing else, as a text or as a list
+#                     of program and arguments; no shell reads it
 #
 # A key outside lists of tables can be set by a variable: DATAPREP_MONITOR__SECTION__KEY, as in
 # DATAPREP_MONITOR__STORAGE__RETENTION__RUNS_SECONDS=604800; of a workspace the URL and the token:
@@ -41,7 +43,11 @@ _EXAMPLE_PLACES = {
     SecretForm.FILE: "/run/secrets/{}",
     SecretForm.ENV: "{}",
     SecretForm.CREDENTIAL: "{}",
+    SecretForm.COMMAND: "vault kv get -field={} secret/dataprep",
 }
+
+_TEXT = Kind.TEXT.schema
+_FORM_SCHEMAS = {SecretForm.COMMAND: Kind.ONE_OR_MORE.schema}
 
 _RULES_HEAD = "| rule | it fires when | `threshold` | other numbers | for | severity | fields |"
 _RULES_TABLE = re.compile(rf"^{re.escape(_RULES_HEAD)}\n(?:\|.*\n)*", re.MULTILINE)
@@ -65,11 +71,11 @@ def _section_toml(section: Section) -> str:
 def _key_toml(key: Key) -> list[str]:
     lines = ["", *_comment(" ".join(part for part in (key.about, _limits(key)) if part))]
     if key.kind is Kind.SECRET:
-        for form in SecretForm:
+        for key_name, form in keys_of_secret(key).items():
             name = str(key.setting.example)
             name = name.upper().replace("-", "_") if form is SecretForm.ENV else name
             mark = "" if key.is_required and form is SecretForm.FILE else "#"
-            lines.append(f'{mark}{key.name}_{form} = "{_EXAMPLE_PLACES[form].format(name)}"')
+            lines.append(f'{mark}{key_name} = "{_EXAMPLE_PLACES[form].format(name)}"')
         return lines
     if key.default is None:
         mark = "" if key.is_required else "#"
@@ -128,9 +134,9 @@ def _section_schema(section: Section) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for key in section.keys:
         if key.kind is Kind.SECRET:
-            for form in SecretForm:
+            for name, form in keys_of_secret(key).items():
                 about = f"{key.about} Here: {ABOUT_FORMS[form]}."
-                properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
+                properties[name] = {"description": about, **_FORM_SCHEMAS.get(form, _TEXT)}
         else:
             properties[key.name] = _key_schema(key)
     table = _table_schema(_required_keys(section), properties, below(section.path))

@@ -10,14 +10,14 @@ from monitor.alerting.settings import AlertingSettings, Match, RuleSettings, Sil
 from monitor.bus.settings import Retention, StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.keys import Key, Kind, keys_of
-from monitor.config.locations import secret_keys
+from monitor.config.locations import SecretForm, secret_keys
 from monitor.config.log_settings import LogSettings
 from monitor.config.process_settings import ProcessSettings
 from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.outputs.records import RECORDS
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.web.settings import ServerSettings
-from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.settings import OauthSettings, WorkspaceSettings
 
 
 class Section(Struct, frozen=True, kw_only=True):
@@ -38,11 +38,16 @@ class Section(Struct, frozen=True, kw_only=True):
         return next((key for key in self.keys if key.name == name), None)
 
     def written_keys(self) -> list[str]:
-        """Return the keys that may be written in the section; a secret has three."""
+        """Return the keys that may be written in the section; a secret has several."""
         names: list[str] = []
         for key in self.keys:
-            names.extend(secret_keys(key.name) if key.kind is Kind.SECRET else [key.name])
+            names.extend(keys_of_secret(key) if key.kind is Kind.SECRET else [key.name])
         return names
+
+
+def keys_of_secret(key: Key) -> dict[str, SecretForm]:
+    """Return the keys under which a secret may be given."""
+    return secret_keys(key.name, may_be_command=key.setting.may_be_command)
 
 
 def _section(path: str, *types: type[Struct], **marks: Any) -> Section:
@@ -64,6 +69,7 @@ WORKSPACES = _section("workspaces", WorkspaceSettings, is_repeated=True)
 
 SECTIONS: tuple[Section, ...] = (
     WORKSPACES,
+    _section("workspaces.oauth", OauthSettings, is_optional=True, is_example=True),
     _section("workspaces.poll", PollSettings, WorkspaceSettings),
     _section("workspaces.inventory", InventorySettings),
     _section("workspaces.callbacks", CallbackSettings, PollSettings, is_optional=True),

@@ -1,4 +1,4 @@
-"""Time, as a parameter. Nothing else in the package reads the machine's clock."""
+"""Time, as a parameter. Nothing that runs for long reads the machine's clock elsewhere."""
 
 from __future__ import annotations
 

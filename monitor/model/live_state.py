@@ -152,6 +152,26 @@ class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
 UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
 
 
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - stands among the ids of tokens
+
+
+class TokenTrouble(Struct, frozen=True, kw_only=True, gc=False):
+    """Why the token pair of a workspace is in danger, or lost."""
+
+    since: datetime  # our clock
+    reason: str  # what happened, in one sentence without its full stop
+    advice: str  # what to do, likewise
+
+
+class TokenStatus(Struct, frozen=True, kw_only=True, gc=False):
+    """The refreshed tokens of a workspace. Instants are ours."""
+
+    refreshed_at: datetime | None = None  # None: not yet
+    expires_at: datetime | None = None  # of the access token in use; None: nobody says
+    pair_expires_at: datetime | None = None  # of the refresh token, as configured
+    trouble: TokenTrouble | None = None
+
+
 class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     """One workspace as it stands. ``known_at`` (our clock) is when that was last confirmed."""
 
@@ -178,6 +198,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
     inventory: Inventory = Inventory()
+    token: TokenStatus | None = None  # None: it is not refreshed, or another daemon does that
 
     def time_there(self, now: datetime) -> datetime:
         """Return the workspace's time at our ``now``, as far as the difference is known."""

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 
 
 class Secret:
     """Holds a secret text. Only `reveal` gives it away, so every use can be found by name."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_read_again", "_text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, read_again: Callable[[], Secret] | None = None) -> None:
+        """``read_again`` reads it where it was read, which may hold another one by then."""
         self._text = text
+        self._read_again = read_again
+
+    @property
+    def can_change(self) -> bool:
+        """True where `read_again` may return another one: it stands in a file, or is printed."""
+        return self._read_again is not None
+
+    def read_again(self) -> Secret:
+        """Return the secret as it is now where it was read. Blocks: call it in a thread.
+
+        Raises:
+            ConfigurationError: there is none that could be used; one sentence without its place.
+        """
+        return self if self._read_again is None else self._read_again()
 
     def reveal(self) -> str:
         return self._text

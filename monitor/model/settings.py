@@ -7,7 +7,8 @@ the variables of the environment are made of it. A field without a `Setting` is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -29,7 +30,11 @@ class Setting(Struct, frozen=True):
     is_required: bool | None = None  # None: where the field has no default
     may_be_single: bool = False  # a text alone is a list of one
     word_for_none: str | None = None  # what the file writes where the field is None
+    # Other words that people use for a choice, in small letters, and the choice that they mean.
+    other_words: Mapping[str, str] = MappingProxyType({})
     section: str | None = None  # where it is not that of the settings type
+    may_be_command: bool = False  # a secret that a command may print, too
+    alternative: str | None = None  # the table below that may stand in its place
 
 
 class StartSetting(Setting, frozen=True):

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.clock import Clock
+from monitor.sandbox.api.oauth.token_endpoint import TOKEN_PATH
 from monitor.sandbox.api.server import RequestListener, build_app
 from monitor.sandbox.callbacks.deliveries import Deliveries
 from monitor.sandbox.running.engine import Engine
@@ -19,8 +20,10 @@ from monitor.sandbox.running.schedules import ScheduleRunner
 from monitor.sandbox.running.traffic import Traffic
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings
 from monitor.sandbox.world.ledger import Ledger
+from monitor.sandbox.world.records.objects import TokenPair
 from monitor.sandbox.world.seeding.seed import seed_world
 from monitor.sandbox.world.shelves import World
+from monitor.sandbox.world.token_pairs import access_token, switch_to_pairs
 
 log = structlog.get_logger()
 
@@ -28,7 +31,10 @@ _STOP_SECONDS = 5.0
 
 
 class Sandbox:
-    """Wires the parts together. ``token`` is an administrator's; ``url`` is set while it runs."""
+    """Wires the parts together. ``token`` is an administrator's; ``url`` is set while it runs.
+
+    With OAuth ``token`` is the first access token of the administrator's ``pair``.
+    """
 
     def __init__(self, settings: SandboxSettings, clock: Clock) -> None:
         self.settings = settings
@@ -45,6 +51,15 @@ class Sandbox:
             with_schedules=_has_operation(settings.edition, "listSchedules"),
             flows=settings.flows,
         )
+        self.pair: TokenPair | None = None
+        if settings.oauth is not None:
+            self.pair = switch_to_pairs(
+                self.world,
+                client_secret=settings.oauth.client_secret,
+                access_token_seconds=settings.oauth.access_token_seconds,
+                refresh_token_seconds=settings.oauth.refresh_token_seconds,
+            )
+            self.token = access_token(self.world, self.pair).value
         self.url: str | None = None
         self._schedules = ScheduleRunner(self.world, self.engine)
         self._traffic = None
@@ -57,6 +72,11 @@ class Sandbox:
         self._runner: web.AppRunner | None = None
         self.engine.on_job_group_ended(self.deliveries.on_job_group_ended)
         self.engine.send_plan_requests_by(self.deliveries.send_plan_request)
+
+    @property
+    def token_url(self) -> str | None:
+        """Where its pairs are refreshed, while it runs."""
+        return None if self.url is None or self.pair is None else f"{self.url}{TOKEN_PATH}"
 
     def live_through(
         self,

@@ -10,6 +10,7 @@ from monitor.sandbox.world.faults import WorldOptions
 
 __all__ = [
     "DeliverySettings",
+    "OAuthSettings",
     "SandboxSettings",
     "TrafficSettings",
     "WorkSettings",
@@ -54,6 +55,14 @@ class DeliverySettings(Struct, frozen=True, kw_only=True):
     log_kept: int = 20_000  # deliveries in the log
 
 
+class OAuthSettings(Struct, frozen=True, kw_only=True):
+    """How pairs of tokens live, where the workspace takes no others. Seconds, by its clock."""
+
+    access_token_seconds: int = 3_600
+    refresh_token_seconds: int = 365 * 86_400  # of the pair, however often it is refreshed
+    client_secret: str | None = None  # None: clients have none
+
+
 class SandboxSettings(Struct, frozen=True, kw_only=True):
     """One sandbox."""
 
@@ -68,3 +77,4 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     is_held: bool = False  # all waits for it, also runs that have begun
     flows: int | None = None  # so many are seeded; None seeds the usual ones
     deliveries: DeliverySettings = DeliverySettings()
+    oauth: OAuthSettings | None = None  # None: access tokens of people, without refresh

@@ -13,6 +13,7 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from monitor.model.clock import Clock
+from monitor.workspace.access.access_tokens import AccessTokens
 from monitor.workspace.calling import OperationCaller
 from monitor.workspace.inventory_reads import InventoryReader
 from monitor.workspace.list_reads import ListReader
@@ -38,10 +39,19 @@ class WorkspaceClient:
         registry: CollectorRegistry,
         random: Random | None = None,
         may_send: MaySend | None = None,
+        tokens: AccessTokens | None = None,
     ) -> None:
-        """``may_send`` is asked right before each request; without it, all are sent."""
+        """``may_send`` is asked right before each request; without it, all are sent.
+
+        ``tokens`` are those of `[workspaces.oauth]`, which only the holder of the shard has.
+        """
         self.requester = Requester(
-            settings, clock=clock, registry=registry, random=random, may_send=may_send
+            settings,
+            clock=clock,
+            registry=registry,
+            random=random,
+            may_send=may_send,
+            tokens=tokens,
         )
         lists = ListReader(self.requester)
         self.runs = RunReader(self.requester, lists)

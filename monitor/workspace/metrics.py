@@ -27,6 +27,18 @@ class ApiMetrics:
             ["workspace", "reason"],
             registry=registry,
         )
+        self.token_refreshes = Counter(
+            "dataprep_monitor_token_refreshes",
+            "Refreshes of the access token of a workspace with [workspaces.oauth], by what came.",
+            ["workspace", "outcome"],
+            registry=registry,
+        )
+        self.token_expiry = Gauge(
+            "dataprep_monitor_access_token_expiry_timestamp_seconds",
+            "When the refreshed access token in use expires; absent where no answer says that.",
+            ["workspace"],
+            registry=registry,
+        )
         self.rate_limit = Gauge(
             f"{_PREFIX}_rate_limit",
             "Requests a minute: our own budget, and the quotas of the newest answers.",

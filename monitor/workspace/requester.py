@@ -10,6 +10,7 @@ from http import HTTPStatus
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
@@ -21,11 +22,14 @@ from monitor.model.errors import (
     PayloadError,
     RequestRejectedError,
     ThrottledError,
+    UnauthorizedError,
     UnreadableAnswerError,
+    WorkspaceError,
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import BudgetStatus
 from monitor.model.secrets import Secret
+from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.decoding import RowKind
 from monitor.workspace.error_map import (
@@ -115,13 +119,18 @@ class Requester:
         registry: CollectorRegistry,
         random: Random | None = None,
         may_send: MaySend | None = None,
+        tokens: AccessTokens | None = None,
     ) -> None:
+        """Without ``tokens``, the one of the settings is sent."""
         self.settings = settings
         self.name = settings.name
         self.edition: Edition | None = settings.edition
         self._clock = clock
         self._metrics = ApiMetrics.of(registry)
         self._transport = Transport(settings, clock=clock, may_send=may_send)
+        self._tokens = tokens or ConfiguredToken(
+            settings.token, workspace=settings.name, clock=clock
+        )
         self._time = WorkspaceTime(clock)
         self._answered: set[str] = set()
         self._unavailable: dict[str, str] = {}  # id -> the refusal
@@ -218,11 +227,11 @@ class Requester:
             headers=_headers(called, headers or {}),
             priority=priority,
             wait_seconds=wait_seconds,
-            secrets=(*secrets, *([self.settings.token] if self.settings.token else [])),
+            secrets=tuple(secrets),
             receiver=receiver,
         )
         try:
-            answer = await self._retrying.run(lambda: self._try(call), what=operation_id)
+            answer = await self._authorized(call)
         except NotAvailableError as error:
             if is_about_the_operation(error, called):
                 self._unavailable[operation_id] = str(error)
@@ -230,7 +239,23 @@ class Requester:
         self._answered.add(operation_id)
         return answer
 
-    async def _try(self, call: _Call) -> Success[Answer] | Failure:
+    async def _authorized(self, call: _Call) -> Answer:
+        """Send with the token of now; one that is refused is renewed, and the request repeated."""
+        sent: list[Secret | None] = []  # the newest last
+
+        async def attempt() -> Success[Answer] | Failure:
+            return await self._try(call, sent)
+
+        what = call.operation.operation_id
+        try:
+            return await self._retrying.run(attempt, what=what)
+        except UnauthorizedError:
+            # Without a sent token none can be had, and the error says why.
+            if not sent or not await self._tokens.renew(sent[-1]):
+                raise
+        return await self._retrying.run(attempt, what=what)
+
+    async def _try(self, call: _Call, sent: list[Secret | None]) -> Success[Answer] | Failure:
         await self._budget.acquire(
             call.priority,
             wait_seconds=call.wait_seconds,
@@ -238,12 +263,21 @@ class Requester:
             has_own_quota=call.quota_of is not None,
         )
         try:
+            token = await self._tokens.current()
+        except WorkspaceError as error:  # nothing was sent
+            error.operation_id = call.operation.operation_id
+            raise
+        sent.append(token)
+        if token is not None:
+            call = msgspec.structs.replace(call, secrets=(*call.secrets, token))
+        try:
             exchange = await self._transport.send(
                 call.operation.method,
                 call.path,
                 query=call.query,
                 body=call.body,
                 headers=call.headers,
+                token=token,
                 receiver=call.receiver,
             )
         except WorkspaceUnreachableError as error:

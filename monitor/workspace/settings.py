@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from monitor.catalogue.operations import Edition
-from monitor.model.outside import split_web_url
+from monitor.model.outside import is_loopback, split_web_url
 from monitor.model.secrets import Secret
-from monitor.model.settings import Setting
+from monitor.model.settings import Setting, one_line
 
 _NAME = "^[a-z0-9][a-z0-9-]{0,62}$"
 _RESERVED_NAMES = frozenset({"bridge"})  # a topic level of the daemon itself
@@ -41,6 +42,91 @@ def _url(url: str) -> str | None:
     return None
 
 
+def _token_url(url: str) -> str | None:
+    parts = split_web_url(url)
+    if parts is None:
+        return 'must be an https URL, such as "https://pingauth.alteryxcloud.com/as/token"'
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        return "must begin with https://, since the refresh token travels there"
+    if parts.username is not None or parts.password is not None:
+        return "must not hold credentials; give client_id and client_secret"
+    if "#" in url:
+        return "must not have a fragment; remove it"
+    return None
+
+
+_PROFESSIONAL = "PC, or PL for a workspace made before release 9.5"
+_OPEN_WORDS = (
+    "enterprise", "designer cloud", "alteryx", "trifacta", "self managed", "self hosted",
+    "on premise", "server", "all", "full",
+)  # fmt: skip
+# As the vendor's pages and people name editions.
+_EDITION_WORDS = {
+    "premium": "RL",
+    "professional": _PROFESSIONAL,
+    "pro": _PROFESSIONAL,
+    "current": "PC",
+    "legacy": "LE",
+    "legacy professional": "PL",
+    "professional legacy": "PL",
+    "legacy premium": "RL",
+    "premium legacy": "RL",
+    "professional current": "PC",
+    "detect": "auto",
+    "any": "auto",
+    "unknown": "auto",
+    "standard": "auto",
+    "starter": "auto",
+    **dict.fromkeys(_OPEN_WORDS, "open"),
+}
+
+
+class OauthSettings(Struct, frozen=True, kw_only=True):
+    """Access tokens that the daemon refreshes, in the place of token (Alteryx One).
+
+    Each refresh makes the former refresh token invalid, so give the pair to no other program. The
+    store holds the newest one, and is a secret then.
+    """
+
+    token_url: Annotated[
+        str,
+        Setting(
+            "Token endpoint; https, or this machine.",
+            "https://pingauth.alteryxcloud.com/as/token",
+            _token_url,
+        ),
+    ]
+    client_id: Annotated[
+        str, Setting("Client id, as shown beside the token pair.", "af08ef5e", one_line)
+    ]
+    refresh_token: Annotated[
+        Secret | None,
+        Setting(
+            "Refresh token of a new pair. It is used once; from then on the stored one is, until "
+            "another one is given here. The place is read again every 30 seconds, but for a "
+            "variable of the environment.",
+            "dataprep-refresh-token",
+            is_required=True,
+            may_be_command=True,
+        ),
+    ] = None
+    client_secret: Annotated[
+        Secret | None,
+        Setting("Client secret, if there is one.", "dataprep-client-secret", may_be_command=True),
+    ] = None
+    scope: Annotated[
+        str | None, Setting("Scope to ask for. Default: that of the pair.", "openid", one_line)
+    ] = None
+    expires_at: Annotated[
+        datetime | None,
+        Setting(
+            "When the refresh token itself ends, as chosen when the pair was generated; the rule "
+            "token_expiring warns of it. No answer shows it.",
+            datetime(2027, 11, 23, tzinfo=UTC),
+        ),
+    ] = None
+
+
 class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     """One workspace. Repeat the table to watch several workspaces with one daemon."""
 
@@ -64,11 +150,15 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     token: Annotated[
         Secret | None,
         Setting(
-            "Access token. It shows what its owner can see, so use a user who can see everything.",
+            "Access token. It shows what its owner can see, so use a user who can see everything. "
+            "A file that changes is read again within a minute. [workspaces.oauth] may stand in "
+            "its place.",
             "dataprep-token",
             is_required=True,
+            alternative="oauth",
         ),
     ] = None
+    oauth: OauthSettings | None = None
     shard: Annotated[
         str | None,
         Setting(
@@ -85,6 +175,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
         Setting(
             "Product edition; auto detects it by test reads. open allows every operation.",
             word_for_none="auto",
+            other_words=_EDITION_WORDS,
         ),
     ] = None
     requests_per_minute: Annotated[

@@ -27,6 +27,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
+from monitor.model.secrets import Secret
 from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
@@ -65,20 +66,22 @@ def _base_url(settings: WorkspaceSettings) -> URL:
         raise ConfigurationError(f"workspace {settings.name}: url is not a URL: {exc}") from exc
 
 
-def _headers(settings: WorkspaceSettings) -> dict[str, str]:
-    headers = {
-        "Accept": "application/json",
-        "User-Agent": f"dataprep-monitor/{__version__}",
-    }
-    if settings.token is not None:
-        token = settings.token.reveal()
-        if not token.isascii() or not token.isprintable():
-            raise ConfigurationError(
-                f"workspace {settings.name}: the token has a character that no header can carry,"
-                " perhaps a line break at its end"
-            )
-        headers["Authorization"] = f"Bearer {token}"
-    return headers
+_HEADERS = {"Accept": "application/json", "User-Agent": f"dataprep-monitor/{__version__}"}
+
+
+def authorization(token: Secret, *, workspace: str) -> str:
+    """Return the value of the header that carries a token.
+
+    Raises:
+        ConfigurationError: no header can.
+    """
+    text = token.reveal()
+    if not text.isascii() or not text.isprintable():
+        raise ConfigurationError(
+            f"workspace {workspace}: the token has a character that no header can carry,"
+            " perhaps a line break at its end"
+        )
+    return f"Bearer {text}"
 
 
 def tls_of(settings: WorkspaceSettings) -> ssl.SSLContext | bool:
@@ -117,7 +120,8 @@ class Transport:
         self._may_send = may_send
         self._base = _base_url(settings)
         self._tls = tls_of(settings)
-        _headers(settings)  # checked now, made again when needed: no copy of the token stays here
+        if settings.token is not None:
+            authorization(settings.token, workspace=settings.name)
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._answered_at = float("-inf")  # our monotonic seconds
@@ -140,6 +144,7 @@ class Transport:
         query: list[tuple[str, str]],
         body: Any = None,
         headers: Mapping[str, str] = _NO_HEADERS,
+        token: Secret | None = None,
         receiver: BodyReceiver | None = None,
     ) -> Exchange:
         """Send once and read the whole answer, whatever its status.
@@ -155,6 +160,11 @@ class Transport:
             LocalFileError: the receiver or the upload could not go on.
         """
         url = URL(str(self._base) + path, encoded=True).update_query(query)
+        if token is not None:
+            headers = {
+                **headers,
+                "Authorization": authorization(token, workspace=self._settings.name),
+            }
         began = self._clock.monotonic()
         try:
             return await self._exchange(
@@ -274,14 +284,14 @@ class Transport:
             settings = self._settings
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls),
-                headers=_headers(settings),
+                headers=_HEADERS,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[] if self._may_send is None else [_gate(self._may_send)],
+                trace_configs=[] if self._may_send is None else [lease_gate(self._may_send)],
             )
         return self._session
 
 
-def _gate(may_send: MaySend) -> aiohttp.TraceConfig:
+def lease_gate(may_send: MaySend) -> aiohttp.TraceConfig:
     """Return what asks in front of every write of a request, however long it was on its way there.
 
     A process that was stopped goes on anywhere: connecting, or with a request that was built before

@@ -15,6 +15,7 @@ from monitor.model.live_state import (
     PollStatus,
     Reachability,
     RefusedCapability,
+    TokenTrouble,
     WorkspaceStatus,
 )
 from tests.alerting.rule_evaluation import EvaluatedRule, at
@@ -181,7 +182,25 @@ class TestToken:
         assert rule.firing.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
+            "reason": "nobody renews it by itself",
+            "advice": ("make a new one and put it where the monitor reads it, or delete this one"),
         }
+
+    def test_a_pair_in_trouble_fires_at_once(self) -> None:
+        """Its start is that of the trouble; it names the end of the access token in use."""
+        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="refresh_token")
+        trouble = TokenTrouble(since=at(DAY), reason="locked out", advice="generate a new pair")
+        facts = TokenFacts(expires_at=at(DAY + 300), until=at(100 * DAY), trouble=trouble)
+        assert rule.evaluate(facts, DAY + 60) == "firing"
+        assert rule.firing.since == at(DAY)
+        assert rule.firing.facts == {
+            "token": "refresh_token",
+            "expires_at": "2026-11-22T10:05:00Z",
+            "reason": "locked out",
+            "advice": "generate a new pair",
+        }
+        facts = msgspec.structs.replace(facts, trouble=None, expires_at=at(90 * DAY))
+        assert rule.evaluate(facts, DAY + 90) == "ok"
 
     @pytest.mark.parametrize(
         ("expires_at", "word"),

@@ -34,6 +34,16 @@ async def test_the_demo_sums_up_three_counts_that_agree() -> None:
     assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
 
 
+async def test_the_demo_refreshes_its_access_token() -> None:
+    """With --oauth several access tokens end during a short demo, and no run is missed."""
+    done = await command("demo", "--oauth", "--for", "14", "--port", "0", "--no-events")
+    assert "the three counts agree" in done.out, done.out + done.err
+    assert done.code == 0
+    refreshed = re.search(r"access token refreshed (\d+) times", done.out)
+    assert refreshed is not None, done.out
+    assert int(refreshed[1]) >= 2
+
+
 def test_the_demo_has_the_default_request_budget(tmp_path: Path) -> None:
     """What the demo shows is what a user gets: nothing is raised so that its runs fit."""
     sandbox = Sandbox(sandbox_settings(Edition.RL, speed=60, seed=1), SystemClock())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import aiohttp
@@ -74,9 +75,46 @@ async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
     async with running("sandbox", *options) as process:
         access = await first_document(process.stdout)
         assert access.keys() == {"url", "token"}
+        assert process.stderr is not None
+        building, built = [(await process.stderr.readline()).decode() for _ in range(2)]
+        assert building == "building 40 flows with 90m of history\n"
+        pattern = (
+            r"edition RL, seed 1: 40 flows, 4 plans, \d+ schedules, 4 people; [\d,]+ job groups"
+        )
+        assert re.match(rf"{pattern} since 20\d\d-\d\d-\d\d \d\d:\d\d UTC\n", built), built
         async with aiohttp.ClientSession(access["url"]) as session:
             assert await count(session, access, "flows") == 40
             assert await count(session, access, "jobLibrary") > 100
+
+
+async def test_oauth_prints_what_a_program_needs_to_refresh() -> None:
+    """URL, client and refresh token are printed; the pair works until it is revoked."""
+    options = ("--quiet", "--oauth", "--access-token-seconds", "30", "--client-secret", "s3cret")
+    async with running("sandbox", *options, "--tokens", "--json") as process:
+        access = await first_document(process.stdout)
+        assert list(access)[:4] == ["url", "token_url", "client_id", "client_secret"]
+        assert access["people"][0]["refresh_token"] == access["refresh_token"]
+        assert "token" not in access
+        form = {name: access[name] for name in ("client_id", "client_secret", "refresh_token")}
+        form["grant_type"] = "refresh_token"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(access["token_url"], data=form) as response:
+                answer = await response.json()
+            assert (response.status, answer["expires_in"]) == (200, 30)
+        async with aiohttp.ClientSession(access["url"]) as session:
+            assert await count(session, {"token": answer["access_token"]}, "flows") == 8
+
+
+async def test_oauth_is_printed_in_lines() -> None:
+    """Without --json each value is a line, and the table shows refresh tokens of people."""
+    async with running("sandbox", "--quiet", "--oauth", "--tokens") as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            lines = [(await process.stdout.readline()).decode().split() for _ in range(9)]
+    assert [line[0] for line in lines[:4]] == ["url:", "token_url:", "client_id:", "refresh_token:"]
+    assert lines[4] == ["name", "role", "refresh", "token"]
+    assert lines[5][-1] == lines[3][1]
+    assert [" ".join(line[:2]) for line in lines[5:]] == list(_PEOPLE)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +125,8 @@ async def test_a_past_and_many_flows_are_there_from_the_start() -> None:
         ("--history 0d", "--history: '0d' is no length of time"),
         ("--history 400d", "--history: '400d' is too long; the sandbox has at most 30d behind it"),
         ("--flows 0", "Invalid value for '--flows'"),
+        ("--oauth --token mine", "with --oauth no access token can be chosen"),
+        ("--oauth --access-token-seconds 0", "Invalid value for '--access-token-seconds'"),
         ("--flows 10001", "Invalid value for '--flows'"),
     ],
 )

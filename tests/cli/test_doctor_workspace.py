@@ -73,7 +73,7 @@ async def test_a_workspace_that_is_not_there_is_one_line(tmp_path: Path) -> None
         report = await run_checks(tmp_path, workspace_at(url))
         ill = {subject: line for subject, line in report.items() if line.outcome != "ok"}
         assert list(ill) == ["acme reachability"]
-        assert "no connection" in ill["acme reachability"].found
+        assert "nothing listens on port 9" in ill["acme reachability"].found
         assert "the other checks need this" in str(ill["acme reachability"].hint)
 
 

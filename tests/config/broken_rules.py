@@ -66,6 +66,38 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("workspaces[0].poll.follow", ["job_group/"], f'["job_group/"]: {NO_RUN}'),
     ("workspaces[0].poll.follow", ["job_group/.."], f'["job_group/.."]: {NO_RUN}'),
     ("workspaces[0].poll.follow", ["plan_run/1/2"], f'["plan_run/1/2"]: {NO_RUN}'),
+    (
+        "workspaces[0].oauth.token_url",
+        "x",
+        '"x": must be an https URL, such as "https://pingauth.alteryxcloud.com/as/token"',
+    ),
+    (
+        "workspaces[0].oauth.token_url",
+        "http://auth.example.com/token",
+        (
+            '"http://auth.example.com/token": must begin with https://, since the refresh token '
+            "travels there"
+        ),
+    ),
+    (
+        "workspaces[0].oauth.token_url",
+        "https://me:word@auth.example.com/token",
+        (
+            '"https://***@auth.example.com/token": must not hold credentials; give client_id and '
+            "client_secret"
+        ),
+    ),
+    (
+        "workspaces[0].oauth.token_url",
+        "https://auth.example.com/token#part",
+        '"https://auth.example.com/token#part": must not have a fragment; remove it',
+    ),
+    ("workspaces[0].oauth.client_id", "", f'"": {EMPTY}'),
+    (
+        "workspaces[0].oauth.scope",
+        "a\nb",
+        '"a\\nb": must not hold a line end or control character',
+    ),
     ("workspaces[0].callbacks.public_url", "x", f'"x": {NO_PUBLIC_URL}'),
     (
         "workspaces[0].callbacks.public_url",

@@ -25,6 +25,7 @@ Row = tuple[str, object, str]
 
 KNOWN_SECRETS = {
     "/run/secrets/token": TOKEN,
+    "/run/secrets/refresh-token": "refresh-token-of-the-workspace",
     "/run/secrets/callbacks": CALLBACK_SECRET,
     "/run/secrets/webhook": WEBHOOK_SECRET,
     "/run/secrets/short": "short",
@@ -53,6 +54,19 @@ def workspace(name: str = "marketing", **changes: Any) -> dict[str, Any]:
     """Return the least that describes a workspace, with changes."""
     table = {"name": name, "url": "https://api.example.com", "token_file": "/run/secrets/token"}
     return {**table, **changes}
+
+
+def with_oauth(**changes: Any) -> dict[str, Any]:
+    """Return a workspace whose access tokens are refreshed, with changes to how."""
+    oauth = {
+        "token_url": "https://auth.example.com/as/token",
+        "client_id": "af08ef5e",
+        "refresh_token_file": "/run/secrets/refresh-token",
+        **changes,
+    }
+    table = workspace(oauth=oauth)
+    del table["token_file"]
+    return table
 
 
 def file(**sections: Any) -> dict[str, Any]:
@@ -122,9 +136,12 @@ def changed(place: str, value: object) -> dict[str, Any]:
     A secret is given in that way only.
     """
     mapping = everything()
+    if place.startswith("workspaces[0].oauth"):
+        mapping["workspaces"] = [with_oauth()]
+        mapping.pop("callbacks")
     table, name = table_of(mapping, place), place.rpartition(".")[2]
-    secret = re.sub(r"_(file|env|credential)$", "", name)
-    for form in ("file", "env", "credential"):
+    secret = re.sub(r"_(file|env|credential|command)$", "", name)
+    for form in ("file", "env", "credential", "command"):
         table.pop(f"{secret}_{form}", None)
     table[name] = value
     return mapping

@@ -9,6 +9,8 @@ from tests.config.broken_rules import BROKEN_RULES
 from tests.config.settings_tables import Row, changed, problems, table_of
 from tests.config.wrong_values import KEYS, out_of_range, wrong_types
 
+_TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
+
 
 def shown(row: Row) -> str:
     return f"{row[0]}={str(row[1])[:20]!r}"
@@ -43,7 +45,19 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     [
         ("workspaces[0].name", 'is needed, such as name = "marketing"'),
         ("workspaces[0].url", 'is needed, such as url = "https://api.clouddataprep.com"'),
-        ("workspaces[0].token", "give it as token_file or token_env or token_credential"),
+        ("workspaces[0].token", _TOKEN_NEEDED),
+        (
+            "workspaces[0].oauth.token_url",
+            'is needed, such as token_url = "https://pingauth.alteryxcloud.com/as/token"',
+        ),
+        ("workspaces[0].oauth.client_id", 'is needed, such as client_id = "af08ef5e"'),
+        (
+            "workspaces[0].oauth.refresh_token",
+            (
+                "give it as refresh_token_file or refresh_token_env or refresh_token_credential "
+                "or refresh_token_command"
+            ),
+        ),
         (
             "workspaces[0].callbacks.secret",
             "give it as secret_file or secret_env or secret_credential",
@@ -85,6 +99,9 @@ def test_nothing_else_is_needed() -> None:
         "webhook.url",
         "workspaces[0].callbacks.secret",
         "workspaces[0].name",
+        "workspaces[0].oauth.client_id",
+        "workspaces[0].oauth.refresh_token",
+        "workspaces[0].oauth.token_url",
         "workspaces[0].token",
         "workspaces[0].url",
     ]

@@ -122,10 +122,12 @@ def put_in_force(at: int) -> list[str]:
         lines[head : at + 100] = in_force(section, lines[head : at + 100])
     lines[at] = LINES[at].removeprefix("#")
     # Another form of the same secret makes way.
-    base = re.sub(r"_(file|env|credential)$", "", name)
-    for index in range(max(0, at - 2), at):
-        if re.match(rf"{base}_(file|env|credential) ", lines[index]):
+    base = re.sub(r"_(file|env|credential|command)$", "", name)
+    for index in range(max(0, at - 3), at):
+        if re.match(rf"{base}_(file|env|credential|command) ", lines[index]):
             lines[index] = ""
+    if section.path == "workspaces.oauth":
+        lines = [line for line in lines if not line.startswith("token_file")]
     # A password and a username each need the other.
     for pair, other in (("password", "username"), ("username", "password_env")):
         if base == pair and section.key("username") is not None:
@@ -228,12 +230,18 @@ def examples() -> list[str]:
     """Return a whole file for each block of settings in the page."""
     blocks = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
     least = (FOLDER / "minimal.toml").read_text()
-    return [f"{least}\n{block}" for block in blocks]
+    files = [f"{least}\n{block}" for block in blocks]
+    # Refreshed tokens stand in the place of a token.
+    without = re.sub(r"(?m)^token_file = .*$", "", least)
+    return [
+        text.replace(least, f"{without}") if "[workspaces.oauth]" in text else text
+        for text in files
+    ]
 
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is valid."""
-    assert len(examples()) == 5
+    assert len(examples()) == 6
     assert all(parsed(text) for text in examples())
 
 
@@ -244,7 +252,8 @@ def test_an_editor_finds_nothing_wrong_in_what_can_be_used(tmp_path: Path) -> No
         files.append(tmp_path / f"{number}.toml")
         files[-1].write_text(text)
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text(examples()[1].replace('"failing_repeatedly"', '"failing"'))
+    rule = next(text for text in examples() if '"failing_repeatedly"' in text)
+    wrong.write_text(rule.replace('"failing_repeatedly"', '"failing"'))
 
     assert schema_check(*files).returncode == 0
     assert "'failing' is not one of" in schema_check(wrong).stdout

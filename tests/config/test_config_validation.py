@@ -162,7 +162,10 @@ def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
         ),
         (
             file(workspaces=[{"name": "a", "url": "https://x.example"}]),
-            "workspaces[0].token: (absent): give it as token_file or token_env or token_credential",
+            (
+                "workspaces[0].token: (absent): give it as token_file or token_env or "
+                "token_credential, or add [workspaces.oauth]"
+            ),
         ),
         (
             file(workspaces=[workspace(edition="XL")]),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from monitor.config.keys import Key, Kind
-from monitor.config.sections import REPEATED, SECTIONS
+from monitor.config.sections import REPEATED, SECTIONS, keys_of_secret
 from tests.config.settings_tables import Row
 
 
@@ -43,17 +43,19 @@ WRONG_LOCATIONS = {
     "file": "5: must be a file that holds nothing else; a line end behind it is ignored",
     "env": "5: must be the name of an environment variable that holds it",
     "credential": "5: must be the name of a systemd credential of the service",
+    "command": "5: must be a command that prints nothing else; no shell reads it",
 }
 UNITS = {"_seconds": " seconds", "_bytes": " bytes", "_per_minute": " requests a minute"}
 
 
 def wrong_types() -> Iterator[Row]:
-    """Return a value of a wrong type for every key; a secret has four, one for each way."""
+    """Return a value of a wrong type for every key; a secret has one for each way."""
     for where, key in KEYS.items():
         if key.kind is Kind.SECRET:
-            for form, sentence in WRONG_LOCATIONS.items():
-                yield f"{where}_{form}", 5, sentence
-            names = ", ".join(f"{key.name}_{form}" for form in WRONG_LOCATIONS)
+            forms = keys_of_secret(key)
+            for name, form in forms.items():
+                yield f"{where.rpartition('.')[0]}.{name}", 5, WRONG_LOCATIONS[form]
+            names = ", ".join(forms)
             yield where, "a secret", f"***: a secret may not stand in the file; use {names}"
         else:
             yield where, *WRONG_TYPES[key.kind]

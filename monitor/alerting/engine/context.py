@@ -38,7 +38,14 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import DaemonCondition
 from monitor.model.inventory import OutputQuality
-from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
+from monitor.model.live_state import (
+    REFRESH_TOKEN,
+    ActiveRun,
+    PipelineHealth,
+    ScheduleKnown,
+    TokenStatus,
+    WorkspaceStatus,
+)
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
@@ -243,6 +250,8 @@ class EvaluationContext:
         if subject.subject_kind is SubjectKind.SCHEDULE:
             schedule = self._schedules.of(workspace).by_id.get(subject.thing)
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
+        if subject.thing == REFRESH_TOKEN:
+            return _refreshed(workspace.token)
         tokens = workspace.inventory.tokens
         stamp = tokens.values.get(subject.thing) if tokens is not None else None
         created = workspace.inventory.tokens_created.get(subject.thing)
@@ -337,3 +346,16 @@ def read_learned(value: bytes | None) -> Learned | None:
     except (msgspec.MsgspecError, ValueError) as exc:
         log.warning("learned baseline unreadable", reason=str(exc))
         return None
+
+
+def _refreshed(token: TokenStatus | None) -> TokenFacts:
+    """Return what is known of the pair that the daemon refreshes itself; it is never old."""
+    until = datetime.max.replace(tzinfo=UTC)
+    if token is None:
+        return TokenFacts(expires_at=None, until=until)
+    has_trouble = token.trouble is not None
+    return TokenFacts(
+        expires_at=token.expires_at if has_trouble else token.pair_expires_at,
+        until=until,
+        trouble=token.trouble,
+    )

@@ -18,6 +18,7 @@ from monitor.model.live_state import (
     PipelineHealth,
     PollStatus,
     ScheduleKnown,
+    TokenTrouble,
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, RunKey, RunKind
@@ -98,11 +99,15 @@ class OutputFacts(Struct, frozen=True, kw_only=True):
 
 
 class TokenFacts(Struct, frozen=True, kw_only=True):
-    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nothing is known."""
+    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nothing is known.
+
+    ``trouble`` is of a pair that the daemon refreshes; ``expires_at`` is then its access token's.
+    """
 
     expires_at: datetime | None
     created_at: datetime | None = None
     until: datetime | None
+    trouble: TokenTrouble | None = None
 
 
 class WorkspaceFacts(Struct, frozen=True, kw_only=True):

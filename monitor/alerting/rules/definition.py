@@ -77,6 +77,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
     table: str  # below [[workspaces]]
     key: str = ""  # that must be true; empty: the table must exist
+    other_table: str = ""  # that does as well
     hint: str
 
 

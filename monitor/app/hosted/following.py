@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.app.hosted.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
 from monitor.callbacks.direct_way import DirectWay
@@ -18,12 +19,17 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
+from monitor.model.live_state import TokenStatus
 from monitor.polling.lists.listed_objects import show_listed_names
 from monitor.polling.poller import WorkspacePoller
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.status_memory import StatusMemory
+from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
+from monitor.workspace.access.refreshed_tokens import RefreshedTokens
+from monitor.workspace.access.token_endpoint import TokenEndpoint
 from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.metrics import ApiMetrics
 
 # The share of the request budget that confirming unknown runs named by callbacks may use.
 _CONFIRMATION_SHARE = 0.5
@@ -49,8 +55,13 @@ class FollowedWorkspace:
         self.name = configuration.name
         self._observer = observer
         self._bus, self._live_state = bus, live_state
+        self._tokens = self._access_tokens(bus, clock=clock, registry=registry)
         self._client = WorkspaceClient(
-            configuration.workspace, clock=clock, registry=registry, may_send=bus.may_publish
+            configuration.workspace,
+            clock=clock,
+            registry=registry,
+            may_send=bus.may_publish,
+            tokens=self._tokens,
         )
         self.poller = WorkspacePoller(
             client=self._client,
@@ -87,6 +98,25 @@ class FollowedWorkspace:
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
 
+    def _access_tokens(
+        self, bus: EventBus, *, clock: Clock, registry: CollectorRegistry
+    ) -> AccessTokens:
+        settings = self.configuration.workspace
+        if settings.oauth is None:
+            return ConfiguredToken(settings.token, workspace=self.name, clock=clock)
+        return RefreshedTokens(
+            self.name,
+            settings.oauth,
+            endpoint=TokenEndpoint(settings, settings.oauth, may_send=bus.may_publish),
+            store=StoredTokenStore(self.name, bus),
+            clock=clock,
+            metrics=ApiMetrics.of(registry),
+            show=self._show_token,
+        )
+
+    def _show_token(self, token: TokenStatus) -> None:
+        self._live_state.update_workspace(self.name, token=token)
+
     def _inbox(self, settings: CallbackSettings, *, bus: EventBus, clock: Clock) -> InboxReader:
         wait_seconds = self.configuration.poll.detail_wait_seconds
         requests_per_minute = self.configuration.workspace.requests_per_minute
@@ -105,6 +135,7 @@ class FollowedWorkspace:
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what must be kept running, by name."""
         running: dict[str, Callable[[], Awaitable[None]]] = {
+            f"access token {self.name}": self._tokens.run,
             f"poller {self.name}": self.poller.run,
             f"tracked runs {self.name}": self.tracked_runs.run,
             f"registrar {self.name}": self.registrar.run,
@@ -123,6 +154,8 @@ class FollowedWorkspace:
     async def open(self) -> None:
         """Load what the store knows of the workspace."""
         await self._observer.open(self.name)
+        if self.configuration.workspace.oauth is None:  # it may have had that before a reload
+            self._live_state.update_workspace(self.name, token=None)
         await self._status_memory.restore()
         # Whoever scrapes must never see a pipeline under another's name.
         await show_listed_names(self._live_state, self.name, bus=self._bus)

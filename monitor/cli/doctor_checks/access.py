@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from datetime import datetime
+from http import HTTPStatus
 from urllib.parse import urlsplit
+
+import aiohttp
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
@@ -46,11 +49,58 @@ async def reach(client: WorkspaceClient, subject: str) -> CheckLine:
         return _is_no_api(subject, url, str(error))
     except WorkspaceError as error:
         status_code = error.status_code
-        if status_code is None or status_code >= _SERVER_ERRORS:
+        if status_code is None:
+            found, hint = _unanswered(url, error) or (str(error), hint.removesuffix(FIRST))
+            return failed(subject, f"{url}: {found}", f"{hint}{FIRST}")
+        if status_code >= _SERVER_ERRORS:
             return failed(subject, f"{url}: {error}", hint)
-        if error.exception_name is None:
+        if error.exception_name is None or not await _has_routes(client):
             return _is_no_api(subject, url, str(error))
     return ok(subject, f"{url} answers")
+
+
+async def _has_routes(client: WorkspaceClient) -> bool:
+    """Return True where a route is there that the edition must have: each has one of these two."""
+    for operation_id, path_values in (("listFlows", ()), ("getJobGroup", (0,))):
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await client.requester.request(
+                    operation_id, *path_values, priority=Priority.CHANGES
+                )
+        except NotAvailableError as error:
+            if error.status_code != HTTPStatus.NOT_FOUND:
+                return True
+        except (WorkspaceError, TimeoutError):
+            return True  # another refusal, or none: nothing says that it is absent
+        else:
+            return True
+    return False
+
+
+def _unanswered(url: str, error: WorkspaceError) -> tuple[str, str] | None:
+    """Return why no connection came about, and what to do; None where only ``error`` knows."""
+    cause, parts = error.__cause__, urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(cause, aiohttp.ClientConnectorDNSError):
+        return (
+            f"no name server knows the host {parts.hostname}",
+            "correct the host in url, or the name servers of this machine",
+        )
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
+        return None
+    if isinstance(cause, aiohttp.ClientConnectorSSLError):
+        return (
+            f"port {port} of {parts.hostname} does not speak TLS",
+            "write http:// in url, or the port of https",
+        )
+    if isinstance(cause, aiohttp.ClientConnectorError) and isinstance(
+        cause.os_error, ConnectionRefusedError
+    ):
+        return (
+            f"nothing listens on port {port} of {parts.hostname}",
+            "correct host and port in url, or start what should listen there",
+        )
+    return None
 
 
 def _is_no_api(subject: str, url: str, reason: str) -> CheckLine:
@@ -129,7 +179,7 @@ def expiry_lines(client: WorkspaceClient, subject: str, *, now: datetime) -> lis
     """Return when the token expires, without a request; no line where it does not say that."""
     token = client.settings.token
     expires_at = None if token is None else details_of(token).expires_at
-    return [] if expires_at is None else [_expiry(subject, expires_at, now)]
+    return [] if expires_at is None else [expiry_line(subject, expires_at, now)]
 
 
 async def check_expiry(client: WorkspaceClient, subject: str, *, now: datetime) -> list[CheckLine]:
@@ -145,7 +195,7 @@ async def check_expiry(client: WorkspaceClient, subject: str, *, now: datetime) 
         return [ok(subject, "neither the token nor the workspace shows when it expires")]
     if row.expires_at is None:
         return [ok(subject, "the workspace shows no expiry")]
-    return [_expiry(subject, row.expires_at, now)]
+    return [expiry_line(subject, row.expires_at, now)]
 
 
 async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenRow | None:
@@ -162,11 +212,14 @@ async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenR
     return next((row for row in rows if token_id is not None and row.id == token_id), None)
 
 
-def _expiry(subject: str, expires_at: datetime, now: datetime) -> CheckLine:
+def expiry_line(
+    subject: str, expires_at: datetime, now: datetime, *, new_token: str = _NEW_TOKEN
+) -> CheckLine:
+    """Return the line of a token, or pair, that expires then."""
     day = f"{expires_at:%Y-%m-%d %H:%M} UTC"
     if expires_at <= now:
-        return failed(subject, f"it expired on {day}", _NEW_TOKEN)
+        return failed(subject, f"it expired on {day}", new_token)
     days = (expires_at - now).days
     if days < _SOON_DAYS:
-        return warning(subject, f"it expires on {day}, {days} days from now", _NEW_TOKEN)
+        return warning(subject, f"it expires on {day}, {days} days from now", new_token)
     return ok(subject, f"valid until {day}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 from monitor.callbacks.reachability import problem_of
@@ -95,8 +96,9 @@ async def check_tasks(
         return [warning(subject, "they cannot be created here: not offered", _BY_HAND)]
     if not has_daemon:
         return [ok(subject, "they can be created; no daemon runs that keeps them")]
-    async with AdminClient(address_of_server(server)) as client:
-        rows = (await client.get("/api/v1/webhooks", {"workspace": workspace}))["data"]
+    client = AdminClient(address_of_server(server))
+    answer = await asyncio.to_thread(client.get, "/api/v1/webhooks", {"workspace": workspace})
+    rows = answer["data"]
     states = Counter(str(row["state"]) for row in rows)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"
     troubled = [row for row in rows if row["state"] in _TROUBLES]

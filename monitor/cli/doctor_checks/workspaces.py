@@ -28,6 +28,7 @@ from monitor.cli.doctor_checks.capabilities import (
     edition_line,
     limits_line,
 )
+from monitor.cli.doctor_checks.refreshed_tokens import check_refreshed_tokens
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.check_lines import CheckLine, bounded, failed, is_failed, together
@@ -60,7 +61,7 @@ async def check_workspace(
 ) -> list[CheckLine]:
     """Run every check of one workspace. Each has a time limit of its own."""
     name = configuration.name
-    settings = _hasty(configuration.workspace)
+    settings = hasty(configuration.workspace)
     clock = surroundings.clock
     try:
         client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry())
@@ -82,6 +83,14 @@ async def check_workspace(
         if is_failed(lines):
             return lines + expiry_lines(client, f"{name} token expiry", now=clock.now())
         lines.append(clock_line(client, f"{name} clock"))
+        if settings.oauth is not None:
+            return lines + await check_refreshed_tokens(
+                settings,
+                settings.oauth,
+                surroundings.server,
+                has_daemon=surroundings.has_daemon,
+                now=clock.now(),
+            )
         return lines + await _check_inside(client, configuration, surroundings)
 
 
@@ -183,7 +192,7 @@ async def _check_callbacks(
     return [line for lines in await together(checks) for line in lines]
 
 
-def _hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
+def hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
     """Return settings with short time limits and without a configured edition."""
     return msgspec.structs.replace(
         settings,

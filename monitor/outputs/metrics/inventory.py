@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from monitor.model.inventory import Figures, OutputQuality, ValueCounts
-from monitor.model.live_state import WorkspaceStatus
+from monitor.model.live_state import REFRESH_TOKEN, WorkspaceStatus
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText, LabelValues
 from monitor.outputs.metrics.families import (
     CONNECTION_UP,
@@ -85,6 +85,9 @@ def _lay_out_figures(status: WorkspaceStatus, snapshot: MetricsSnapshot, rows: _
         (TOKEN_EXPIRY, inventory.tokens),
         (USAGE, inventory.usage),
     )
+    if status.token is not None and status.token.pair_expires_at is not None:
+        stamp = status.token.pair_expires_at.timestamp()
+        rows.add(TOKEN_EXPIRY, (status.workspace, REFRESH_TOKEN), stamp)
     for shape, figures in shown:
         # What could not be read again for long is not repeated.
         if figures is not None and figures.until >= snapshot.now:

@@ -16,6 +16,7 @@ from aiohttp import web
 from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.api.calls import Call, Reply, Services
 from monitor.sandbox.api.errors import ApiError, Json, route_not_found
+from monitor.sandbox.api.oauth.token_endpoint import TokenEndpoint
 from monitor.sandbox.api.request.admission import (
     UPLOAD_LIMIT_BYTES,
     Quotas,
@@ -52,7 +53,8 @@ def build_app(
 ) -> web.Application:
     """Return the application that serves one workspace in one edition; it starts nothing.
 
-    Outside ``/v4`` there is ``GET /sandbox/ledger``, for those who run the sandbox as a process.
+    Outside ``/v4`` there are `token_endpoint` and, for those who run the sandbox as a process,
+    ``GET /sandbox/ledger`` and ``POST /sandbox/token-pair``.
     Listeners may be added to ``listeners`` later.
     """
     services = Services(
@@ -86,6 +88,7 @@ class Front:
         self._listeners = listeners
         self._faults = FaultyAnswers(services.world)
         self._quotas = Quotas(services.world)
+        self._token_endpoint = TokenEndpoint(services.world)
         self._request_ids = services.world.random("request ids")
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -97,6 +100,8 @@ class Front:
     async def receive(self, request: web.Request) -> web.StreamResponse:
         """Answer as the workspace does, with the faults that it has below ``/v4``."""
         path = readable(request.path)
+        if self._token_endpoint.serves(request.method, path):
+            return await self._token_endpoint.answer(request, path)
         if not _is_of_api(path):
             return await self.answer(request)
         found = find_operation(request.method, path)

@@ -222,6 +222,20 @@ class WorldOptions(Struct, kw_only=True):
     callback_wrong_signature: Annotated[
         float, _ratio("callbacks", "followed by a contradicting one that another key has signed")
     ] = 0.0
+    # Answers of the token endpoint, beside /v4.
+    token_answer_lost: Annotated[
+        float, _ratio("refreshes", "done, then the connection closed without answer")
+    ] = 0.0
+    token_answer_latency: Annotated[
+        float, _seconds("every refresh is done at once, and answered so much later", "30")
+    ] = 0.0
+    token_refused: Annotated[
+        float, _ratio("refreshes", "answered 400 invalid_grant, and not done")
+    ] = 0.0
+    token_status_503: Annotated[float, _ratio("refreshes", "answered 503, and not done")] = 0.0
+    token_reuse_revokes: Annotated[
+        bool, _switch("a refresh token that is used a second time revokes its pair")
+    ] = False
     # Behaviour that nothing published says.
     plan_runs_name_plans: Annotated[
         bool, _switch("a plan run shows the plan's id, not its snapshot's")

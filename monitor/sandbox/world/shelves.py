@@ -247,12 +247,11 @@ class World:
 
     def person_of(self, token_value: str) -> Person | None:
         """Return whose token this is; None if there is none, or it is expired or deleted."""
-        for token in self.tokens.live():
-            if token.value == token_value:
-                if token.expires_at is not None and token.expires_at <= self.now():
-                    return None
-                token.last_used_at = self.now()
-                return self.people.get(token.creator_id)
+        for token in self.tokens.having("value", token_value):
+            if token.expires_at is not None and token.expires_at <= self.now():
+                return None
+            token.last_used_at = self.now()
+            return self.people.get(token.creator_id)
         return None
 
     def is_shared_with(self, thing: Flow | Plan, person_id: int) -> bool:

@@ -6,6 +6,7 @@ workspace time. A person is named by id, and so is every other link between reco
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -61,6 +62,25 @@ class Token(Record):
     description: str | None = None
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
+    pair_id: int | None = None  # of the pair that gave it
+
+
+@dataclass(slots=True, kw_only=True)
+class TokenPair(Record):
+    """A refresh token of its creator, and how the access tokens live that it gives.
+
+    Its access tokens are those with its ``pair_id``. Deletion is revocation.
+    """
+
+    first_id: ClassVar[int] = 1
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    refresh_token: str = field(repr=False)  # the newest; none before it is accepted
+    refreshes: int = 0
+    used_tokens: deque[str] = field(default_factory=lambda: deque(maxlen=1_000), repr=False)
+    access_token_seconds: int
+    expires_at: datetime  # of the pair, however often it is refreshed
+    scope: str
 
 
 @dataclass(slots=True, kw_only=True)

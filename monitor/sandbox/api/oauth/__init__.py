@@ -1,0 +1,1 @@
+"""The token endpoint, beside the operations: access tokens that are refreshed."""

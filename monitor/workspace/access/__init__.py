@@ -1,0 +1,1 @@
+"""Where the access token of a workspace comes from: a file, or refreshes by OAuth."""

@@ -1,0 +1,393 @@
+"""Refreshes the access token of one workspace, so that no step of it costs the token pair.
+
+Who owns which state: `run` alone reads and writes ``_tokens``, in one task of the daemon that holds
+the shard; requests only read it, wake that task and wait for its next cycle. A refresh under way
+outlives a cancelled `run` until its answer is stored or its time limits have passed: whoever drops
+an answer has lost the pair.
+
+The order of a refresh: that it is sent is stored; it is sent; the new pair is stored; only then its
+access token is used. While the store refuses, nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+
+from monitor.model.clock import Clock
+from monitor.model.errors import (
+    BusError,
+    BusLostError,
+    BusUnavailableError,
+    UnauthorizedError,
+    WorkspaceUnreachableError,
+)
+from monitor.model.live_state import TokenStatus
+from monitor.model.secrets import Secret
+from monitor.model.waits import backoff_seconds, happens_within
+from monitor.workspace.access.access_tokens import READ_AGAIN_SECONDS, ReadSecret
+from monitor.workspace.access.stored_tokens import (
+    Candidate,
+    StoredTokens,
+    TokenPair,
+    TokenStore,
+    next_candidate,
+    refresh_due_at,
+    trimmed,
+    with_refusal,
+    with_sent,
+    without_sent,
+)
+from monitor.workspace.access.token_endpoint import (
+    NotRefreshed,
+    Refreshed,
+    RefreshOutcome,
+    TokenEndpoint,
+)
+from monitor.workspace.access.troubles import Failing, trouble_of
+from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.settings import OauthSettings
+
+log = structlog.get_logger()
+
+_FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
+_REJECTED_WAIT_SECONDS = 300.0  # a mistake of the settings passes by a person only
+_LEAST_GAP_SECONDS = 5.0  # between two refreshes, however short the lives
+_REFUSED_GAP_SECONDS = 60.0  # between two refreshes because of a 401
+_REQUEST_WAIT_SECONDS = 45.0  # of a request for a token: a refresh and its storing
+_STORE_TRIES_AT_END = 3
+# Whether the endpoint has handled the refresh cannot be known.
+_UNKNOWN = frozenset({RefreshOutcome.UNANSWERED, RefreshOutcome.SERVER_ERROR})
+
+
+class RefreshedTokens:
+    """The `AccessTokens` of a workspace with `[workspaces.oauth]`."""
+
+    def __init__(
+        self,
+        workspace: str,
+        oauth: OauthSettings,
+        *,
+        endpoint: TokenEndpoint,
+        store: TokenStore,
+        clock: Clock,
+        metrics: ApiMetrics,
+        show: Callable[[TokenStatus], None],
+    ) -> None:
+        if oauth.refresh_token is None:
+            raise ValueError("validated settings have a refresh token")
+        self._workspace = workspace
+        self._endpoint = endpoint
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._show = show
+        self._pair_expires_at = oauth.expires_at
+        for outcome in RefreshOutcome:
+            metrics.token_refreshes.labels(workspace, outcome.value)
+        self._configured = ReadSecret(
+            oauth.refresh_token, workspace=workspace, key="oauth.refresh_token"
+        )
+        self._client_secret = (
+            None
+            if oauth.client_secret is None
+            else ReadSecret(oauth.client_secret, workspace=workspace, key="oauth.client_secret")
+        )
+        self._tokens: StoredTokens | None = None  # None: not loaded
+        self._unstored: StoredTokens | None = None  # with a new pair that the store refused
+        self._failing: Failing | None = None
+        self._wait_until = float("-inf")  # monotonic; before it nothing is sent
+        self._read_at = float("-inf")  # monotonic
+        self._renewed_at = float("-inf")  # monotonic; because of a 401
+        self._must_renew = False
+        self._ending = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._cycle = asyncio.Event()  # another one for each cycle of `run`
+
+    # --- for requests ---
+
+    async def current(self) -> Secret:
+        if (token := self._usable()) is None:
+            token = await self._other_than(None)
+        if token is None:
+            raise self._why_none()
+        return token
+
+    async def renew(self, refused: Secret | None) -> bool:
+        if self._usable() != refused:
+            return self._usable() is not None
+        now = self._clock.monotonic()
+        if now - self._renewed_at < _REFUSED_GAP_SECONDS:
+            return False  # a new token is refused as well, so the tokens are not the cause
+        self._renewed_at = now
+        self._must_renew = True
+        return await self._other_than(refused) is not None
+
+    def _usable(self) -> Secret | None:
+        pair = None if self._tokens is None else self._tokens.pair
+        if pair is None or (pair.expires_at is not None and pair.expires_at <= self._clock.now()):
+            return None
+        return pair.access_token
+
+    async def _other_than(self, refused: Secret | None) -> Secret | None:
+        """Return another access token once there is one; None if the refresh brings none."""
+        for _ in range(2):  # the first cycle may have been past its decision
+            self._woken.set()
+            await happens_within(
+                self._cycle.wait(),
+                clock=self._clock,
+                seconds=_REQUEST_WAIT_SECONDS,
+                name=f"{self._workspace}: access token",
+            )
+            if (token := self._usable()) is not None and token != refused:
+                return token
+        return None
+
+    def _why_none(self) -> UnauthorizedError | WorkspaceUnreachableError:
+        status = self._status()
+        if status.trouble is not None and self._is_locked_out():
+            return UnauthorizedError(f"no access token: {status.trouble.reason}")
+        reason = "it is not refreshed yet" if self._failing is None else self._failing.reason
+        return WorkspaceUnreachableError(f"no access token: {reason}")
+
+    def _is_locked_out(self) -> bool:
+        tokens, now = self._tokens, self._clock.now()
+        return tokens is not None and next_candidate(tokens, self._configured.secret, now) is None
+
+    # --- the task ---
+
+    async def run(self) -> None:
+        """Refresh ahead of every expiry until cancelled.
+
+        Raises:
+            BusError: what is stored cannot be read; nothing was sent.
+        """
+        # Only now: whoever held the pair before has ended, so nobody else changes it.
+        self._tokens = await self._store.load()
+        self._ending.clear()
+        if self._unstored is not None:
+            await self._keep(self._unstored)
+        while True:
+            self._woken.clear()
+            await self._read_configured()
+            await self._refresh_if_due()
+            self._show(self._status())
+            cycle, self._cycle = self._cycle, asyncio.Event()
+            cycle.set()
+            await happens_within(
+                self._woken.wait(),
+                clock=self._clock,
+                seconds=self._seconds_until_due(),
+                name=f"{self._workspace}: next refresh",
+            )
+
+    async def _read_configured(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._read_at < READ_AGAIN_SECONDS and self._read_at <= now:
+            return
+        self._read_at = now
+        has_changed = await self._configured.read_again()
+        if self._client_secret is not None:
+            has_changed |= await self._client_secret.read_again()
+        if has_changed:
+            self._wait_until = float("-inf")
+
+    def _due(self) -> tuple[Candidate, datetime | None] | None:
+        """Return what is to be sent and when; None while every refresh token is refused."""
+        tokens = self._tokens
+        if tokens is None:
+            return None
+        candidate = next_candidate(tokens, self._configured.secret, self._clock.now())
+        return None if candidate is None else (candidate, refresh_due_at(tokens, candidate))
+
+    def _seconds_until_due(self) -> float:
+        due = self._due()
+        now = self._clock.now()
+        if due is None or (due[1] is None and not self._must_renew):
+            return READ_AGAIN_SECONDS
+        seconds = self._wait_until - self._clock.monotonic()
+        if due[1] is not None and not self._must_renew:
+            seconds = max(seconds, (due[1] - now).total_seconds())
+        # Never long: a machine may sleep, and its clock be set.
+        return min(max(seconds, 0.05), READ_AGAIN_SECONDS)
+
+    async def _refresh_if_due(self) -> None:
+        due = self._due()
+        if due is None or self._clock.monotonic() < self._wait_until:
+            return
+        candidate, due_at = due
+        if self._must_renew or (due_at is not None and due_at <= self._clock.now()):
+            self._must_renew = False
+            await self._to_its_end(self._refresh(candidate))
+
+    async def _to_its_end(self, refresh: Coroutine[Any, Any, None]) -> None:
+        """Wait for a refresh, even if cancelled: its answer exists once. It has time limits."""
+        task = asyncio.create_task(refresh, name=f"{self._workspace}: refresh")
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._ending.set()
+            while not task.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((task,))
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("refresh ended", workspace=self._workspace, reason=str(error))
+            raise
+
+    async def _refresh(self, candidate: Candidate) -> None:
+        tokens = self._tokens or StoredTokens()
+        unanswered_at = tokens.sent.get(candidate.digest)
+        if unanswered_at is None:
+            sent = trimmed(with_sent(tokens, candidate, self._clock.now()), self._configured.secret)
+            try:
+                await self._store.store(sent)
+            except BusLostError:
+                raise
+            except BusError as exc:
+                reason = f"the store refuses, and a refresh needs it: {exc}"
+                self._failed(NotRefreshed(outcome=RefreshOutcome.STORE, reason=reason))
+                return
+            self._tokens = tokens = sent
+        client_secret = None if self._client_secret is None else self._client_secret.secret
+        began_at = self._clock.now()
+        answer = await self._endpoint.refresh(candidate.token, client_secret=client_secret)
+        if isinstance(answer, Refreshed):
+            await self._take(tokens, candidate, answer, began_at)
+        else:
+            await self._take_failure(tokens, candidate, answer, unanswered_at)
+
+    async def _take(
+        self, tokens: StoredTokens, candidate: Candidate, answer: Refreshed, began_at: datetime
+    ) -> None:
+        life = answer.life_seconds
+        pair = TokenPair(
+            refresh_token=answer.refresh_token or candidate.token,
+            access_token=answer.access_token,
+            obtained_at=began_at,
+            expires_at=None if life is None else began_at + timedelta(seconds=life),
+            configured=candidate.configured,
+        )
+        # What stands in the file has become the former token now, and what was said of it is over.
+        renewed = msgspec.structs.replace(
+            without_sent(tokens, candidate),
+            pair=pair,
+            refused={
+                name: refusal
+                for name, refusal in tokens.refused.items()
+                if name != candidate.digest
+            },
+        )
+        await self._keep(trimmed(renewed, self._configured.secret))
+        self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
+        self._failing = None
+        self._wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
+        if pair.expires_at is not None:
+            self._metrics.token_expiry.labels(self._workspace).set(pair.expires_at.timestamp())
+        expires_at = None if pair.expires_at is None else pair.expires_at.isoformat()
+        log.info("access token refreshed", workspace=self._workspace, expires_at=expires_at)
+
+    async def _keep(self, tokens: StoredTokens) -> None:
+        """Return once a new pair is stored. Until then its access token is not used."""
+        self._unstored = tokens
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                await self._store.store(tokens)
+                break
+            except BusError as exc:
+                log.error(  # noqa: TRY400 - an error of the store explains itself
+                    "a new token pair is not stored; without it the workspace locks us out",
+                    workspace=self._workspace,
+                    reason=str(exc),
+                    attempt=attempt,
+                )
+                if isinstance(exc, BusLostError):
+                    raise
+                if self._ending.is_set() and attempt >= _STORE_TRIES_AT_END:
+                    raise
+            wait = backoff_seconds(
+                attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_WAIT_CAP_SECONDS
+            )
+            if self._ending.is_set():
+                await self._clock.sleep(_FIRST_WAIT_SECONDS)
+            elif await self._ends_within(wait):
+                attempt = 0
+        self._tokens, self._unstored = tokens, None
+
+    async def _ends_within(self, seconds: float) -> bool:
+        return await happens_within(
+            self._ending.wait(),
+            clock=self._clock,
+            seconds=seconds,
+            name=f"{self._workspace}: store a token pair",
+        )
+
+    async def _take_failure(
+        self,
+        tokens: StoredTokens,
+        candidate: Candidate,
+        failure: NotRefreshed,
+        unanswered_at: datetime | None,
+    ) -> None:
+        if failure.outcome is RefreshOutcome.REFUSED:
+            tokens = with_refusal(
+                tokens,
+                candidate,
+                at=self._clock.now(),
+                reason=failure.reason,
+                unanswered_at=unanswered_at,
+            )
+            with contextlib.suppress(BusUnavailableError):  # a restart asks once more
+                await self._store.store(tokens)
+        elif failure.outcome not in _UNKNOWN and unanswered_at is None:
+            # The store learns that with its next write; until then a restart doubts for nothing.
+            tokens = without_sent(tokens, candidate)
+        self._tokens = tokens
+        is_from_before = self._failing is None and unanswered_at is not None
+        self._failed(failure, is_from_before=is_from_before)
+
+    def _failed(self, failure: NotRefreshed, *, is_from_before: bool = False) -> None:
+        """``is_from_before``: an earlier life of the daemon has sent a refresh, too."""
+        self._metrics.token_refreshes.labels(self._workspace, failure.outcome.value).inc()
+        before, now = self._failing, self._clock.now()
+        self._failing = Failing(
+            outcome=failure.outcome,
+            reason=failure.reason,
+            since=now if before is None else before.since,
+            attempts=1 if before is None else before.attempts + 1,
+            is_unanswered=is_from_before
+            or failure.outcome is RefreshOutcome.UNANSWERED
+            or (before is not None and before.is_unanswered),
+        )
+        if before is None or before.outcome is not failure.outcome:
+            log.warning(
+                "access token not refreshed",
+                workspace=self._workspace,
+                outcome=failure.outcome.value,
+                reason=failure.reason,
+            )
+        wait = backoff_seconds(
+            self._failing.attempts,
+            base_seconds=_FIRST_WAIT_SECONDS,
+            cap_seconds=_WAIT_CAP_SECONDS,
+        )
+        if failure.outcome is RefreshOutcome.REJECTED:
+            wait = _REJECTED_WAIT_SECONDS
+        self._wait_until = self._clock.monotonic() + max(wait, failure.wait_seconds or 0.0)
+
+    def _status(self) -> TokenStatus:
+        tokens = self._tokens or StoredTokens()
+        pair = tokens.pair
+        return TokenStatus(
+            refreshed_at=None if pair is None else pair.obtained_at,
+            expires_at=None if pair is None else pair.expires_at,
+            pair_expires_at=self._pair_expires_at,
+            trouble=trouble_of(tokens, self._configured.secret, self._failing, self._clock.now()),
+        )

@@ -1,0 +1,180 @@
+"""The stored state of a workspace's token pair, and what follows from it. Pure.
+
+A refresh makes the former refresh token invalid, so that each step must be known after a crash:
+``sent`` is stored before a refresh is sent, and the new pair before its access token is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.secrets import Secret
+
+# An administrator may enable a pair again that was disabled; nobody should have to restart then.
+_REFUSED_AGAIN = timedelta(hours=1)
+_AHEAD = 2 / 3  # of an access token's life, after which it is refreshed
+
+
+class TokenPair(Struct, frozen=True, kw_only=True):
+    """The newest pair. All instants are ours.
+
+    ``configured`` is the digest of the configured refresh token from which it descends.
+    """
+
+    refresh_token: Secret
+    access_token: Secret
+    obtained_at: datetime
+    expires_at: datetime | None  # of the access token; None: it is used until it is refused
+    configured: str
+
+
+class RefusedToken(Struct, frozen=True, kw_only=True):
+    """A refresh token that the endpoint does not accept any more."""
+
+    since: datetime
+    tried_at: datetime  # last
+    reason: str
+    unanswered_at: datetime | None = None  # an earlier refresh with it whose answer was lost
+
+
+class StoredTokens(Struct, frozen=True, kw_only=True):
+    """``sent`` and ``refused`` are by digest of a refresh token.
+
+    ``sent`` has when a refresh was first sent of which no answer was stored.
+    """
+
+    pair: TokenPair | None = None
+    sent: dict[str, datetime] = {}
+    refused: dict[str, RefusedToken] = {}
+
+
+class TokenStore(Protocol):
+    """Keeps the tokens of one workspace. Both may raise `BusError`."""
+
+    async def load(self) -> StoredTokens:
+        """Return what was stored last."""
+
+    async def store(self, tokens: StoredTokens) -> None:
+        """Return once they are durable, in the place of all before."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """The refresh token that is to be sent next, and the configured one that it stands for."""
+
+    token: Secret
+    digest: str
+    configured: str
+
+
+def digest(token: Secret) -> str:
+    """Return what tells one token from another and gives none away."""
+    return hashlib.sha256(token.reveal().encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def candidates(tokens: StoredTokens, configured: Secret) -> list[Candidate]:
+    """Return the refresh tokens that may be alive, the one to try first before the other.
+
+    A configured one that is new goes first: a person has put it there. It takes the place of the
+    stored pair when the endpoint has accepted it, so a broken file costs no pair that works.
+    """
+    own = digest(configured)
+    pair = tokens.pair
+    if pair is None:
+        return [Candidate(token=configured, digest=own, configured=own)]
+    stored = Candidate(
+        token=pair.refresh_token, digest=digest(pair.refresh_token), configured=pair.configured
+    )
+    if own in (pair.configured, stored.digest):
+        return [stored]
+    return [Candidate(token=configured, digest=own, configured=own), stored]
+
+
+def next_candidate(tokens: StoredTokens, configured: Secret, now: datetime) -> Candidate | None:
+    """Return the refresh token to send next; None while all are refused."""
+    for candidate in candidates(tokens, configured):
+        refusal = tokens.refused.get(candidate.digest)
+        if refusal is None or not timedelta(0) <= now - refusal.tried_at < _REFUSED_AGAIN:
+            return candidate
+    return None
+
+
+def refresh_due_at(tokens: StoredTokens, candidate: Candidate) -> datetime | None:
+    """Return when to refresh with that token; None: when the access token is refused."""
+    pair = tokens.pair
+    is_pending = candidate.digest in tokens.sent or candidate.digest in tokens.refused
+    if pair is None or pair.configured != candidate.configured or is_pending:
+        return datetime.min.replace(tzinfo=UTC)
+    if pair.expires_at is None:
+        return None
+    return pair.obtained_at + _AHEAD * (pair.expires_at - pair.obtained_at)
+
+
+def with_sent(tokens: StoredTokens, candidate: Candidate, at: datetime) -> StoredTokens:
+    """Return the tokens with a refresh under way; one that is unanswered keeps its time."""
+    return msgspec.structs.replace(tokens, sent={candidate.digest: at, **tokens.sent})
+
+
+def without_sent(tokens: StoredTokens, candidate: Candidate) -> StoredTokens:
+    return msgspec.structs.replace(tokens, sent=_without(tokens.sent, candidate.digest))
+
+
+def with_refusal(
+    tokens: StoredTokens,
+    candidate: Candidate,
+    *,
+    at: datetime,
+    reason: str,
+    unanswered_at: datetime | None,
+) -> StoredTokens:
+    """Return the tokens where the endpoint does not accept that refresh token."""
+    before = tokens.refused.get(candidate.digest)
+    refusal = RefusedToken(
+        since=at if before is None else before.since,
+        tried_at=at,
+        reason=reason,
+        unanswered_at=unanswered_at if before is None else before.unanswered_at,
+    )
+    return msgspec.structs.replace(
+        without_sent(tokens, candidate), refused={**tokens.refused, candidate.digest: refusal}
+    )
+
+
+def trimmed(tokens: StoredTokens, configured: Secret) -> StoredTokens:
+    """Return the tokens without what is about refresh tokens that nobody will send again."""
+    alive = {candidate.digest for candidate in candidates(tokens, configured)}
+    return msgspec.structs.replace(
+        tokens,
+        sent={name: at for name, at in tokens.sent.items() if name in alive},
+        refused={name: refusal for name, refusal in tokens.refused.items() if name in alive},
+    )
+
+
+def encoded(tokens: StoredTokens) -> bytes:
+    """Return the tokens as they are stored, with their secrets."""
+    return msgspec.json.encode(tokens, enc_hook=_text_of)
+
+
+def decoder() -> msgspec.json.Decoder[StoredTokens]:
+    return msgspec.json.Decoder(StoredTokens, dec_hook=_secret_of)
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise TypeError(f"{type(value).__name__} is not stored")
+
+
+def _secret_of(kind: type, value: Any) -> Any:
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise TypeError(f"{kind.__name__} is not stored")
+
+
+def _without(values: Mapping[str, datetime], name: str) -> dict[str, datetime]:
+    return {other: value for other, value in values.items() if other != name}

@@ -1,0 +1,102 @@
+"""What is wrong with a token pair, in words for people: what happened, and what to do. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from monitor.model.live_state import TokenTrouble
+from monitor.model.secrets import Secret
+from monitor.workspace.access.stored_tokens import RefusedToken, StoredTokens, candidates
+from monitor.workspace.access.token_endpoint import RefreshOutcome
+
+_LASTING = timedelta(seconds=60)  # a failure that passes sooner needs nobody
+
+NEW_PAIR = (
+    "generate a new token pair in the workspace's user preferences and put its refresh token where"
+    " refresh_token of [workspaces.oauth] stands; it is read within a minute"
+)
+_TRY_AGAIN = (
+    "the same refresh token is tried again, and works if the request was never handled; if it is"
+    f" refused, {NEW_PAIR}"
+)
+_SETTINGS = "correct token_url, client_id, client_secret or scope of [workspaces.oauth]"
+_REPAIR = "repair the way to token_url; the refresh is tried again by itself"
+_STORE = "let the store be written again; see its own alert"
+
+
+class Failing(Struct, frozen=True, kw_only=True):
+    """Refreshes that fail, since the last good one."""
+
+    outcome: RefreshOutcome  # of the last
+    reason: str
+    since: datetime
+    attempts: int
+    is_unanswered: bool  # one of them was sent and never answered
+
+
+def trouble_of(
+    tokens: StoredTokens, configured: Secret, failing: Failing | None, now: datetime
+) -> TokenTrouble | None:
+    """Return what somebody should know; None while all is well or may be in a moment."""
+    known = candidates(tokens, configured)
+    refusals = [tokens.refused[each.digest] for each in known if each.digest in tokens.refused]
+    if len(refusals) == len(known):
+        return _locked_out(refusals)
+    if refusals:
+        return TokenTrouble(
+            since=refusals[0].since,
+            reason=f"the new refresh token is refused ({refusals[0].reason});"
+            " the pair before it stays in use",
+            advice=NEW_PAIR,
+        )
+    if failing is None:
+        return None
+    if failing.is_unanswered:
+        sent_at = tokens.sent.get(known[0].digest, failing.since)
+        return TokenTrouble(
+            since=sent_at,
+            reason=f"a refresh was sent at {_time(sent_at)} and its answer is lost"
+            f" ({failing.reason})",
+            advice=_TRY_AGAIN,
+        )
+    return _failing(failing, now)
+
+
+def _locked_out(refusals: list[RefusedToken]) -> TokenTrouble:
+    refusal = refusals[0]
+    lost = next((each for each in refusals if each.unanswered_at is not None), None)
+    if lost is not None and lost.unanswered_at is not None:
+        why = (
+            f"a refresh was sent at {_time(lost.unanswered_at)} and its answer was never stored,"
+            " so the new pair is lost"
+        )
+    else:
+        why = (
+            "another program or daemon has used it, the store is an older copy, or it was"
+            " disabled, deleted or has ended"
+        )
+    return TokenTrouble(
+        since=refusal.since,
+        reason=f"locked out: the refresh token is refused ({refusal.reason}): {why}",
+        advice=NEW_PAIR,
+    )
+
+
+def _failing(failing: Failing, now: datetime) -> TokenTrouble | None:
+    if failing.outcome is RefreshOutcome.REJECTED:
+        advice = _SETTINGS
+    elif now - failing.since < _LASTING:
+        return None
+    else:
+        advice = _STORE if failing.outcome is RefreshOutcome.STORE else _REPAIR
+    return TokenTrouble(
+        since=failing.since,
+        reason=f"the access token cannot be refreshed: {failing.reason}",
+        advice=advice,
+    )
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,208 @@
+"""Access tokens are refreshed ahead of their end, stored first, and every outcome is said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
+from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, oauth_scene
+
+
+@pytest.fixture(name="scene")
+async def _scene(tmp_path: Path) -> AsyncIterator[OauthScene]:
+    async with oauth_scene(tmp_path) as scene:
+        yield scene
+
+
+async def test_tokens_are_refreshed_ahead_of_their_end(scene: OauthScene) -> None:
+    """Over an hour every request has a token that is alive, and none is refused."""
+    async with scene.running() as daemon:
+        for _ in range(120):
+            assert await daemon.can_read()
+            await daemon.cycle()
+        # At two thirds of each life, seen up to one step of this test later.
+        assert 3_600 / (ACCESS_SECONDS * 2 / 3 + 30) < daemon.count("refreshed") <= 19
+        assert (
+            daemon.registry.get_sample_value(
+                "dataprep_monitor_api_requests_total",
+                {"workspace": "acme", "operation": "listFlows", "code": "401"},
+            )
+            is None
+        )
+        assert daemon.trouble is None
+
+
+async def test_a_restart_goes_on_with_the_stored_pair(scene: OauthScene) -> None:
+    """The access token is used to its end, then the stored refresh token, not that of the file."""
+    async with scene.running() as daemon:
+        assert daemon.count("refreshed") == 1
+    async with scene.running() as daemon:
+        assert await daemon.can_read()
+        assert daemon.count("refreshed") == 0
+        for _ in range(10):
+            await daemon.cycle()
+        assert await daemon.can_read()
+        assert daemon.count("refreshed") == 1
+
+
+async def test_a_401_refreshes_once_and_repeats_the_request(scene: OauthScene) -> None:
+    """An access token that is revoked early costs one refused request that nobody sees."""
+    async with scene.running() as daemon:
+        scene.revoke_access_tokens()
+        await scene.clock.advance(5)
+        assert await daemon.can_read()
+        assert daemon.count("refreshed") == 2
+
+
+async def test_a_workspace_that_refuses_every_token_causes_no_storm(scene: OauthScene) -> None:
+    """Only one refresh a minute is made because of 401s."""
+    async with scene.running() as daemon:
+        refused = 0
+        for _ in range(20):
+            scene.revoke_access_tokens()
+            try:
+                await daemon.can_read()
+            except UnauthorizedError:
+                refused += 1
+            await scene.clock.advance(6)
+        assert daemon.count("refreshed") == 1 + 2
+        assert refused >= 15
+
+
+async def test_a_lost_answer_locks_out_and_is_said(scene: OauthScene) -> None:
+    """The old refresh token is tried again; once it is refused, the reason names the lost one."""
+    async with scene.running() as daemon:
+        scene.sandbox.world.options.token_answer_lost = 1.0
+        await scene.clock.advance(ACCESS_SECONDS * 2 / 3)
+        await daemon.until(lambda: daemon.trouble is not None)
+        assert daemon.count("unanswered") == 1
+        assert daemon.trouble is not None
+        assert "its answer is lost" in daemon.trouble.reason
+        assert await daemon.can_read()  # the old access token lives on
+        scene.sandbox.world.options.token_answer_lost = 0.0
+        await daemon.cycle(10)
+        await daemon.until(lambda: daemon.count("refused") == 1)
+        await daemon.cycle()
+        assert daemon.trouble.reason.startswith("locked out")
+        assert "its answer was never stored" in daemon.trouble.reason
+        assert "generate a new token pair" in daemon.trouble.advice
+        await scene.clock.advance(ACCESS_SECONDS)
+        with pytest.raises(UnauthorizedError, match="locked out"):
+            await daemon.can_read()
+
+
+async def test_a_refused_token_is_not_sent_again_and_again(scene: OauthScene) -> None:
+    """Locked out, one refresh an hour is tried, also over restarts; a new token ends it."""
+    scene.revoke_pair()
+    async with scene.running() as daemon:
+        for _ in range(60):
+            await daemon.cycle()
+        assert daemon.count("refused") == 1
+    async with scene.running() as daemon:
+        for _ in range(10):
+            await daemon.cycle()
+        assert daemon.count("refused") == 0
+        scene.generate_pair()
+        await daemon.cycle()
+        await daemon.until(lambda: daemon.trouble is None)
+        assert await daemon.can_read()
+
+
+async def test_a_restored_backup_is_said(scene: OauthScene) -> None:
+    """An older pair in the store is refused, and the reason names an older copy."""
+    async with scene.running():
+        pass
+    shutil.copy(scene.folder / "state.db", scene.folder / "backup.db")
+    async with scene.running() as daemon:
+        for _ in range(20):
+            await daemon.cycle()
+    async with scene.running("backup.db") as daemon:
+        await daemon.until(lambda: daemon.trouble is not None)
+        assert daemon.trouble is not None
+        assert "the store is an older copy" in daemon.trouble.reason
+        with pytest.raises(UnauthorizedError, match="older copy"):
+            await daemon.can_read()
+
+
+async def test_two_daemons_with_one_pair(scene: OauthScene) -> None:
+    """The second one is locked out and says that another program uses the pair."""
+    async with scene.running("one.db") as first, scene.running("two.db") as second:
+        assert second.trouble is not None
+        assert "another program or daemon has used it" in second.trouble.reason
+        await first.cycle(ACCESS_SECONDS)
+        assert await first.can_read()
+        assert first.trouble is None
+
+
+async def test_a_new_token_in_the_file_wins(scene: OauthScene) -> None:
+    """A person's new pair replaces one that works, within a minute and without SIGHUP."""
+    async with scene.running() as daemon:
+        before = (await daemon.load()).pair
+        scene.generate_pair()
+        await daemon.cycle()
+        after = (await daemon.load()).pair
+        assert before is not None
+        assert after is not None
+        assert after.configured != before.configured
+        assert await daemon.can_read()
+
+
+async def test_a_wrong_token_in_the_file_costs_nothing(scene: OauthScene) -> None:
+    """It is refused and reported, and the pair before it stays in use."""
+    async with scene.running() as daemon:
+        scene.file.text = "mistyped"
+        await daemon.cycle()
+        await daemon.cycle()
+        assert daemon.trouble is not None
+        assert "the pair before it stays in use" in daemon.trouble.reason
+        for _ in range(30):
+            await daemon.cycle()
+        assert await daemon.can_read()
+        assert daemon.count("refused") == 1
+
+
+async def test_an_empty_file_keeps_the_former_token(
+    scene: OauthScene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is logged once, and refreshes go on."""
+    async with scene.running() as daemon:
+        scene.file.text = ""
+        for _ in range(30):
+            await daemon.cycle()
+        assert await daemon.can_read()
+    assert capsys.readouterr().out.count("secret cannot be read again") == 1
+
+
+async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene) -> None:
+    """The old access token is used to its end; then requests say why there is none."""
+    async with scene.running() as daemon:
+        scene.sandbox.world.options.token_status_503 = 1.0
+        for _ in range(9):
+            await daemon.cycle()
+            assert await daemon.can_read()
+        await daemon.cycle(25)
+        assert daemon.trouble is not None
+        assert "503" in daemon.trouble.reason
+        for _ in range(20):
+            await daemon.cycle()
+        with pytest.raises(WorkspaceUnreachableError, match="503"):
+            await daemon.can_read()
+        assert daemon.count("server_error") <= 6 + 13
+        scene.sandbox.world.options.token_status_503 = 0.0
+        await daemon.cycle(60)
+        await daemon.until(lambda: daemon.trouble is None)
+        assert await daemon.can_read()
+
+
+async def test_no_text_shows_a_token(scene: OauthScene) -> None:
+    """Neither the status nor what is stored shows one in its `repr`."""
+    async with scene.running() as daemon:
+        stored = await daemon.load()
+        assert stored.pair is not None
+        secrets = [stored.pair.refresh_token.reveal(), stored.pair.access_token.reveal()]
+        texts = [repr(stored), repr(daemon.status), repr(daemon.tokens)]
+        assert not [text for text in texts for secret in secrets if secret in text]

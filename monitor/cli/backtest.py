@@ -215,7 +215,7 @@ def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
 
 
 def _events(client: AdminClient, *, limit: int, **query: str) -> list[Recorded]:
-    page = client.get("/api/v1/events", {"limit": str(limit), **query})
+    page = client.get("/api/v1/log", {"limit": str(limit), **query})
     return msgspec.convert(page["data"], list[Recorded])
 
 

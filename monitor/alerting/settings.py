@@ -50,6 +50,10 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     with_defaults: Annotated[bool, Setting("Use every rule but canceled without [[alerts]].")] = (
         field(default=True, name="defaults")
     )
+    warn_without_output: Annotated[
+        bool,
+        Setting("Warn while no output takes alerts; false where Prometheus' rules notify people."),
+    ] = True
     evaluation_interval_seconds: Annotated[
         float,
         Meta(ge=0.1, le=60),

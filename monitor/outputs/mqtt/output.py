@@ -10,7 +10,6 @@ import msgspec
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import OverwrittenTopics
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.model.events import Event
 from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
@@ -111,10 +110,6 @@ class MqttOutput(EventOutput):
                 user_properties=_user_properties(message) if link.is_version_5 else (),
             )
         )
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is published by this output."""
-        return self._topics.event(event) is not None
 
 
 def _user_properties(message: Message) -> tuple[tuple[str, str], ...]:

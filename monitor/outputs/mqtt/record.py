@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.model.events import INTERNAL_EVENTS, EventType
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.record import OutputRecord
 
@@ -15,5 +16,6 @@ MQTT = OutputRecord(
     settings=MqttSettings,
     output="monitor.outputs.mqtt.output:MqttOutput",
     receivers=_receivers,
+    types=lambda _: frozenset(EventType) - INTERNAL_EVENTS,
     is_usual=True,
 )

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Acknowledgement, Alert, Silence
+from monitor.model.notifying import NotificationStatus
 from monitor.web.views.alerts.alert_words import (
     AlertNames,
     SuppressionReason,
@@ -52,7 +53,11 @@ class AlertLinks(Struct, frozen=True, kw_only=True):
 
 
 class AlertView(Struct, frozen=True, kw_only=True):
-    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours."""
+    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours.
+
+    ``notified_at`` is of the newest notification that an output has taken, ``notified_through``
+    names those outputs; ``unnotified`` says why none has although it fires.
+    """
 
     fingerprint: str
     name: str
@@ -70,6 +75,8 @@ class AlertView(Struct, frozen=True, kw_only=True):
     starts_at: datetime
     ends_at: datetime | None
     notified_at: datetime | None
+    notified_through: tuple[str, ...]
+    unnotified: str | None
     reminders: int
     muted_by: tuple[str, ...]
     flapping: bool
@@ -109,7 +116,11 @@ def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceV
 
 
 def alert_view(
-    alert: Alert, names: AlertNames = _NO_NAMES, *, unjudged: str | None = None
+    alert: Alert,
+    names: AlertNames = _NO_NAMES,
+    *,
+    notification: NotificationStatus,
+    unjudged: str | None = None,
 ) -> AlertView:
     """Return the view of an alert with every field, also empty ones.
 
@@ -131,7 +142,9 @@ def alert_view(
         facts=alert.facts,
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
-        notified_at=alert.notified_at,
+        notified_at=notification.at,
+        notified_through=notification.through,
+        unnotified=notification.why_not,
         reminders=alert.reminders,
         muted_by=alert.muted_by,
         flapping=alert.is_flapping,

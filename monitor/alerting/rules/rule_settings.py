@@ -171,7 +171,7 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
         Setting(
             "Texts for people, over summary and description of the default. {pipeline} is a field; "
             "{seconds:duration}, {instant:time} and {ratio:percent} write it for people.",
-            {"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
+            {"summary": "{pipeline} keeps failing", "runbook_url": "https://wiki/runs"},
         ),
     ] = {}
     repeat_seconds: Annotated[

@@ -62,7 +62,8 @@ def why_limited(status: WorkspaceStatus) -> str | None:
 
 def why_blind(status: WorkspaceStatus) -> str | None:
     """Return why no run can be seen there at all, although the workspace may answer."""
-    if why_limited(status) is not None:
+    is_new = status.edition is None and status.reason is None
+    if is_new or why_limited(status) is not None:
         return None
     return _why_never(status, RunKind.JOB_GROUP)
 

@@ -171,7 +171,8 @@ def _instant(text: str) -> datetime | None:
 
 def runbook_of(alert: Alert) -> str | None:
     """Return the address of its runbook; None where it has none that a browser may open."""
-    return web_address(alert.annotations.get("runbook_url") or alert.annotations.get("runbook"))
+    texts = (alert.annotations.get(name) for name in ("runbook", "runbook_url"))
+    return next((text for text in texts if web_address(text)), None)
 
 
 def web_address(text: object) -> str | None:

@@ -16,7 +16,14 @@ from monitor.alerting.alerts.silences import (
 from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.globs import fits_some, parse_globs
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
-from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
+from monitor.alerting.rules.table import (
+    DEFAULT_RULES,
+    RULE_DEFINITIONS,
+    RUNBOOKS,
+    combined,
+    default_rule,
+    with_runbooks_at,
+)
 from monitor.model.settings import Setting
 
 __all__ = [
@@ -37,7 +44,14 @@ __all__ = [
     "labels_to_match",
     "parse_globs",
     "silence_problems",
+    "with_runbooks_at",
 ]
+
+
+def _location(text: str) -> str | None:
+    if text.isprintable() and text and not set(text) & set(" #{}"):
+        return None
+    return 'must be a URL or path without spaces, "#" and braces'
 
 
 class AlertingSettings(Struct, frozen=True, kw_only=True):
@@ -48,6 +62,18 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     with_defaults: Annotated[bool, Setting("Use every rule but canceled without [[alerts]].")] = (
         field(default=True, name="defaults")
     )
+    runbooks: Annotated[
+        str,
+        Setting(
+            "Where runbooks.md is: alerts carry it with #RULE as runbook_url. With the URL of your "
+            "copy the page links to it.",
+            check=_location,
+        ),
+    ] = RUNBOOKS
+    warn_without_output: Annotated[
+        bool,
+        Setting("Warn while no output takes alerts; false where Prometheus' rules notify people."),
+    ] = True
     evaluation_interval_seconds: Annotated[
         float,
         Meta(ge=0.1, le=60),

@@ -43,8 +43,8 @@ _COLUMNS = (
 )
 _FIELDS = (
     "state", "severity", "name", "rule", "workspace", "kind", "pipeline_id", "pipeline", "run_id",
-    "starts_at", "ends_at", "notified_at", "reminders", "muted_by", "fingerprint",
-    "annotations.summary", "annotations.description",
+    "starts_at", "ends_at", "notified_at", "notified_through", "unnotified",
+    "reminders", "muted_by", "fingerprint", "annotations.summary", "annotations.description",
 )  # fmt: skip
 
 
@@ -184,6 +184,8 @@ def _quiet(row: dict[str, Any], *, is_wide: bool) -> list[str]:
             quiet.append(f"behind alert {cause['fingerprint']}")
         else:
             quiet.append("mute time" if not is_wide else cause["words"])
+    if row.get("unnotified") and not quiet:
+        quiet.append(row["unnotified"] if is_wide else "nobody took it")
     if row.get("acknowledged"):
         quiet.append(f"acknowledged by {row['acknowledged']['author']}")
     return quiet

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from monitor.cli import daemon_client
 from monitor.cli.options import DaemonOptions, OutputOptions
 from monitor.cli.row_layout import Column, Form
@@ -37,4 +39,17 @@ def workspaces(
 ) -> None:
     """List workspaces: whether each can be seen, and since when."""
     rows = daemon_client.list_rows(daemon, "/api/v1/workspaces")
-    print_rows(rows, _COLUMNS, output.form, fields=_FIELDS, empty="no workspace is followed")
+    print_rows(
+        [_shown(row) for row in rows],
+        _COLUMNS,
+        output.form,
+        raw=rows,
+        fields=_FIELDS,
+        empty="no workspace is followed",
+    )
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a workspace with why something is not watched there, where nothing else fails."""
+    whys = dict.fromkeys(known["reason"] for known in row.get("unwatched_because") or ())
+    return {**row, "reason": row.get("reason") or "; ".join(whys) or None}

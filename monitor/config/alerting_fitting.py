@@ -23,6 +23,7 @@ from monitor.alerting.settings import (
     labels_to_match,
     parse_globs,
     silence_problems,
+    with_runbooks_at,
 )
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
@@ -62,7 +63,9 @@ def alerting_settings(
     """Return the settings; call only where no problem was found."""
     own = tuple(_rule(alert) for alert in alerts)
     settings: AlertingSettings = part.build(
-        rules=combined(own, with_defaults=part.get("with_defaults")),
+        rules=with_runbooks_at(
+            combined(own, with_defaults=part.get("with_defaults")), part.get("runbooks")
+        ),
         silences=tuple(silence.build() for silence in silences),
     )
     return settings

@@ -17,6 +17,8 @@ from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
 from monitor.config.sections import OUTPUTS
 from monitor.model.errors import ConfigurationError
+from monitor.model.notifying import why_nobody_is_notified
+from monitor.outputs.records import output_types
 from monitor.tracking.settings import TrackingSettings
 
 
@@ -48,6 +50,7 @@ def validate(
         found = tuple(problems.found)
         return ValidationResult(configuration=None, problems=found, warnings=warnings)
     configuration = _built(repeated, parts, store_url=default_store_url(environment))
+    warnings += _unnotified(configuration)
     return ValidationResult(configuration=configuration, problems=(), warnings=warnings)
 
 
@@ -102,6 +105,19 @@ def _built(
         process=parts["process"].build(),
         log=parts["log"].build(),
     )
+
+
+def _unnotified(configuration: Configuration) -> tuple[Problem, ...]:
+    """Return the warning that no alert reaches anybody."""
+    alerting, types = configuration.alerting, output_types(configuration.outputs)
+    why = why_nobody_is_notified(types)
+    if why is None or not alerting.rules or not alerting.warn_without_output:
+        return ()
+    hint = (
+        f"nobody is notified: {why}; where Prometheus' rules notify people, set "
+        "alerting.warn_without_output = false"
+    )
+    return (Problem(key="outputs", value=", ".join(types) or "none", hint=hint),)
 
 
 def _workspace(part: ReadTable, *, link_wait_seconds: float) -> WorkspaceConfiguration:

@@ -52,6 +52,7 @@ class EventOutput(ABC):
     def __init__(self, settings: DeliverySettings, parts: OutputParts) -> None:
         """``settings`` are of this receiver alone."""
         (self.name,) = self.record.names(settings)
+        self.types = self.record.types(settings)  # of the events that it takes
         self._bus = parts.bus
         self._clock = parts.clock
         self._delivery = Delivery(
@@ -135,6 +136,6 @@ class EventOutput(ABC):
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Send one event; see `Output.send`."""
 
-    @abstractmethod
     def wants(self, event: Event) -> bool:
         """True where the event is sent to this output."""
+        return event.type in self.types

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from monitor.model.events import EventType
+
 
 class OutputRecord(Struct, frozen=True, kw_only=True):
     """One output. Its class loads when it is first used, with the libraries that it needs."""
@@ -16,6 +18,7 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
     settings: type[Struct]
     output: str  # ``module:class`` of the `EventOutput`
     receivers: Callable[[Any], list[str]]  # of settings, without what may be a secret
+    types: Callable[[Any], frozenset[EventType]]  # of events that settings let it take
     is_one_each: bool = False  # an output for each receiver; otherwise one for all
     is_usual: bool = (
         False  # on in the reference; where it is off, summary, readiness and doctor say so

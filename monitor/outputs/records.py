@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.model.notifying import OutputTypes
 from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.file.record import FILE
 from monitor.outputs.mqtt.record import MQTT
 from monitor.outputs.webhook.record import WEBHOOK
 
 RECORDS = (MQTT, ALERTMANAGER, WEBHOOK, FILE)
+
+
+def output_types(settings: Mapping[str, Any]) -> OutputTypes:
+    """Return what the outputs take that settings, by section, stand for; by their names."""
+    return {
+        name: record.types(settings[record.section])
+        for record in RECORDS
+        if record.section in settings
+        for name in record.names(settings[record.section])
+    }

@@ -21,6 +21,7 @@ from monitor.model.alerts import (
     Silence,
 )
 from monitor.model.errors import ConfigurationError
+from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.suggestions import did_you_mean
 from monitor.outputs.replaying import Replayed
@@ -82,6 +83,8 @@ def merged_alerting(shards: ShardDirectory) -> AlertingRequests:
         explain_run=merged.explain_run,
         explain_pipeline=merged.explain_pipeline,
         outputs=merged.outputs,
+        unnotified=merged.unnotified,
+        notifications=merged.notifications,
         replay=merged.replay,
     )
 
@@ -179,9 +182,35 @@ class _MergedAlerting:
             return None
         return await shard.alerting.explain_pipeline(workspace, kind, key)
 
-    def outputs(self) -> Sequence[str]:
-        names = (shard.alerting.outputs() for shard in self._shards.all())
-        return tuple(dict.fromkeys(chain.from_iterable(names)))
+    def outputs(self) -> OutputTypes:
+        return _united(shard.alerting.outputs() for shard in self._shards.all())
+
+    def unnotified(self) -> str | None:
+        whys = (shard.alerting.unnotified() for shard in self._shards.all())
+        return next((why for why in whys if why is not None), None)
+
+    async def notifications(self, alerts: Sequence[Alert]) -> Sequence[NotificationStatus]:
+        """Ask the shard of each alert; of one about the daemon the first that knows it."""
+        shards = self._shards.all()
+        if len(shards) == 1:
+            return await shards[0].alerting.notifications(alerts)
+        of_shards: dict[str, list[Alert]] = {}
+        for alert in alerts:
+            shard = self._shards.of(alert.workspace) or self._knowing(alert)
+            of_shards.setdefault("" if shard is None else shard.name, []).append(alert)
+        found: dict[tuple[str, datetime], NotificationStatus] = {}
+        for shard in shards:
+            own = of_shards.get(shard.name, [])
+            answers = await shard.alerting.notifications(own) if own else ()
+            for alert, answer in zip(own, answers, strict=True):
+                found[alert.fingerprint, alert.starts_at] = answer
+        nothing = NotificationStatus()
+        return [found.get((alert.fingerprint, alert.starts_at), nothing) for alert in alerts]
+
+    def _knowing(self, alert: Alert) -> ShownShard | None:
+        shards = self._shards.all()
+        knowing = (s for s in shards if _knows(s.alerting.snapshot(), alert.fingerprint))
+        return next(knowing, None)
 
     async def replay(self, output: str, since: datetime) -> Replayed:
         shards = [shard for shard in self._shards.all() if output in shard.alerting.outputs()]

@@ -11,6 +11,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.silences import Labels
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import Alert, AlertingSnapshot, AppliedRule, PastQuery, Silence
+from monitor.model.notifying import NotificationStatus, OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 
@@ -48,5 +49,8 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     explain_alert: Callable[[str], Awaitable[Explanation | None]]
     explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
     explain_pipeline: Callable[[str, PipelineKind, str], Awaitable[Explanation | None]]
-    outputs: Callable[[], Sequence[str]]
+    outputs: Callable[[], OutputTypes]
+    unnotified: Callable[[], str | None]  # why no alert reaches anybody, worth a warning
+    # What outputs have taken of each alert, in the same order.
+    notifications: Callable[[Sequence[Alert]], Awaitable[Sequence[NotificationStatus]]]
     replay: Callable[[str, datetime], Awaitable[Replayed]]  # output, since

@@ -19,7 +19,7 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Severity
-from monitor.model.events import Event
+from monitor.model.events import EventType
 from monitor.model.live_state import Reachability
 from monitor.model.runs import (
     RunState,
@@ -111,12 +111,8 @@ def _engine(
 
 
 def _explainer(bus: SqliteBus, live_state: LiveState, engine: Engine) -> Explainer:
-    outputs = {"mqtt": _anything}
+    outputs = {"mqtt": frozenset(EventType)}
     return Explainer(bus=bus, view=live_state.view, engine=engine, outputs=lambda: outputs)
-
-
-def _anything(_: Event) -> bool:
-    return True
 
 
 def failed(number: int = 1, **more: Any) -> RunState:

@@ -255,7 +255,10 @@ async def test_a_restart_loses_no_answer(alerting: Alerting) -> None:
     second = await explainer.run(failed(2).key)
     assert first is not None
     assert second is not None
-    assert (first.reason, second.reason) == (None, StepOutcome.DEDUPLICATED)
+    assert (first.reason, second.reason) == (
+        StepOutcome.NO_OUTPUT,  # as before, but for its outputs
+        StepOutcome.DEDUPLICATED,
+    )
 
 
 async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> None:

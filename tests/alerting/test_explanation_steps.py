@@ -32,6 +32,7 @@ from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.runs import FailedPart, RunKey, RunKind, RunState, Source, Status
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
+ALL = frozenset(EventType)
 KEY = RunKey("acme", RunKind.JOB_GROUP, "17")
 FAILED = "acme:job_group:17:failed"
 RULE = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, for_seconds=300)
@@ -223,10 +224,11 @@ def test_an_output_that_is_behind_is_named() -> None:
     """A delivery waits, was refused, is done, or the output does not take the event."""
     letter = DeadLetter(position=9, event=fired().event, reason="too large", refused_at=AT)
     outputs = [
-        OutputProgress(name="mqtt", position=6, wants=lambda _: True),
-        OutputProgress(name="webhook", position=9, wants=lambda _: True),
-        OutputProgress(name="mail", position=9, wants=lambda _: True, dead_letters=(letter,)),
-        OutputProgress(name="pager", position=0, wants=lambda _: False),
+        OutputProgress(name="mqtt", position=6, types=ALL),
+        OutputProgress(name="webhook", position=9, types=ALL, began_at=AT),
+        OutputProgress(name="mail", position=9, types=ALL, dead_letters=(letter,)),
+        OutputProgress(name="pager", position=0, types=()),
+        OutputProgress(name="later", position=9, types=ALL, began_at=AT + timedelta(hours=1)),
     ]
     steps = delivery_steps([fired()], outputs)
     assert [(step.output, step.outcome) for step in steps] == [
@@ -234,18 +236,22 @@ def test_an_output_that_is_behind_is_named() -> None:
         ("webhook", StepOutcome.DELIVERED),
         ("mail", StepOutcome.DEAD_LETTER),
         ("pager", StepOutcome.NOT_FOR_OUTPUT),
+        ("later", StepOutcome.NO_OUTPUT),
     ]
     assert steps[0].detail == "alert.fired waits in mqtt behind 2 other events"
     assert "too large" in steps[2].detail
     first = rule_step(finding(alert(is_notified=True)), {})
-    answers = [Explanation.of("it", [first, step]) for step in (steps[0], steps[1], steps[3])]
+    answers = [Explanation.of("it", [first, step]) for step in (*steps[:2], *steps[4:])]
     assert [(answer.answer, answer.reason) for answer in answers] == [
         (
             "it: fired, but alert.fired waits in mqtt behind 2 other events",
             StepOutcome.WAITING,
         ),
         ("it: notified through webhook", None),
-        ("it: fired as an event only: no output takes alerts", None),
+        (
+            "it: fired, but later was added after alert.fired, 2026-11-21 11:00:00 UTC",
+            StepOutcome.NO_OUTPUT,
+        ),
     ]
 
 

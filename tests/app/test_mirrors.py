@@ -24,6 +24,7 @@ from monitor.config import Configuration
 from monitor.model.alerts import Silence
 from monitor.model.clock import SystemClock
 from monitor.model.errors import BusUnavailableError, NoSuchObjectError
+from monitor.model.events import EventType
 from monitor.model.live_state import Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Status
 from monitor.model.triggers import DailyTrigger
@@ -107,7 +108,8 @@ class Holder:
                 self.engine,
                 bus=self.bus,
                 view=self.live_state.view,
-                wants=lambda: {"mqtt": lambda _: True},
+                types=lambda: {"mqtt": frozenset(EventType)},
+                needs_output=lambda: True,
                 replay=self.replay,
             ),
             requests=ShardRequests(track=self.track, webhooks=self.webhooks),

@@ -134,6 +134,29 @@ WITH_KEY = f"""
 )
 
 
+FILE_OF_RUNS = '[file]\npath = "/tmp/events.jsonl"\nevents = ["run.*"]\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [
+        ("", "outputs: none: nobody is notified: no output is configured (add [mqtt], "),
+        (FILE_OF_RUNS, "outputs: file: nobody is notified: file takes no alert that fires "),
+        ('[file]\npath = "/tmp/events.jsonl"\n', ""),
+        ("[alerting]\nwarn_without_output = false\n", ""),
+        ("[alerting]\ndefaults = false\n", ""),
+    ],
+)
+def test_alerts_that_reach_nobody_are_a_warning(
+    folder: Path, capsys: pytest.CaptureFixture[str], more: str, warned: str
+) -> None:
+    """Without an output that takes alerts the file is right, and a warning has the way out."""
+    without = GOOD.partition("[mqtt]")[0]
+    assert main(["check", "-c", written(folder, without + more)]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(f"warning: {warned}") if warned else err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "is_warned_of"),
     [
@@ -153,9 +176,10 @@ def test_a_key_that_protects_nothing_is_a_warning(
     expected = (
         'warning: workspaces[0].callbacks.signature: "observe": signing_secret protects nothing'
     )
-    assert err.startswith(expected) if is_warned_of else err == ""
+    assert err.startswith(expected) if is_warned_of else "signature" not in err
     assert main(["check", "--json", "-c", path]) == 0
-    assert len(json.loads(capsys.readouterr().out)["warnings"]) == is_warned_of
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert [found["key"] for found in warnings].count(expected.split()[1][:-1]) == is_warned_of
 
 
 def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.bus.postgres_address import PostgresAddress, ServerAddress, TlsMode, postgres_address
 from monitor.bus.settings import StorageSettings
+from monitor.config import Problem
 from tests.config.settings_tables import file, parsed, problems, validated
 
 
@@ -76,14 +77,19 @@ def test_the_password_is_given_once() -> None:
     ]
 
 
+def about_storage(given: dict[str, Any]) -> list[Problem]:
+    """Return the warnings about the store."""
+    return [found for found in validated(given).warnings if found.key.startswith("storage")]
+
+
 def test_a_password_of_a_file_is_warned_of() -> None:
     """A password that nothing asks for probably belongs to a database that is not named."""
     storage = {"url": "sqlite:///store.db", "password_env": "MQTT_PASSWORD"}
-    [warning] = validated(file(storage=storage)).warnings
+    [warning] = about_storage(file(storage=storage))
     assert str(warning) == (
         'storage.url: "sqlite:///store.db": storage.password is not used: a file has none; name '
         "the database, or remove it"
     )
     # Of the default that stands beside a URL which cannot be used nobody hears.
     storage["url"] = "postgresql://db"
-    assert validated(file(storage=storage)).warnings == ()
+    assert about_storage(file(storage=storage)) == []

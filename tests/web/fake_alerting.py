@@ -29,6 +29,8 @@ from monitor.model.alerts import (
     Severity,
     Silence,
 )
+from monitor.model.events import EventType
+from monitor.model.notifying import NotificationStatus, OutputTypes, why_nobody_is_notified
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.web.requests import AlertingRequests
@@ -47,6 +49,8 @@ class FakeAlerting:
         self.explained: set[str] = set()  # fingerprints beside those of the snapshot
         self.known_runs = {KNOWN_RUN}
         self.known_pipelines = {("acme", PipelineKind.FLOW, "7")}
+        self.outputs: OutputTypes = dict.fromkeys(("mqtt", "webhook"), frozenset(EventType))
+        self.why_not: str | None = None  # nobody was notified of an alert that fires
         self.replayed: list[tuple[str, datetime]] = []
 
     def requests(self) -> AlertingRequests:
@@ -65,7 +69,9 @@ class FakeAlerting:
             explain_alert=self._explain_alert,
             explain_run=self._explain_run,
             explain_pipeline=self._explain_pipeline,
-            outputs=lambda: ("mqtt", "webhook"),
+            outputs=lambda: self.outputs,
+            unnotified=lambda: why_nobody_is_notified(self.outputs),
+            notifications=self._notifications,
             replay=self._replay,
         )
 
@@ -148,6 +154,14 @@ class FakeAlerting:
         is_open = alerts != self.snapshot.alerts
         self.show(*alerts)
         return is_open
+
+    async def _notifications(self, alerts: Sequence[Alert]) -> Sequence[NotificationStatus]:
+        return [
+            NotificationStatus(
+                at=alert.notified_at, why_not=self.why_not if alert.is_notified else None
+            )
+            for alert in alerts
+        ]
 
     async def _explain_alert(self, fingerprint: str) -> Explanation | None:
         alert = next(

@@ -133,7 +133,7 @@ async def test_a_workspace_shows_what_it_can_and_what_is_not_watched(site: Site)
         reachability=Reachability.DEGRADED,
         since=now - timedelta(hours=3),
         edition="RL",
-        capabilities=frozenset({"list_changes"}),
+        capabilities=frozenset({"list_changes", "follow_flow_runs", "read_schedules"}),
         clock_skew_seconds=-90.0,
         refused=(
             RefusedCapability(

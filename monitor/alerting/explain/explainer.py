@@ -6,7 +6,7 @@ Nothing is written down for it: the answer is read from the log, the alerts and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -28,11 +28,12 @@ from monitor.alerting.explain.explanation import (
     with_unwatched,
 )
 from monitor.alerting.explain.findings import Findings, RuleFinding, is_open
+from monitor.alerting.explain.notifications import NotificationReader
 from monitor.alerting.explain.steps import (
-    OutputProgress,
     alert_steps,
     delivery_steps,
     event_step,
+    no_output_step,
     no_rule_step,
     observation_steps,
     part_steps,
@@ -40,16 +41,14 @@ from monitor.alerting.explain.steps import (
 )
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
-from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.notifying import OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
-
-Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
 
 _EVIDENCE_SHOWN = 20
 _REMINDERS_SHOWN = 5
 _SILENCED_SHOWN = 20
-_DEAD_LETTERS = 1_000
 _ENDED_READ = 100  # fingerprints; each is sought among all ended alerts
 _EVIDENCE_READ = 1_000  # events of other alerts
 _RUN_EVENTS = (
@@ -64,18 +63,23 @@ class Explainer:
     """Answers questions about one run, one alert or one pipeline."""
 
     def __init__(
-        self, *, bus: StoredShard, view: LiveStateView, engine: Engine, outputs: Outputs
+        self,
+        *,
+        bus: StoredShard,
+        view: LiveStateView,
+        engine: Engine,
+        outputs: Callable[[], OutputTypes],
     ) -> None:
         self._bus = bus
         self._view = view
         self._engine = engine
-        self._outputs = outputs
+        self.notifications = NotificationReader(bus=bus, outputs=outputs)
 
     async def run(self, key: RunKey) -> Explanation | None:
         """Return what became of a run; None where it is unknown or forgotten."""
         explanation = await self._of_run(key)
         kinds = [key.kind] if self._view.active_run(key) is not None else []
-        return self._with_unwatched(explanation, key.workspace, kinds)
+        return await self._completed(explanation, key.workspace, kinds)
 
     async def _of_run(self, key: RunKey) -> Explanation | None:
         ids = frozenset(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
@@ -131,7 +135,11 @@ class Explainer:
             prefix = alert_event_id(reported.fingerprint, reported.starts_at, "")
             by = [
                 rules[0],
-                *(step for step in published if (step.event_id or "").startswith(prefix)),
+                *(
+                    step
+                    for step in published
+                    if step.event_id is None or step.event_id.startswith(prefix)
+                ),
             ]
         elif no_rule is not None:
             by = [no_rule]
@@ -142,7 +150,7 @@ class Explainer:
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest alert of a fingerprint came about; None where there is none."""
         explanation = await self._of_alert(key)
-        return self._with_unwatched(explanation, "", ())
+        return await self._completed(explanation, "", ())
 
     async def _of_alert(self, key: str) -> Explanation | None:
         findings = Findings(self._engine, self._view)
@@ -160,14 +168,20 @@ class Explainer:
         For what did not happen: a run that never came has no id to ask for.
         """
         explanation = await self._of_pipeline(workspace, kind, key)
-        return self._with_unwatched(explanation, workspace, RUN_KINDS[kind])
+        return await self._completed(explanation, workspace, RUN_KINDS[kind])
 
-    def _with_unwatched(
+    async def _completed(
         self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]
     ) -> Explanation | None:
-        """Add why open alerts cannot be judged now, and why kinds of runs are not seen."""
+        """Add who was notified, why alerts cannot be judged now and kinds of runs are not seen."""
         if explanation is None:
             return None
+        notified = await self.notifications.of(explanation.alerts)
+        alerts = tuple(
+            replace(alert, is_notified=found.at is not None, notified_at=found.at)
+            for alert, found in zip(explanation.alerts, notified, strict=True)
+        )
+        explanation = replace(explanation, alerts=alerts)
         unwatched = [
             f"nothing new is seen of {kind} now: {why}"
             for kind in kinds
@@ -277,28 +291,15 @@ class Explainer:
         events = await self._recorded(
             event_id for alert in alerts for event_id in _event_ids(alert)
         )
-        outputs = await self._progress()
-        return [*map(event_step, events), *delivery_steps([*behind, *events], outputs)]
+        steps = [*map(event_step, events)]
+        steps += delivery_steps([*behind, *events], await self.notifications.progress())
+        if any(alert.is_notified for alert in alerts) and (why := self.notifications.why_nobody()):
+            steps.append(no_output_step(why))
+        return steps
 
     async def _recorded(self, ids: Iterable[str]) -> list[Recorded]:
         found = await self._bus.events_by_id(list(ids))
         return sorted(found.values(), key=lambda recorded: recorded.position)
-
-    async def _progress(self) -> list[OutputProgress]:
-        status = await self._bus.status()
-        consumers = {consumer.consumer: consumer for consumer in status.consumers}
-        return [
-            OutputProgress(
-                name=name,
-                position=consumers[name].position,
-                wants=wants,
-                dead_letters=tuple(await self._bus.dead_letters(name, limit=_DEAD_LETTERS))
-                if consumers[name].dead_letters
-                else (),
-            )
-            for name, wants in self._outputs().items()
-            if name in consumers
-        ]
 
 
 def _event_ids(alert: Alert) -> Iterable[str]:

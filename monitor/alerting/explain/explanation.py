@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.model.alerts import Alert, AlertState
+from monitor.model.notifying import NOTIFYING
 
 
 class ExplanationStage(StrEnum):
@@ -47,6 +48,7 @@ class StepOutcome(StrEnum):
     INHIBITED = "inhibited"
     SILENCED = "silenced"
     DEDUPLICATED = "deduplicated"
+    NO_OUTPUT = "no output"
     WAITING = "waiting for delivery"
     DEAD_LETTER = "dead letter"
 
@@ -74,7 +76,10 @@ class ExplanationStep(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """Why people were notified, or not. ``reason`` None: fired, and every output has it."""
+    """Why people were notified, or not. ``reason`` None: fired, and every output has it.
+
+    ``notified_at`` of the alerts is that of what an output has taken.
+    """
 
     subject: str
     answer: str
@@ -157,15 +162,25 @@ def _fired(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome | None]:
     deliveries = [
         step
         for step in steps
-        if step.stage is ExplanationStage.DELIVERY and (step.event_id or "").startswith("alert:")
+        if step.stage is ExplanationStage.DELIVERY and (step.event_id or "alert:")[:6] == "alert:"
     ]
     blocked = [step for step in deliveries if step.outcome in REASONS]
-    if blocked:
+    missed = [step for step in blocked if step.outcome is StepOutcome.NO_OUTPUT]
+    outputs = [step.output or "" for step in deliveries if _has_notified(step)]
+    if len(blocked) > len(missed):
+        blocked = [step for step in blocked if step not in missed]
         return f"fired, but {blocked[-1].detail}", blocked[-1].outcome
-    outputs = [step.output or "" for step in deliveries if step.outcome is StepOutcome.DELIVERED]
-    if not outputs:
-        return "fired as an event only: no output takes alerts", None
-    return f"notified through {', '.join(dict.fromkeys(outputs))}", None
+    if outputs:
+        return f"notified through {', '.join(dict.fromkeys(outputs))}", None
+    if missed:
+        return f"fired, but {missed[-1].detail}", StepOutcome.NO_OUTPUT
+    return "fired; no output is known to have taken it", None
+
+
+def _has_notified(step: ExplanationStep) -> bool:
+    """True where somebody was notified that an alert fires; of an end alone nobody needs to be."""
+    transition = (step.event_id or "").split(":")[3:4]
+    return step.outcome is StepOutcome.DELIVERED and f"alert.{''.join(transition)}" in NOTIFYING
 
 
 def _not_notified(

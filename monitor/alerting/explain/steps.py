@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alert_texts import fact_words, texts_of
 from monitor.model.alerts import Alert, AlertState, Silence
-from monitor.model.events import AlertEvent, Event, RunEvent
+from monitor.model.events import AlertEvent, EventType, RunEvent
 from monitor.model.runs import RunState, Status
 
 _MISMATCHES_SHOWN = 50  # rules
@@ -52,11 +52,15 @@ Suppressors = Mapping[str, Silence | Alert]  # by the ids that ``muted_by`` name
 
 
 class OutputProgress(Struct, frozen=True, kw_only=True):
-    """An output, how far it has come, and what it takes."""
+    """An output, how far it has come, and what it takes.
+
+    ``began_at``: what was recorded before it has not gone there; None: it was there all along.
+    """
 
     name: str
     position: int
-    wants: Callable[[Event], bool]
+    types: Collection[EventType]
+    began_at: datetime | None = None
     dead_letters: tuple[DeadLetter, ...] = ()
 
 
@@ -204,7 +208,13 @@ def delivery_steps(
     events: Sequence[Recorded], outputs: Sequence[OutputProgress]
 ) -> list[ExplanationStep]:
     """Return for each event and output whether it was delivered."""
-    return [_delivery_step(recorded, output) for recorded in events for output in outputs]
+    return [delivery_step(recorded, output) for recorded in events for output in outputs]
+
+
+def no_output_step(why: str) -> ExplanationStep:
+    """Return that no alert reaches anybody; ``why`` is one sentence."""
+    stage, none = ExplanationStage.DELIVERY, StepOutcome.NO_OUTPUT
+    return ExplanationStep(stage, none, f"nobody is notified: {why}")
 
 
 def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
@@ -250,8 +260,6 @@ def _alert_status(
 
 def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutcome, str]:
     facts = [since]
-    if alert.notified_at is not None:
-        facts.append(f"last notified {instant(alert.notified_at)}")
     if alert.is_flapping:
         facts.append("flapping: notified once")
     if alert.over_when_seen:
@@ -304,11 +312,15 @@ def _of_fired(found: FoundAlert, outcome: StepOutcome, detail: str) -> tuple[Ste
     return StepOutcome.DEDUPLICATED, f"the alert had fired already; {evidence}"
 
 
-def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:
+def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:
+    """Return whether an output has taken an event."""
     event, ahead = recorded.event, recorded.position - output.position - 1
     letters = {letter.position: letter.reason for letter in output.dead_letters}
-    if not output.wants(event):
+    if event.type not in output.types:
         outcome, detail = StepOutcome.NOT_FOR_OUTPUT, f"{output.name} does not take {event.type}"
+    elif output.began_at is not None and event.recorded_at < output.began_at:
+        outcome = StepOutcome.NO_OUTPUT
+        detail = f"{output.name} was added after {event.type}, {instant(output.began_at)}"
     elif recorded.position in letters:
         outcome = StepOutcome.DEAD_LETTER
         detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"

@@ -172,7 +172,7 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
             "Texts for people, over summary and description of the default. {pipeline} is a field; "
             "{seconds:duration}, {instant:time}, {instant:since} and {ratio:percent} write it for "
             "people, as of when the text is shown or sent.",
-            {"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
+            {"summary": "{pipeline} keeps failing", "runbook_url": "https://wiki/runs"},
         ),
     ] = {}
     repeat_seconds: Annotated[

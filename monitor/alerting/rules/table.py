@@ -7,6 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 
+import msgspec
+
 from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 
@@ -26,6 +28,9 @@ def _load_definitions() -> Mapping[RuleKind, AnyRuleDefinition]:
     })  # fmt: skip
 
 
+RUNBOOKS = "deploy/runbooks.md"  # in this project, as in the rules for Prometheus
+_RUNBOOK = "runbook_url"
+
 RULE_DEFINITIONS = _load_definitions()
 
 
@@ -40,7 +45,23 @@ def default_rule(kind: RuleKind) -> RuleSettings:
         minimum=int(_default(definition.minimum)),
         for_seconds=definition.for_seconds,
         severity=definition.severity,
-        annotations={"summary": definition.summary, "description": definition.description},
+        annotations={
+            "summary": definition.summary,
+            "description": definition.description,
+            _RUNBOOK: f"{RUNBOOKS}#{kind}",
+        },
+    )
+
+
+def with_runbooks_at(rules: tuple[RuleSettings, ...], location: str) -> tuple[RuleSettings, ...]:
+    """Return the rules with their runbooks there; those of a rule's own stay."""
+    return tuple(
+        msgspec.structs.replace(
+            rule, annotations={**rule.annotations, _RUNBOOK: f"{location}#{rule.rule}"}
+        )
+        if rule.annotations.get(_RUNBOOK) == f"{RUNBOOKS}#{rule.rule}"
+        else rule
+        for rule in rules
     )
 
 

@@ -18,6 +18,7 @@ from monitor.model.alerts import PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError
 from monitor.model.runs import RunKey, RunState
+from monitor.outputs.records import output_types
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.pipeline_health import HEALTH, show_health
 from monitor.tracking.status_memory import (
@@ -66,21 +67,19 @@ class Mirror:
         asked = InstructedShard(
             record.name, elsewhere, holder=lambda: self._mirrored.holder, on_answer=on_answer
         )
-        outputs = tuple(configuration.outputs)
         alerting = alerting_requests(
             self._engine,
             bus=stored,
             view=self._live_state.view,
-            wants=dict,
+            types=lambda: output_types(configuration.outputs),
+            needs_output=lambda: configuration.alerting.warn_without_output,
             replay=asked.replay,
         )
         self.shown = ShownShard(
             name=record.name,
             bus=stored,
             live=self._live_state.view,
-            alerting=asked.alerting(
-                msgspec.structs.replace(alerting, outputs=lambda: outputs),
-            ),
+            alerting=asked.alerting(alerting),
             requests=asked.requests(),
             outputs=tuple,
             mirrored=lambda: self._mirrored,

@@ -14,14 +14,15 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.explain.notifications import BEGAN_AT
 from monitor.app.tasks import DaemonTasks
-from monitor.bus.contract import EventBus, Start
+from monitor.bus.contract import EventBus, Start, Step
 from monitor.config import Problem, files_of
 from monitor.config.problems import shown
 from monitor.model.alerts import AlertingSnapshot, OverwrittenTopics
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.model.events import Event
+from monitor.model.notifying import OutputTypes
 from monitor.model.registries import PartRegistry
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts
@@ -31,6 +32,7 @@ from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
+_SUBSCRIBE_SECONDS = 10.0
 _FINISH_SECONDS = 10.0  # for what was sent before the settings changed
 
 
@@ -86,9 +88,9 @@ class Outputs:
         """The outputs of now, by the names of their consumers."""
         return self._by_name
 
-    def wants(self) -> dict[str, Callable[[Event], bool]]:
-        """Return for each output the test of the events that it delivers."""
-        return {name: output.wants for name, output in self._by_name.items()}
+    def types(self) -> OutputTypes:
+        """Return for each output the types of the events that it delivers."""
+        return {name: output.types for name, output in self._by_name.items()}
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what runs for ever, by the names of the consumers."""
@@ -107,8 +109,15 @@ class Outputs:
 
     async def subscribe(self, outputs: Iterable[EventOutput] | None = None) -> None:
         """Let each new output begin at the end of the log; before anything can be appended."""
+        bus = self._parts.bus
+        known = {consumer.consumer for consumer in (await bus.status()).consumers}
         for output in self._by_name.values() if outputs is None else outputs:
-            await self._parts.bus.subscribe(output.name, start=Start.NEWEST)
+            await bus.subscribe(output.name, start=Start.NEWEST)
+            if output.name not in known:
+                # Behind its position lies also what was there before it, and that it never took.
+                began = msgspec.json.encode(self._parts.clock.now())
+                step = Step(consumer=output.name, state={BEGAN_AT: began})
+                await bus.advance(step, timeout_seconds=_SUBSCRIBE_SECONDS)
 
     async def drain(self, *, timeout_seconds: float) -> None:
         """Deliver what the log holds now, within this time for all outputs together."""

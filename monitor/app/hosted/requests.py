@@ -16,7 +16,7 @@ from monitor.app.hosted.following import FollowedWorkspace
 from monitor.bus.contract import StoredShard
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
-from monitor.model.events import Event
+from monitor.model.notifying import OutputTypes
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.replaying import Replayed
 from monitor.tracking.live_state import LiveStateView
@@ -69,11 +69,15 @@ def alerting_requests(
     *,
     bus: StoredShard,
     view: LiveStateView,
-    wants: Callable[[], dict[str, Callable[[Event], bool]]],
+    types: Callable[[], OutputTypes],
+    needs_output: Callable[[], bool],
     replay: Callable[[str, datetime], Awaitable[Replayed]],
 ) -> AlertingRequests:
-    """Return the requests that alerting and the outputs of a shard answer; ``wants`` by output."""
-    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=wants)
+    """Return the requests that alerting and the outputs of a shard answer; ``types`` by output.
+
+    ``needs_output``: that no output takes alerts is worth a warning.
+    """
+    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=types)
 
     def ended(fingerprint: str) -> list[Alert]:
         return [ended_alert(row) for row in engine.past.of(fingerprint)]
@@ -93,6 +97,10 @@ def alerting_requests(
             ],
         )
 
+    def unnotified() -> str | None:
+        is_worth_it = needs_output() and engine.snapshot().rules
+        return explainer.notifications.why_nobody() if is_worth_it else None
+
     return AlertingRequests(
         snapshot=engine.snapshot,
         ended=ended,
@@ -106,6 +114,8 @@ def alerting_requests(
         explain_alert=explainer.alert,
         explain_run=explainer.run,
         explain_pipeline=explainer.pipeline,
-        outputs=lambda: tuple(wants()),
+        outputs=types,
+        unnotified=unnotified,
+        notifications=explainer.notifications.of,
         replay=replay,
     )

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from monitor.bus.contract import Recorded
-from monitor.model.events import AlertEvent, Event, EventType
+from monitor.model.events import AlertEvent
 from monitor.outputs.alertmanager.doctor import check_alertmanagers
 from monitor.outputs.alertmanager.receiver import receiver_at
 from monitor.outputs.alertmanager.record import ALERTMANAGER
@@ -16,9 +16,6 @@ from monitor.outputs.alertmanager.sender import Sender
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
 from monitor.outputs.http import tls_obstacles
-
-# The other events change nothing there: Alertmanager reminds and silences by itself.
-_SENT_TYPES = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
 
 
 class AlertmanagerOutput(EventOutput):
@@ -76,7 +73,3 @@ class AlertmanagerOutput(EventOutput):
         if not isinstance(event, AlertEvent) or not self.wants(event):
             return None
         return self._sender.put(event.alert)
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is sent to this output."""
-        return event.type in _SENT_TYPES

@@ -20,11 +20,9 @@ from monitor.bus.contract import Recorded
 from monitor.model.check_lines import CheckLine, failed, ok
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.model.events import Event
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
-from monitor.outputs.event_selection import selected_types
 from monitor.outputs.file.obstacles import obstacle_to
 from monitor.outputs.file.record import FILE
 from monitor.outputs.file.rotating_file import RotatingFile
@@ -47,7 +45,6 @@ class FileOutput(EventOutput):
         super().__init__(settings, parts)
         settings = msgspec.structs.replace(settings, path=_path_of(settings, parts.bus.shard))
         self._path = settings.path
-        self._types = selected_types(settings.events)
         self._file = RotatingFile(settings, now=parts.clock.now, may_write=parts.bus.may_publish)
         self._turn = asyncio.Lock()
         self._queue: deque[tuple[bytes, asyncio.Future[None]]] = deque()  # the window bounds it
@@ -109,10 +106,6 @@ class FileOutput(EventOutput):
             self._answer_all(self._failure)
         self._has_work.set()
         return answer
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is written to the file."""
-        return event.type in self._types
 
     # --- the file ---
 

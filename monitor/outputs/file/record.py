@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.outputs.event_selection import selected_types
 from monitor.outputs.file.settings import FileSettings
 from monitor.outputs.record import OutputRecord
 
@@ -15,4 +16,5 @@ FILE = OutputRecord(
     settings=FileSettings,
     output="monitor.outputs.file.output:FileOutput",
     receivers=_receivers,
+    types=lambda settings: selected_types(settings.events),
 )

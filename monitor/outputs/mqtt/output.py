@@ -10,11 +10,9 @@ import msgspec
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import OverwrittenTopics
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
-from monitor.model.events import Event
 from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
-from monitor.outputs.event_selection import selected_types
 from monitor.outputs.mqtt.connection import Connection
 from monitor.outputs.mqtt.doctor import check_broker
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
@@ -38,7 +36,6 @@ class MqttOutput(EventOutput):
         instance = instance_of(settings.instance, parts.bus.shard)
         settings = msgspec.structs.replace(settings, instance=instance)
         self._settings = settings
-        self._types = selected_types(settings.events)
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
             settings,
@@ -112,10 +109,6 @@ class MqttOutput(EventOutput):
                 user_properties=_user_properties(message) if link.is_version_5 else (),
             )
         )
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is published by this output."""
-        return event.type in self._types
 
 
 def _user_properties(message: Message) -> tuple[tuple[str, str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.outputs.event_selection import selected_types
 from monitor.outputs.mqtt.settings import MqttSettings
 from monitor.outputs.record import OutputRecord
 
@@ -15,5 +16,6 @@ MQTT = OutputRecord(
     settings=MqttSettings,
     output="monitor.outputs.mqtt.output:MqttOutput",
     receivers=_receivers,
+    types=lambda settings: selected_types(settings.events),
     is_usual=True,
 )

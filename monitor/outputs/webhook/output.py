@@ -14,7 +14,6 @@ from monitor.model.events import Event
 from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import EventOutput, OutputParts, Run
-from monitor.outputs.event_selection import selected_types
 from monitor.outputs.http import HttpReceiver, tls_obstacles
 from monitor.outputs.webhook.doctor import check_webhook
 from monitor.outputs.webhook.record import WEBHOOK
@@ -39,7 +38,6 @@ class WebhookOutput(EventOutput):
     def __init__(self, settings: WebhookSettings, parts: OutputParts) -> None:
         super().__init__(settings, parts)
         self._settings = settings
-        self._types = selected_types(settings.events)
         self._receiver = HttpReceiver(
             settings.url,
             settings=settings,
@@ -97,10 +95,6 @@ class WebhookOutput(EventOutput):
         else:
             self._queue_of(event).put_nowait(_Request(event.id, body, answer))
         return answer
-
-    def wants(self, event: Event) -> bool:
-        """True where the event is sent to this output."""
-        return event.type in self._types
 
     def _queue_of(self, event: Event) -> asyncio.Queue[_Request]:
         return self._queues[crc32(event.subject.encode()) % len(self._queues)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.outputs.event_selection import selected_types
 from monitor.outputs.record import OutputRecord
 from monitor.outputs.settings import receiver_of
 from monitor.outputs.webhook.settings import WebhookSettings
@@ -17,4 +18,5 @@ WEBHOOK = OutputRecord(
     settings=WebhookSettings,
     output="monitor.outputs.webhook.output:WebhookOutput",
     receivers=_receivers,
+    types=lambda settings: selected_types(settings.events),
 )

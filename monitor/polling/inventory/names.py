@@ -49,6 +49,7 @@ class PipelineNames:
     ) -> None:
         self._context = context
         self._plans = plans
+        self._owner = owner
         pipelines = context.client.pipelines
         self._listed = {
             PipelineKind.FLOW: ListedObjects(
@@ -101,7 +102,7 @@ class PipelineNames:
         Raises:
             MonitorError: a list failed, or is doubted; the other one has been read.
         """
-        await attempt_each(self._list_flows, self._list_plans)
+        await attempt_each(self._owner.known, self._list_flows, self._list_plans)
 
     async def forget_idle(self) -> bool:
         """Forget pipelines that came and went between two lists, or that none ever shows.
@@ -180,7 +181,8 @@ class PipelineNames:
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
         context = self._context
         identity = (context.name, kind, row.id)
-        context.live_state.names.place(identity, folder=folder, owner=row.owner)
+        owner = row.owner or self._owner.name_of(row.owner_id)
+        context.live_state.names.place(identity, folder=folder, owner=owner)
 
     async def _name(self, kind: PipelineKind, rows: Sequence[FlowRow | PlanRow]) -> None:
         async for row in in_slices(rows, size=NAMED_AT_ONCE):

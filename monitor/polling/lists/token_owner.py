@@ -19,10 +19,17 @@ class TokenOwner:
     def __init__(self, context: PollContext) -> None:
         self._context = context
         self._owner: str | None = None
+        self._id: str | None = None
 
     async def known(self) -> str | None:
         """Return the owner; None where the workspace does not show it."""
         return self._owner or await self.read()
+
+    def name_of(self, person_id: str | None) -> str | None:
+        """Return how a person is called of whom a row shows only the id, as most lists do."""
+        if person_id is None or person_id == self._id:
+            return None if person_id is None else self._owner
+        return f"person {person_id}"
 
     async def read(self) -> str | None:
         """Return the owner as the workspace shows it now."""
@@ -37,5 +44,6 @@ class TokenOwner:
                 raise
             log.info("token owner not readable", reason=str(error))
             return None
+        self._id = person.id
         self._owner = person.email or person.name or f"person {person.id}"
         return self._owner

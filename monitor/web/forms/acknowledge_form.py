@@ -43,7 +43,9 @@ class AcknowledgeForm(PageForm):
         del values
         snapshot = self._alerting.snapshot()
         names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._read_at)
-        return {"alert": alert_view(self._open_alert(path["fingerprint"]), names)}
+        alert = self._open_alert(path["fingerprint"])
+        (notification,) = await self._alerting.notifications([alert])
+        return {"alert": alert_view(alert, names, notification=notification)}
 
     async def submit(self, path: Mapping[str, str], values: Fields, *, token: str) -> str:
         del token

@@ -12,6 +12,7 @@ from monitor.model.live_state import (
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
 from monitor.web.shown_shards import Mirrored
+from monitor.web.views.watching import Unwatched
 
 
 class FailedPartView(Struct, frozen=True, kw_only=True):
@@ -86,6 +87,7 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
     unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
+    unwatched_because: tuple[Unwatched, ...]  # the same, each with the reason
     is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
     holder: str | None  # id of that daemon
     holder_url: str | None  # of its page, which alone shows polls and budgets
@@ -186,7 +188,7 @@ def workspace_view(
     status: WorkspaceStatus,
     *,
     active_runs: int,
-    unwatched: tuple[str, ...],
+    unwatched: tuple[Unwatched, ...],
     mirrored: Mirrored | None,
 ) -> WorkspaceView:
     """Return the view of a workspace."""
@@ -206,7 +208,8 @@ def workspace_view(
         callbacks_missed=status.callbacks_missed,
         schedules_watched=len(status.schedules),
         schedules_of=status.schedules_of,
-        unwatched=unwatched,
+        unwatched=tuple(known.what for known in unwatched),
+        unwatched_because=unwatched,
         is_here=mirrored is None,
         holder=None if mirrored is None else mirrored.holder,
         holder_url=None if mirrored is None else mirrored.url,

@@ -53,11 +53,16 @@ class AlertDetailsReader:
         names = AlertNames(snapshot.alerts, snapshot.silences, read_at=self._sources.time_of)
         newest = now or ended[-1]
         view = None
+        notified = await alerting.notifications([newest, *ended])
         if now is not None:
-            view = alert_view(now, names, unjudged=self._sources.live.why_unjudged(now))
+            unjudged = self._sources.live.why_unjudged(now)
+            view = alert_view(now, names, notification=notified[0], unjudged=unjudged)
         return AlertDetails(
             alert=view,
-            ended=tuple([alert_view(alert, names) for alert in ended]),
+            ended=tuple(
+                alert_view(alert, names, notification=found)
+                for alert, found in zip(ended, notified[1:], strict=True)
+            ),
             facts=facts_of(newest),
         )
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Acknowledgement, Alert, Silence
+from monitor.model.notifying import NotificationStatus
 from monitor.web.views.alerts.alert_words import (
     AlertNames,
     SuppressionReason,
@@ -50,7 +51,11 @@ class AlertLinks(Struct, frozen=True, kw_only=True):
 
 
 class AlertView(Struct, frozen=True, kw_only=True):
-    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours."""
+    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours.
+
+    ``notified_at`` is of the newest notification that an output has taken, ``notified_through``
+    names those outputs; ``unnotified`` says why none has although it fires.
+    """
 
     fingerprint: str
     name: str
@@ -68,6 +73,8 @@ class AlertView(Struct, frozen=True, kw_only=True):
     starts_at: datetime
     ends_at: datetime | None
     notified_at: datetime | None
+    notified_through: tuple[str, ...]
+    unnotified: str | None
     reminders: int
     muted_by: tuple[str, ...]
     flapping: bool
@@ -106,7 +113,13 @@ def silence_view(silence: Silence, *, now: datetime, mutes: int = 0) -> SilenceV
     )
 
 
-def alert_view(alert: Alert, names: AlertNames, *, unjudged: str | None = None) -> AlertView:
+def alert_view(
+    alert: Alert,
+    names: AlertNames,
+    *,
+    notification: NotificationStatus,
+    unjudged: str | None = None,
+) -> AlertView:
     """Return the view of an alert with every field, also empty ones.
 
     ``names`` are those of what suppresses it; what they lack is said without a name.
@@ -128,7 +141,9 @@ def alert_view(alert: Alert, names: AlertNames, *, unjudged: str | None = None) 
         facts=alert.facts,
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
-        notified_at=alert.notified_at,
+        notified_at=notification.at,
+        notified_through=notification.through,
+        unnotified=notification.why_not,
         reminders=alert.reminders,
         muted_by=alert.muted_by,
         flapping=alert.is_flapping,

@@ -167,7 +167,8 @@ def _fact(name: str, value: str | float | None) -> AlertFact:
 
 def runbook_of(texts: Mapping[str, str]) -> str | None:
     """Return the address of its runbook; None where it has none that a browser may open."""
-    return web_address(texts.get("runbook_url") or texts.get("runbook"))
+    addresses = (texts.get(name) for name in ("runbook", "runbook_url"))
+    return next((text for text in addresses if web_address(text)), None)
 
 
 def web_address(text: object) -> str | None:

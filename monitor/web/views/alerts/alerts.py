@@ -18,6 +18,7 @@ from monitor.model.alerts import (
     PastQuery,
     Severity,
 )
+from monitor.model.notifying import NotificationStatus
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.problems import ProblemDetails
@@ -100,11 +101,17 @@ class AlertsReader:
         names = AlertNames(
             await suppressors(snapshot, page), snapshot.silences, read_at=self._sources.time_of
         )
+        notified = await self._sources.alerting.notifications(page)
         now = self._sources.clock.now()
         states = [alert.state async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE)]
         return AlertList(
             data=tuple(
-                [self._view(alert, names) async for alert in in_slices(page, size=_AT_ONCE)]
+                [
+                    self._view(alert, names, found)
+                    async for alert, found in in_slices(
+                        list(zip(page, notified, strict=True)), size=_AT_ONCE
+                    )
+                ]
             ),
             next=cursor_behind(_LIST, _key(page[-1])) if len(shown) > len(page) else None,
             firing=states.count(AlertState.FIRING),
@@ -136,10 +143,10 @@ class AlertsReader:
         )
         return list(await self._sources.alerting.past(past))
 
-    def _view(self, alert: Alert, names: AlertNames) -> AlertView:
+    def _view(self, alert: Alert, names: AlertNames, notification: NotificationStatus) -> AlertView:
         is_open = alert.ends_at is None
         unjudged = self._sources.live.why_unjudged(alert) if is_open else None
-        return alert_view(alert, names, unjudged=unjudged)
+        return alert_view(alert, names, notification=notification, unjudged=unjudged)
 
     def _workspaces(self) -> list[str]:
         return [status.workspace for status in self._sources.live.workspaces()]

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from monitor.alerting.alerts.silences import MOST_MATCHERS, matcher
 from monitor.model.alerts import Alert, AlertingSnapshot
 from monitor.model.errors import ConfigurationError
+from monitor.model.notifying import why_nobody_is_notified
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import one_line
@@ -33,9 +34,13 @@ class SilencesQuery(Struct, frozen=True, kw_only=True):
 
 
 class SilenceList(Struct, frozen=True, kw_only=True):
-    """Silences: active and pending ones by their end; those that expired in the last day last."""
+    """Silences: active and pending ones by their end; those that expired in the last day last.
+
+    ``unnotified`` says why alerts reach nobody, silences or not; None where an output takes them.
+    """
 
     data: tuple[SilenceView, ...]
+    unnotified: str | None = None
     next: str | None = None
 
 
@@ -72,7 +77,8 @@ class SilencesReader:
         return SilenceList(
             data=tuple(
                 sorted(fitting, key=lambda silence: (silence.state == "expired", silence.ends_at))
-            )
+            ),
+            unnotified=why_nobody_is_notified(self._sources.alerting.outputs()),
         )
 
     async def preview(self, query: PreviewQuery) -> SilencePreview:
@@ -99,8 +105,13 @@ async def preview(
     # In a thread: every matcher is compared with every open alert.
     found = await asyncio.to_thread(alerting.would_mute, matchers)
     names = AlertNames(snapshot.alerts, snapshot.silences, read_at=read_at)
+    shown = found[:limit]
+    notified = await alerting.notifications(shown)
     return SilencePreview(
-        data=tuple([alert_view(alert, names) for alert in found[:limit]]),
+        data=tuple(
+            alert_view(alert, names, notification=notification)
+            for alert, notification in zip(shown, notified, strict=True)
+        ),
         count=len(found),
         open=sum(alert.ends_at is None for alert in snapshot.alerts),
         matchers=matchers,

@@ -14,12 +14,12 @@ from monitor.model.inventory import Figures, Inventory
 from monitor.model.live_state import ClockSetBack, DoubtedList, TokenStatus, WorkspaceStatus
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
-from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.request_parsing import unknown
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import WorkspaceView, workspace_view
+from monitor.web.views.watching import unwatched
 
 # What each is good for, for people.
 _CAPABILITIES = {
@@ -74,13 +74,6 @@ class CapabilityView(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Unwatched(Struct, frozen=True, kw_only=True):
-    """What nothing new is known of: a kind of run, or schedules."""
-
-    what: str
-    reason: str
-
-
 class TokenView(Struct, frozen=True, kw_only=True):
     """An access token of the workspace. ``expires_at`` is workspace time."""
 
@@ -92,7 +85,6 @@ class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
     """One workspace in full. Instants are ours, but for ``followed_since`` and of tokens."""
 
     capabilities_in_words: tuple[CapabilityView, ...]
-    unwatched_because: tuple[Unwatched, ...]
     doubted: tuple[DoubtedList, ...]
     clock_set_back: ClockSetBack | None
     is_remembered: bool  # as before the start; nothing has confirmed it since
@@ -130,7 +122,6 @@ class WorkspacesReader:
         return WorkspaceDetails(
             **msgspec.structs.asdict(self._view(status, active)),
             capabilities_in_words=_capabilities(status),
-            unwatched_because=self._unwatched(status),
             doubted=status.doubted,
             clock_set_back=status.clock_set_back,
             is_remembered=status.is_remembered,
@@ -148,20 +139,11 @@ class WorkspacesReader:
         )
 
     def _view(self, status: WorkspaceStatus, active: Mapping[str, int]) -> WorkspaceView:
-        unwatched = tuple(known.what for known in self._unwatched(status))
         return workspace_view(
             status,
             active_runs=active.get(status.workspace, 0),
-            unwatched=unwatched,
+            unwatched=unwatched(self._live, status),
             mirrored=self._sources.shards.mirrored_of(status.workspace),
-        )
-
-    def _unwatched(self, status: WorkspaceStatus) -> tuple[Unwatched, ...]:
-        reasons = {what: self._live.why_unwatched(status.workspace, what) for what in WATCHED_BY}
-        return tuple(
-            Unwatched(what=what, reason=reason)
-            for what, reason in reasons.items()
-            if reason is not None
         )
 
 

@@ -19,6 +19,7 @@ from monitor.model.alerts import (
     AlertState,
     Severity,
 )
+from monitor.model.notifying import NotificationStatus
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import refuse_unknown
@@ -58,7 +59,8 @@ class AttentionAlert(Struct, frozen=True, kw_only=True):
     since: datetime
     or_before: bool  # it was true when the rule was first evaluated
     flapping: bool
-    notified_at: datetime | None
+    notified_at: datetime | None  # of what an output has taken
+    unnotified: str | None  # why none has, although it fires
     muted: tuple[str, ...]
     acknowledged: Acknowledgement | None
     unjudged: str | None  # why nobody can see now whether it is over
@@ -113,10 +115,13 @@ class AttentionReader:
             pending = [alert for alert in pending if alert.workspace == query.workspace]
         end = query.skip + query.groups
         shown = groups[query.skip : end]
-        named = await suppressors(snapshot, [*itertools.chain(*shown), *pending[:_PENDING]])
-        words = _Words(
-            self._sources, AlertNames(named, snapshot.silences, read_at=self._sources.time_of)
+        alerts = [*itertools.chain(*shown), *pending[:_PENDING]]
+        names = AlertNames(
+            await suppressors(snapshot, alerts), snapshot.silences, read_at=self._sources.time_of
         )
+        notified = await self._sources.alerting.notifications(alerts)
+        found = {alert.fingerprint: said for alert, said in zip(alerts, notified, strict=True)}
+        words = _Words(self._sources, names, found)
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
             next=end if end < len(groups) else None,
@@ -152,9 +157,12 @@ class AttentionReader:
 class _Words:
     """Says what alerts are about, in words."""
 
-    def __init__(self, sources: ViewSources, names: AlertNames) -> None:
+    def __init__(
+        self, sources: ViewSources, names: AlertNames, notified: Mapping[str, NotificationStatus]
+    ) -> None:
         self._live = sources.live
         self._names = names
+        self._notified = notified  # by fingerprint
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -170,6 +178,7 @@ class _Words:
 
     def alert(self, alert: Alert) -> AttentionAlert:
         texts = self._names.texts_of(alert)
+        notification = self._notified[alert.fingerprint]
         has_no_error = "error" in alert.facts and not alert.facts["error"]
         return AttentionAlert(
             fingerprint=alert.fingerprint,
@@ -184,7 +193,8 @@ class _Words:
             since=alert.starts_at,
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
-            notified_at=alert.notified_at,
+            notified_at=notification.at,
+            unnotified=notification.why_not,
             muted=tuple(reason.words for reason in self._names.suppressed_by(alert)),
             acknowledged=alert.acknowledged,
             unjudged=self._live.why_unjudged(alert),

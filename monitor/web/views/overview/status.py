@@ -15,6 +15,7 @@ from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
+from monitor.web.views.watching import why_limited
 
 _NAMED = 2  # workspaces, or rules
 _NAME_CHARACTERS = 120
@@ -61,8 +62,10 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     sentence: str
     short: str
     unseen: tuple[str, ...]  # workspaces that are not seen wholly, and why
+    limited: tuple[str, ...]  # workspaces where only named runs are seen, and why
     failing_rules: tuple[str, ...]  # names of those that cannot be evaluated
     not_ready: tuple[str, ...]  # names of the readiness checks that fail
+    unnotified: str | None  # why no alert reaches anybody, with the way out
     cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
     elsewhere: int  # workspaces that other daemons hold
     elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
@@ -70,12 +73,14 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
 
 
 class _Blindness(Struct, frozen=True, kw_only=True):
-    """What keeps the counts from being the whole truth."""
+    """What keeps the counts from being the whole truth, or from reaching people."""
 
     unseen: tuple[str, ...]
+    limited: tuple[str, ...]
     failing_rules: tuple[str, ...]
     not_ready: tuple[str, ...]
     cluster: tuple[str, ...]
+    unnotified: str | None
 
 
 class StatusReader:
@@ -112,9 +117,15 @@ class StatusReader:
         said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster.words else [])]
         blindness = _Blindness(
             unseen=unseen,
+            limited=tuple(
+                f"{status.workspace}: {why}"
+                for status in live.workspaces()
+                if (why := why_limited(status)) is not None
+            ),
             failing_rules=tuple(sorted(self._sources.alerting.snapshot().failing_rules)),
             not_ready=tuple(name for name in not_ready if name not in said),
             cluster=cluster.words,
+            unnotified=self._sources.alerting.unnotified(),
         )
         elsewhere, as_of = self._elsewhere()
         return StateSummary(
@@ -154,7 +165,9 @@ def _level(counts: _Counts, blindness: _Blindness) -> Level:
     is_unknown = counts.unknown or counts.unconfirmed or not counts.pipelines
     if is_blind or is_unknown or STARTING in blindness.not_ready:
         return Level.UNKNOWN
-    is_warned = counts.warnings or counts.other_alerts or blindness.not_ready
+    is_warned = (
+        counts.warnings or counts.other_alerts or blindness.not_ready or blindness.unnotified
+    )
     return Level.WARNING if is_warned else Level.OK
 
 
@@ -201,6 +214,8 @@ def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
         else "",
         f"the monitor itself is not ready: {_named(not_ready)}" if not_ready else "",
         *(problem[:_WORDS_CHARACTERS] for problem in blindness.cluster),
+        _named(blindness.limited),
+        f"nobody is notified: {blindness.unnotified}" if blindness.unnotified else "",
     ]
     return [part for part in words if part]
 
@@ -243,6 +258,7 @@ def _short(counts: _Counts, blindness: _Blindness) -> str:
         _counted(rules, "rule cannot be evaluated", "rules cannot be evaluated"),
         "monitor not ready" if blindness.not_ready else "",
         "cluster in trouble" if blindness.cluster else "",
+        "nobody is notified" if blindness.unnotified else "",
         _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
         _counted(counts.canceled, "canceled", "canceled"),
     ]

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
-from monitor.tracking.live_state import WATCHED_BY
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
+from monitor.web.views.watching import unwatched, why_limited
 
 _WORDS_OF: dict[str, str] = {
     RunKind.JOB_GROUP: "job groups",
@@ -90,16 +90,16 @@ class TroubleReader:
             status.workspace,
             self._index.count(PipelineCondition.UNKNOWN, status.workspace),
         )
-        whys = {what: self._sources.live.why_unwatched(name, what) for what in WATCHED_BY}
-        unseen = tuple(_WORDS_OF.get(what, what) for what, why in whys.items() if why is not None)
-        is_well = status.reachability is Reachability.REACHABLE
+        found = unwatched(self._sources.live, status)
+        unseen = tuple(_WORDS_OF.get(known.what, known.what) for known in found)
+        is_well = status.reachability is Reachability.REACHABLE and why_limited(status) is None
         is_seen = why_unseen(self._sources.live, self._index, status) is None
         if is_well and is_seen and not unknown:
             return None
         blind = self._index.blind()
         reasons = (
             status.reason,
-            *whys.values(),
+            *(known.reason for known in found),
             *(blind.get((name, kind)) for kind in PipelineKind),
             "it has not answered yet",
         )

@@ -7,6 +7,7 @@ from monitor.model.runs import PipelineKind
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.watching import why_blind
 
 _WHY_CHARACTERS = 80
 _WHY_UNSEEN = {
@@ -25,6 +26,8 @@ def why_unseen(live: LiveStateView, index: PipelineIndex, status: WorkspaceStatu
     if status.reachability in _WHY_UNSEEN:
         return f"{name} {_WHY_UNSEEN[status.reachability]}"
     blind = index.blind()
+    if (never := why_blind(status)) is not None:
+        return f"{name}: {never[:_WHY_CHARACTERS]}"
     whys = [blind.get((name, PipelineKind.FLOW))]
     if index.count(PipelineCondition.UNKNOWN, name):
         whys.append(blind.get((name, PipelineKind.PLAN)))

@@ -55,13 +55,18 @@ class PipelineAlertsReader:
                 limit=_PAST + 1,
             )
         )
+        is_open, past_shown = await worst_first(is_open), past[:_PAST]
+        notified = await alerting.notifications([*is_open, *past_shown])
         rules = alerting.rules_for(query.workspace, Pipeline(kind=query.kind, id=query.id))
         return PipelineAlerts(
             open=tuple(
-                alert_view(alert, names, unjudged=live.why_unjudged(alert))
-                for alert in await worst_first(is_open)
+                alert_view(alert, names, notification=found, unjudged=live.why_unjudged(alert))
+                for alert, found in zip(is_open, notified[: len(is_open)], strict=True)
             ),
-            past=tuple(alert_view(alert, names) for alert in past[:_PAST]),
+            past=tuple(
+                alert_view(alert, names, notification=found)
+                for alert, found in zip(past_shown, notified[len(is_open) :], strict=True)
+            ),
             is_complete=len(past) <= _PAST,
             rules=tuple(sorted(rules, key=lambda rule: (not rule.applies, rule.name))),
         )

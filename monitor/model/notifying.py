@@ -1,0 +1,40 @@
+"""Which events notify people of an alert, and why none of them reaches anybody. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.events import EventType
+
+# An alert that fires begins with one of these; an end alone notifies nobody of it.
+STARTS = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING})
+NOTIFYING = STARTS | {EventType.ALERT_REMINDED}
+
+ADD_OUTPUT = "add [mqtt], [alertmanager], [webhook] or [file]"
+
+OutputTypes = Mapping[str, Collection[EventType]]  # name of an output -> what it takes
+
+
+class NotificationStatus(Struct, frozen=True, kw_only=True):
+    """What outputs have taken of an alert. ``at`` (ours) is when the newest of that was recorded.
+
+    ``why_not`` is one sentence where people should have been notified and nobody was.
+    """
+
+    at: datetime | None = None
+    through: tuple[str, ...] = ()  # the outputs that took the newest
+    why_not: str | None = None
+
+
+def why_nobody_is_notified(outputs: OutputTypes) -> str | None:
+    """Return why no alert reaches anybody, with the way out; None where an output takes alerts."""
+    if any(not STARTS.isdisjoint(types) for types in outputs.values()):
+        return None
+    if not outputs:
+        return f"no output is configured ({ADD_OUTPUT})"
+    names = ", ".join(sorted(outputs))
+    takes = "takes" if len(outputs) == 1 else "take"
+    return f'{names} {takes} no alert that fires (add "alert.*" to the events of an output)'

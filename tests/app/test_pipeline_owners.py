@@ -1,0 +1,31 @@
+"""The owners that pipelines can be filtered by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.app import stage
+from tests.app.eventually import eventually
+
+
+async def test_the_filter_has_the_owners_of_the_listed_flows(tmp_path: Path) -> None:
+    """Lists show ids of people only: the token's owner has a name, all others their id."""
+    workspace = stage.sandbox()
+    creators = {flow.id: flow.creator_id for flow in workspace.world.flows.live()}
+    async with stage.started(workspace) as url:
+        configuration = stage.workspace_configuration(workspace, url)
+        async with stage.daemon(stage.configuration(tmp_path, configuration)) as face:
+            found: dict[str, Any] = {}
+
+            async def has_owners() -> bool:
+                found.update(await face.json("/api/v1/pipelines"))
+                return bool(found["owners"])
+
+            await eventually(has_owners, why="the filter has no owner")
+            assert "ada@sandbox.example" in found["owners"]
+            for owner in found["owners"]:
+                rows = (await face.json(f"/api/v1/pipelines?owner={owner}"))["data"]
+                flows = [row for row in rows if row["kind"] == "flow"]
+                assert rows
+                assert len({creators[int(row["pipeline_id"])] for row in flows}) <= 1

@@ -82,6 +82,9 @@ class MergedLiveStateView(LiveStateView):
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         return self._of(workspace).why_unwatched(workspace, what)
 
+    def first_reads(self, workspace: str) -> tuple[str, ...]:
+        return self._of(workspace).first_reads(workspace)
+
     def why_unjudged(self, alert: Alert) -> str | None:
         return self._of(alert.workspace).why_unjudged(alert)
 

@@ -31,6 +31,7 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
+from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
@@ -45,7 +46,6 @@ HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 _BASE_WAIT_SECONDS = 1.0
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
-_OLD_AT_MOST = 1_000  # flow runs that ended before we followed; more are not read
 _NEVER = float("inf")
 
 
@@ -70,6 +70,7 @@ class FlowRuns:
         self._links = links
         self._reasons = reasons
         self._tracked: dict[str, _Tracked] = {}
+        self.old = OldFlowRuns()
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self._wake, self._wake_old = WakeSignal(context.clock), WakeSignal(context.clock)
 
@@ -181,12 +182,13 @@ class FlowRuns:
             for flow_run_id, tracked in self._tracked.items()
             if tracked.due_at <= now and are_old in (None, tracked.is_old)
         )
+        old = self.old.in_order(flow_run_id for is_old, _, flow_run_id in due if is_old)
 
         async def read(flow_run_id: str) -> MonitorError | None:
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
         failures = await for_each(
-            [flow_run_id for _, _, flow_run_id in due],
+            [*(flow_run_id for is_old, _, flow_run_id in due if not is_old), *old],
             read,
             at_once=_READS_AT_ONCE,
             name="reading a flow run's end",
@@ -203,10 +205,11 @@ class FlowRuns:
         tracked = self._tracked.get(key.id)
         if tracked is None or tracked.is_old:
             shows_only_old = not is_known and await self._are_old(groups)
-            if tracked is None and shows_only_old and self._has_no_room():
+            if tracked is None and shows_only_old and not self.old.has_room(groups):
                 return False
             tracked = tracked or await self._resume(key)
             tracked.is_old = shows_only_old
+            self.old.put(key.id, groups if shows_only_old else ())
         tracked.open_groups.update(group.key.id for group in groups)
         self._plan_next_read(tracked)
         return not tracked.is_old
@@ -216,9 +219,6 @@ class FlowRuns:
         keys = [group.key for group in groups]
         states = await self._context.observer.known(keys)
         return all(key in states and states[key].historical for key in keys)
-
-    def _has_no_room(self) -> bool:
-        return sum(tracked.is_old for tracked in self._tracked.values()) >= _OLD_AT_MOST
 
     def _plan_next_read(self, tracked: _Tracked) -> None:
         self._close_ended(tracked)
@@ -303,6 +303,7 @@ class FlowRuns:
             await self._end(key, tracked.row, status, rows)
             return
         tracked.is_old = False
+        self.old.forget(flow_run_id)
         word = None if unfinished else status
         await self._observe(key, tracked.row, native_status=word, requested_at=requested_at)
         self._wait_for(tracked, unfinished)
@@ -390,6 +391,7 @@ class FlowRuns:
         """Stop reading a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
+        self.old.forget(flow_run_id)
 
 
 def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:

@@ -11,7 +11,7 @@ import html
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from tests.paced_clock import PacedClock
 START = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 _HISTORY = timedelta(days=7)
 _SPEED = 40.0
+_ATTEMPTS = 10
 _FAILURES = frozenset({"run_failed", "failing_repeatedly"})
 _FAILING = "dataprep_consecutive_failures"
 _HEAD = (
@@ -40,11 +41,11 @@ _HEAD = (
 )
 
 
-def week_old_sandbox(clock: Clock) -> Sandbox:
-    """Return a workspace with a week behind it, in which nothing starts any more."""
+def sandbox_with_past(clock: Clock, history: timedelta) -> Sandbox:
+    """Return a workspace in which nothing starts any more."""
     work = WorkSettings(is_regular=True, failure_factor=1.0, cancel_ratio=0.005)
     workspace = Sandbox(SandboxSettings(work=work, schedules_fire=False), clock)
-    workspace.live_through(clock.now() - _HISTORY)
+    workspace.live_through(clock.now() - history)
     workspace.stop_starting()
     return workspace
 
@@ -87,8 +88,21 @@ class Minute(Struct, frozen=True, kw_only=True):
         )
 
 
-async def observe(face: Face, *, at: float, now: datetime) -> Minute:
-    """Ask all faces, one right after the other."""
+async def observe(face: Face, clock: PacedClock, *, at: float) -> Minute:
+    """Ask all faces while the clock stands, again where anything changed meanwhile."""
+    clock.is_held = True
+    try:
+        seen = await _observe(face, at=at, now=clock.now())
+        for _ in range(_ATTEMPTS):
+            before, seen = seen, await _observe(face, at=at, now=clock.now())
+            if seen == before:
+                break
+        return seen
+    finally:
+        clock.is_held = False
+
+
+async def _observe(face: Face, *, at: float, now: datetime) -> Minute:
     status = await face.json("/api/v1/status")
     samples = await face._samples()
     rows = (await face.json("/api/v1/pipelines?state=failing&limit=200"))["data"]
@@ -134,10 +148,18 @@ async def _newest_hours(face: Face, kind: str, now: datetime) -> float | None:
     return (now - datetime.fromisoformat(rows[0]["created_at"])).total_seconds() / 3_600
 
 
-async def watch(folder: Path, *, minutes: float, every_minutes: float) -> list[Minute]:
-    """Let a daemon meet the workspace, and observe it again and again."""
+async def watch(
+    folder: Path,
+    *,
+    history: timedelta,
+    minutes: float,
+    every_minutes: float,
+    show: Callable[[str], object],
+) -> list[Minute]:
+    """Let a daemon meet the workspace, observe it again and again, and show each row."""
+    show(_HEAD)
     clock = PacedClock(folder / "pace", speed=_SPEED, start=START)
-    workspace = week_old_sandbox(clock)
+    workspace = sandbox_with_past(clock, history)
     seen: list[Minute] = []
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(clock.stop)
@@ -151,18 +173,23 @@ async def watch(folder: Path, *, minutes: float, every_minutes: float) -> list[M
                 within_seconds=90,
             )
             at = (clock.monotonic() - began) / 60
-            seen.append(await observe(face, at=at, now=clock.now()))
-            if "pytest" not in sys.modules:
-                sys.stdout.write(seen[-1].row() + "\n")
-                sys.stdout.flush()
+            seen.append(await observe(face, clock, at=at))
+            show(seen[-1].row())
     return seen
 
 
 def main() -> None:
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-    sys.stdout.write(_HEAD + "\n")
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(watch(Path(folder), minutes=minutes, every_minutes=0.5 if minutes <= 10 else 1))
+        asyncio.run(
+            watch(Path(folder), history=_HISTORY, minutes=minutes, every_minutes=1, show=show_now)
+        )
+
+
+def show_now(row: str) -> None:
+    """Write a row to standard output at once."""
+    sys.stdout.write(row + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ class PacedClock(FastClock):
         self._file = file.open("wb", buffering=0)
         self._write: asyncio.Future[None] | None = None
         self._is_stopped = False
+        self.is_held = False  # True: no time passes, until a test sets it again
 
     async def stop(self) -> None:
         """Let no more time pass."""
@@ -48,7 +49,10 @@ class PacedClock(FastClock):
         if self._is_stopped:
             return
         if writes == 0:
-            self._step()
+            if self.is_held:
+                self._start_tick()
+            else:
+                self._step()
             return
         self._write = asyncio.get_running_loop().run_in_executor(None, self._write_through)
         self._write.add_done_callback(lambda _: self._write_and_step(writes - 1))

@@ -149,6 +149,30 @@ class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
     unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
+class HistoryRead(Struct, frozen=True, kw_only=True, gc=False):
+    """How far back the runs from before the start of following are read. Workspace time.
+
+    Every run that was created at or after ``reached`` is known. ``is_over``: no more is read.
+    """
+
+    since: datetime  # it is to reach back so far
+    until: datetime  # the start of following
+    reached: datetime
+    is_over: bool = False
+
+    @property
+    def words(self) -> str | None:
+        """Such as "6 of 24 h read"; None where all was read."""
+        if self.reached <= self.since:
+            return None
+        read, all_ = self.until - self.reached, self.until - self.since
+        unit, name = (3_600.0, "h") if all_ >= timedelta(hours=2) else (60.0, "min")
+        done, whole = max(0.0, read.total_seconds()) / unit, all_.total_seconds() / unit
+        # Rounded down: never more than was read.
+        shown = f"{int(done)}" if done >= 1 else f"{int(10 * done) / 10:g}"
+        return f"{shown} of {whole:.0f} {name} read"
+
+
 UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
 
 
@@ -189,6 +213,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     clock_skew_seconds: float | None = None  # workspace minus ours
     clock_set_back: ClockSetBack | None = None
     followed_since: datetime | None = None  # workspace time
+    history: HistoryRead | None = None  # None: not begun, or read before this start
     budgets: tuple[BudgetStatus, ...] = ()
     schedules: tuple[ScheduleKnown, ...] = ()
     schedules_read_at: datetime | None = None  # workspace time at which reading them all began

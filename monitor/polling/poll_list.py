@@ -31,8 +31,10 @@ from monitor.polling.runs.changes import Changes
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.history import History
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.job_records import JobRecords
+from monitor.polling.runs.old_failures import OldFailures
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.plan_runs import PlanRuns
@@ -67,6 +69,7 @@ class WorkspacePolls:
     written: Mapping[RunKind, WrittenRows]
     pipeline_names: PipelineNames
     schedules: Schedules
+    history: History
 
     async def load(self) -> None:
         """Read from the store what an earlier run of the monitor left there."""
@@ -81,6 +84,7 @@ class WorkspacePolls:
             self.flow_runs,
             self.reasons,
             self.unlabelled,
+            self.history,
         ):
             await part.load()
 
@@ -114,6 +118,8 @@ def declared_polls(
             refetch_queue=polls.refetch_queue,
         ).declared(),
         *polls.details.declared(),
+        *OldFailures(context, records=polls.details.records, reasons=polls.reasons).declared(),
+        *polls.history.declared(),
         *polls.pipeline_names.declared(),
         *RecipeList(context, polls.recipes).declared(),
         *polls.schedules.declared(),
@@ -132,9 +138,8 @@ def declared_polls(
 
 def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
-    recipes, plans = RecipeNames(context), Plans(context)
-    details, links = Details(context, JobRecords(context)), PlanLinks()
-    checks, owner = ListChecks(context), TokenOwner(context)
+    recipes, plans, owner = RecipeNames(context), Plans(context), TokenOwner(context)
+    details, links, checks = Details(context, JobRecords(context)), PlanLinks(), ListChecks(context)
     written = {kind: WrittenRows(context, check) for kind, check in checks.of_runs.items()}
     plan_children = PlanChildren(context, plans=plans, links=links)
     reasons = Reasons(context, details=details, plan_children=plan_children, links=links)
@@ -189,4 +194,5 @@ def build(context: PollContext) -> WorkspacePolls:
         written=written,
         pipeline_names=PipelineNames(context, plans=plans, checks=checks, owner=owner),
         schedules=Schedules(context, checks=checks, owner=owner),
+        history=History(context, changes=changes, plan_runs=plan_runs, flow_runs=flow_runs),
     )

@@ -31,6 +31,13 @@ WATCHED_BY: Mapping[str, str] = {
     RunKind.PLAN_RUN: "plan_runs",
     SCHEDULES: "schedules",
 }
+# What is read first, in words: the capability that it needs, and the poll that reads it.
+FIRST_READS: Mapping[str, tuple[str, str]] = {
+    "runs": ("list_changes", "changes"),
+    "plan runs": ("list_plan_runs", "plan_runs"),
+    "flows": ("list_flows", "names"),
+    "schedules": ("read_schedules", "schedules"),
+}
 # Other outcomes pass by themselves, or show nothing about the workspace: budgets, our own store.
 FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
@@ -130,6 +137,28 @@ class LiveStateView:
         """Return our ``now`` by the clock of what the alert is about."""
         status = self.workspace(alert.workspace)
         return now if status is None else status.time_there(now)
+
+    def first_reads(self, workspace: str) -> tuple[str, ...]:
+        """Return what is read for the first time just now: until then nobody knows of it.
+
+        Empty where all of it was read, also before this start. What cannot be read is not among
+        it: see `why_unwatched`.
+        """
+        status = self._live_state.workspaces.get(workspace)
+        if status is None or status.history is None:
+            return ()
+        polls = self._live_state.polls
+        reads = [
+            words
+            for words, (capability, name) in FIRST_READS.items()
+            if capability in status.capabilities
+            and ((poll := polls.get((workspace, name))) is None or poll.last_success_at is None)
+            and (poll is None or poll.last_outcome not in FAILED_OUTCOMES)
+        ]
+        follows = "follow_flow_runs" in status.capabilities
+        if follows and not reads and (workspace, RunKind.FLOW_RUN) not in self._live_state.complete:
+            reads.append("flow runs")
+        return tuple(reads)
 
     def why_unjudged(self, alert: Alert) -> str | None:
         """Return why nobody can judge now whether an open alert is over; None while it can be."""

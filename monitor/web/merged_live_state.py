@@ -85,6 +85,9 @@ class MergedLiveStateView(LiveStateView):
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
         return self._of(workspace).unconfirmed_since(workspace, kind)
 
+    def first_reads(self, workspace: str) -> tuple[str, ...]:
+        return self._of(workspace).first_reads(workspace)
+
     def why_unjudged(self, alert: Alert) -> str | None:
         return self._of(alert.workspace).why_unjudged(alert)
 

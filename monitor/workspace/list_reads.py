@@ -1,4 +1,4 @@
-"""Lists, requested in pages of our own size and in ascending ids; see `paging`."""
+"""Lists, requested in pages of our own size and in the order of their ids; see `paging`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ class ListReader:
         wait_seconds: float,
         *,
         is_known: IsKnown | None = None,
+        newest_first: bool = False,
     ) -> AsyncIterator[Page[T]]:
-        """Read a list page by page; see `read_pages`. ``is_known``: see `decode_page`."""
+        """Read a list page by page; see `read_pages`. ``is_known``: see `decode_page`.
+
+        In ascending ids, with ``newest_first`` in descending ones.
+        """
 
         async def request_page(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
             answer = await self._request_page(
                 operation_id,
                 {"limit": limit, "offset": offset, **query},
                 is_counted=offset == 0,
+                newest_first=newest_first,
                 priority=priority,
                 wait_seconds=wait_seconds,
             )
@@ -62,6 +67,7 @@ class ListReader:
         query: Mapping[str, QueryValue],
         *,
         is_counted: bool,
+        newest_first: bool,
         priority: Priority,
         wait_seconds: float,
     ) -> Answer:
@@ -71,6 +77,7 @@ class ListReader:
                 return await self.request_sorted(
                     operation_id,
                     query={"includeCount": "true", **query},
+                    newest_first=newest_first,
                     priority=priority,
                     wait_seconds=wait_seconds,
                 )
@@ -78,7 +85,11 @@ class ListReader:
                 if error.status_code != HTTPStatus.BAD_REQUEST:
                     raise
         answer = await self.request_sorted(
-            operation_id, query=query, priority=priority, wait_seconds=wait_seconds
+            operation_id,
+            query=query,
+            newest_first=newest_first,
+            priority=priority,
+            wait_seconds=wait_seconds,
         )
         if is_counted:
             self._uncounted.add(operation_id)
@@ -89,10 +100,11 @@ class ListReader:
         operation_id: str,
         *path_values: object,
         query: Mapping[str, QueryValue],
+        newest_first: bool = False,
         priority: Priority,
         wait_seconds: float,
     ) -> Answer:
-        """Request a page in ascending ids, unless the query names an order of its own.
+        """Request a page in the order of ids, unless the query names an order of its own.
 
         Where the workspace refuses that, its own order is taken from then on.
         """
@@ -101,7 +113,7 @@ class ListReader:
                 return await self._requester.request(
                     operation_id,
                     *path_values,
-                    query={"sort": "id", **query},
+                    query={"sort": "-id" if newest_first else "id", **query},
                     priority=priority,
                     wait_seconds=wait_seconds,
                 )

@@ -3,6 +3,8 @@
 Pages are cut by position, so they shift when the list changes while it is read. We request
 ascending ids: a new row then stands at the end and is read too, and a row that enters at a place
 already read (an old run that was just changed) moves the others back, which only repeats some.
+Descending ids show the newest rows first: a new row stands before all others and only moves them
+back; like a row that changes behind our back it belongs to the next reading.
 The danger is a row that leaves (its status no longer matches, it was deleted): the rest moves
 forward, and the first row of the next page would be skipped. So pages overlap, and a page counts
 only when it shows a row of the page before: ids do not change, hence nothing between the two was

@@ -53,16 +53,24 @@ class RunReader:
         created_since: datetime | None = None,
         status: str | None = None,
         is_known: IsKnown | None = None,
+        newest_first: bool = False,
         priority: Priority,
         wait_seconds: float = 30.0,
     ) -> AsyncIterator[Page[JobGroupRow]]:
         """Read the job groups of everybody that match; ``status`` is the workspace's word.
 
-        ``is_known`` recognises rows that need not be read in full.
+        ``is_known`` recognises rows that need not be read in full. ``newest_first``: see
+        `ListReader.pages`.
         """
         query = _run_query(updated_since, created_since, status)
         return self._lists.pages(
-            "listJobLibrary", rows.JOB_GROUP, query, priority, wait_seconds, is_known=is_known
+            "listJobLibrary",
+            rows.JOB_GROUP,
+            query,
+            priority,
+            wait_seconds,
+            is_known=is_known,
+            newest_first=newest_first,
         )
 
     async def job_group(
@@ -181,13 +189,20 @@ class RunReader:
         created_since: datetime | None = None,
         status: str | None = None,
         is_known: IsKnown | None = None,
+        newest_first: bool = False,
         priority: Priority,
         wait_seconds: float = 30.0,
     ) -> AsyncIterator[Page[PlanRunRow]]:
         """Read the plan runs of everybody that match; parameters as of `job_library`."""
         query = _run_query(updated_since, created_since, status)
         return self._lists.pages(
-            "listPlanSnapshotRuns", rows.PLAN_RUN, query, priority, wait_seconds, is_known=is_known
+            "listPlanSnapshotRuns",
+            rows.PLAN_RUN,
+            query,
+            priority,
+            wait_seconds,
+            is_known=is_known,
+            newest_first=newest_first,
         )
 
     async def plan_run(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
+import pytest
+
+from monitor.model.errors import TryLaterError
+from monitor.model.live_state import HistoryRead
 from monitor.model.runs import RunKind, Status
 from monitor.polling.runs.tracked_flow_run import Urgency
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
+from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
 
@@ -157,3 +162,108 @@ async def test_the_old_flow_runs_that_wait_are_bounded(
     await unbegun.polls.changes.poll()
 
     assert len(unbegun.polls.flow_runs._tracked) == 1_000
+
+
+async def test_the_newest_runs_are_known_first(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A first list that breaks off has shown its newest rows; the watermark waits for the rest."""
+    for number in range(1, 61):
+        workspace.put_job_group(number, "Complete")
+        workspace.put_plan_run(number, "Complete", finishedAt=stamp(workspace.now()))
+        await clock.advance(600)
+    unbegun.page_size = 20
+    await unbegun.restart()
+
+    def break_off(path: str, query: Mapping[str, str]) -> None:
+        if path in ("jobLibrary", "planSnapshotRuns") and int(query.get("offset", 0)) > 0:
+            workspace.faults[path] = OVERLOADED
+
+    workspace.before_answer = break_off
+    for poll in (unbegun.polls.changes.poll, unbegun.polls.plan_runs.poll):
+        with pytest.raises(TryLaterError):
+            await poll()
+    for kind in (RunKind.JOB_GROUP, RunKind.PLAN_RUN):
+        assert await unbegun.state(60, kind) is not None
+        assert await unbegun.state(41, kind) is not None
+        assert await unbegun.state(40, kind) is None
+    assert unbegun.polls.changes.watermark.at is None
+    await unbegun.poll("history")
+    assert _history(unbegun).words == "3 of 24 h read"
+
+    workspace.before_answer = None
+    workspace.faults.clear()
+    await poll_all(unbegun)
+    await unbegun.poll("history")
+    assert await unbegun.state(1) is not None
+    assert unbegun.polls.changes.watermark.at is not None
+    assert (_history(unbegun).words, _history(unbegun).is_over) == (None, True)
+    assert await unbegun.run_events() == []
+
+
+async def test_the_newest_flow_run_of_each_flow_comes_first(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Old flow runs: the newest of every flow, then the newest of all; also after a restart."""
+    for number in range(1, 41):
+        flow = 12 if number == 5 else 11
+        workspace.put_flow_run(100 + number, "Complete")
+        workspace.put_job_group(
+            number,
+            "Complete",
+            flowRun={"id": 100 + number},
+            wrangledDataset={"id": 40 + flow, "flow": {"id": flow, "name": f"flow {flow}"}},
+        )
+        await clock.advance(600)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    assert unbegun.polls.flow_runs.old.newest_of_flows() == {"140", "105"}
+    assert (NAME, RunKind.FLOW_RUN) not in unbegun.live_state.complete
+    await unbegun.restart()
+    workspace.requests.clear()
+    await unbegun.poll("old_flow_runs")
+
+    read = [int(path.split("/")[1]) for path, _ in workspace.requests if path.endswith("/status")]
+    assert set(read[:2]) == {140, 105}
+    assert set(read[2:]) == set(range(130, 140))
+    await unbegun.polls.changes.poll()
+    assert (NAME, RunKind.FLOW_RUN) in unbegun.live_state.complete
+    await unbegun.polls.plan_runs.poll()
+    await unbegun.poll("history")
+    assert _history(unbegun).words == "2 of 24 h read"
+
+
+async def test_failures_from_before_get_their_reasons(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The newest first, of flow runs too, with what nothing else needs, and without an event."""
+    for number in range(1, 31):
+        workspace.put_job_group(number, "Failed", flowRun={"id": 100 + number})
+        workspace.put_job(number, "Failed", errorMessage=f"disk {number} is full")
+        workspace.put_flow_run(100 + number, "Failed")
+        await clock.advance(60)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    for _ in range(3):
+        await unbegun.poll("old_flow_runs")
+    before = await unbegun.state(30)
+    assert before is not None
+    assert (before.error, before.detailed, before.historical) == (None, False, True)
+
+    await unbegun.poll("old_failures")
+    explained = [await unbegun.state(number) for number in (30, 11, 10)]
+    errors = [run.error if run is not None else "" for run in explained]
+    assert errors == ["disk 30 is full", "disk 11 is full", None]
+    assert await unbegun.poll("old_failures")
+    assert not await unbegun.poll("old_failures")
+    await unbegun.poll("reasons")
+    flow_run = await unbegun.state(130, RunKind.FLOW_RUN)
+    assert flow_run is not None
+    assert (flow_run.error, flow_run.detailed) == ("disk 30 is full", True)
+    assert await unbegun.run_events() == []
+
+
+def _history(scene: Scene) -> HistoryRead:
+    history = scene.live_state.workspaces[NAME].history
+    assert history is not None
+    return history

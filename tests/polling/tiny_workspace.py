@@ -212,6 +212,8 @@ class TinyWorkspace:
             if (since := query.get(f"dateFilter[{field}][gte]")) is not None:
                 edge = stamp(datetime.fromtimestamp(int(since) / 1000, UTC))
                 rows = [row for row in rows if str(row[field]) >= edge]
+        if query.get("sort") == "-id":
+            rows.reverse()
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 25))
         hidden = self.hidden if name == "jobLibrary" else ()
         return {

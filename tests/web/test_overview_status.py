@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from monitor.model.live_state import Reachability
+from monitor.model.live_state import HistoryRead, PollStatus, Reachability
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Site
 from tests.web.test_overview_boxes import see
@@ -124,3 +125,63 @@ async def test_title_and_icon_say_it_too(site: Site) -> None:
     text = (await site.get("/")).text
     assert "<title>1 failing · Overview · dataprep-monitor</title>" in text
     assert "icons/critical.svg" in text
+
+
+def first_look(site: Site, *, hours_read: int, is_over: bool = False) -> None:
+    """Let the workspace be followed since now, and so many hours before that be read."""
+    until = site.clock.now()
+    site.live_state.update_workspace(
+        "acme",
+        capabilities=frozenset({"list_changes", "list_flows", "read_schedules"}),
+        history=HistoryRead(
+            since=until - timedelta(hours=24),
+            until=until,
+            reached=until - timedelta(hours=hours_read),
+            is_over=is_over,
+        ),
+    )
+
+
+def read(site: Site, poll: str) -> None:
+    now = site.clock.now()
+    site.live_state.record_poll(
+        PollStatus(
+            workspace="acme", poll=poll, last_attempt_at=now, last_success_at=now, last_outcome="ok"
+        )
+    )
+
+
+async def test_what_is_read_for_the_first_time_is_named(site: Site) -> None:
+    """Before names, schedules and lists are read nothing is well, and nothing is not running."""
+    stand(site, OK)
+    first_look(site, hours_read=0)
+    answer = await status(site)
+    assert answer["sentence"] == (
+        "1 healthy, reading: runs, flows, schedules, history: 0 of 24 h read"
+    )
+    assert (answer["level"], answer["short"]) == ("unknown", "reading: runs, flows, schedules")
+    read(site, "changes")
+    read(site, "names")
+    first_look(site, hours_read=6)
+    answer = await status(site)
+    assert (answer["reading"], answer["level"]) == (["reading: schedules"], "unknown")
+    read(site, "schedules")
+    answer = await status(site)
+    assert answer["sentence"] == (
+        "The only pipeline is healthy, no alert, nothing running, history: 6 of 24 h read"
+    )
+    assert answer["level"] == "ok"
+    first_look(site, hours_read=24, is_over=True)
+    assert "history" not in (await status(site))["sentence"]
+
+
+async def test_a_failure_stands_while_the_rest_is_read(site: Site) -> None:
+    """The newest runs are read first, so a failure that is known needs people at once."""
+    stand(site, OK, BAD)
+    first_look(site, hours_read=1)
+    read(site, "changes")
+    answer = await status(site)
+    assert answer["sentence"] == (
+        "1 pipeline failing, 1 healthy, reading: flows, schedules, history: 1 of 24 h read"
+    )
+    assert answer["level"] == "critical"

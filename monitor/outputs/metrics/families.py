@@ -210,6 +210,12 @@ CLOCK_SKEW = _watched(
     "How far the workspace's clock is ahead of ours.",
     *WORKSPACE,
 )
+HISTORY_READ = _watched(
+    "history_read_timestamp_seconds",
+    FamilyType.GAUGE,
+    "Back to when all runs are known, until all of the first look is read; workspace time.",
+    *WORKSPACE,
+)
 CAPABILITY = _watched(
     "capability",
     FamilyType.GAUGE,

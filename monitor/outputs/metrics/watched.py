@@ -64,6 +64,7 @@ def _workspaces(
     known_since = snapshot.now - timedelta(seconds=stale_after_seconds)
     up, skew = page.family_text(families.WORKSPACE_UP), page.family_text(families.CLOCK_SKEW)
     capability = page.family_text(families.CAPABILITY)
+    history = page.family_text(families.HISTORY_READ)
     refused = page.family_text(families.CAPABILITY_REFUSED)
     for workspace in snapshot.workspaces:
         is_old = workspace.known_at is None or workspace.known_at < known_since
@@ -75,6 +76,8 @@ def _workspaces(
             )
         if workspace.clock_skew_seconds is not None:
             skew.add((workspace.workspace,), workspace.clock_skew_seconds)
+        if workspace.history is not None and not workspace.history.is_over:
+            history.add((workspace.workspace,), workspace.history.reached.timestamp())
         for word in (
             sorted({*capabilities, *workspace.capabilities})
             if workspace.edition is not None
@@ -83,7 +86,7 @@ def _workspaces(
             capability.add((workspace.workspace, word), word in workspace.capabilities)
         for known in workspace.refused:
             refused.add((workspace.workspace, known.capability), known.since.timestamp())
-    yield from (up, skew, capability, refused)
+    yield from (up, skew, history, capability, refused)
     live_state = page.family_text(families.LIVE_STATE)
     for (name, kind), at in sorted(snapshot.confirmed.items()):
         live_state.add((name, kind), at.timestamp())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -13,7 +13,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.lists.written_rows import ReadRun, ShownRow, WrittenRows
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.watermark import Watermark
-from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
+from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow, RowHead
 
 RunRow = TypeVar("RunRow", JobGroupRow, PlanRunRow)
 # False where some rows must come again.
@@ -47,6 +47,13 @@ class ChangeList(Generic[RunRow]):
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, name)
         self._newest_at: datetime | None = None  # that a whole list has shown
+        # Every run that was created since is known: as far as the first list has come.
+        self.reached: datetime | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """True until a whole list was read: the newest runs come first, and need no order."""
+        return self.watermark.at is None
 
     async def load(self) -> None:
         """Read the watermark and what the list must show behind it from the store."""
@@ -121,11 +128,20 @@ class ChangeList(Generic[RunRow]):
             is_complete = await handle(page, Source.POLL) and is_complete
             self._written.saw(rows, is_listed=True)
             newest_at = _latest(newest_at, *(row.updated_at for row in rows))
+            if self.is_first:
+                self.reached = _reached(page.rows) or self.reached
         if shows_all_ids:  # a row without an id may be any that seems to be missing
             await self._written.compare(
                 frozenset(shown), required=required, known=known, read=read_run
             )
         return _Read(is_complete=is_complete, began_at=began_at, newest_at=newest_at)
+
+
+def _reached(rows: Sequence[ShownRow]) -> datetime | None:
+    """Return when the last of the rows was created; None where they are not the newest first."""
+    created = [row.created_at for row in rows if not isinstance(row, RowHead)]
+    known = [at for at in created if at is not None]
+    return known[-1] if known and known[-1] < known[0] else None
 
 
 def _earliest(at: datetime, other: datetime | None) -> datetime:

@@ -69,7 +69,9 @@ class Changes:
         confirm = partial(self._context.live_state.confirm, self._context.name)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
-            confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)
+            # Not complete before the newest flow run of each flow is known, however old it is.
+            complete_at = None if self._flow_runs.old.newest_of_flows() else theirs
+            confirm(RunKind.FLOW_RUN, asked_at, complete_at=complete_at)
 
     async def poll_newest(self) -> None:
         """Handle what was written since the newest change known: the news of a callback.
@@ -84,8 +86,12 @@ class Changes:
         )
 
     def _request(self, since: datetime) -> AsyncIterator[Page[JobGroupRow]]:
-        read, is_known = self._context.client.runs.job_library, self._job_groups.is_known
-        return read(updated_since=since, is_known=is_known, priority=Priority.CHANGES)
+        return self._context.client.runs.job_library(
+            updated_since=since,
+            is_known=self._job_groups.is_known,
+            newest_first=self.list.is_first,
+            priority=Priority.CHANGES,
+        )
 
     async def _read(self, job_group_id: str) -> None:
         """Read one job group that the list lacks, and observe it."""

@@ -36,6 +36,7 @@ from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.derived_ends import DerivedEnds
 from monitor.polling.runs.flow_run_reader import FlowRunReader, HandleJobGroups
+from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.run_observations import (
@@ -57,7 +58,6 @@ _TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
 _RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
-_OLD_AT_MOST = 1_000  # flow runs that ended before we followed; more are not read
 
 
 class FlowRuns:
@@ -70,6 +70,7 @@ class FlowRuns:
         self._derived = DerivedEnds(context)
         self._reader = FlowRunReader(context, usual=self._derived.usual)
         self._tracked: dict[str, TrackedFlowRun] = {}
+        self.old = OldFlowRuns()
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
 
@@ -190,16 +191,17 @@ class FlowRuns:
             for flow_run_id, tracked in self._tracked.items()
             if tracked.due_at <= now and urgency in (None, tracked.urgency)
         )
-        unread = [id_ for _, _, id_ in due if not await self._end_without_reading(id_)]
+        old = self.old.in_order(flow_run_id for is_old, _, flow_run_id in due if is_old)
+        fresh = [id_ for is_old, _, id_ in due if not is_old]
+        unread = [id_ for id_ in fresh if not await self._end_without_reading(id_)]
 
         async def read(flow_run_id: str) -> MonitorError | None:
             if await self._end_without_reading(flow_run_id):
                 return None  # by what those before it have shown of their flow
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
-        failures = await for_each(
-            unread[:_READS_PER_POLL], read, at_once=_READS_AT_ONCE, name="reading a flow run"
-        )
+        reads = [*unread[:_READS_PER_POLL], *old]
+        failures = await for_each(reads, read, at_once=_READS_AT_ONCE, name="reading a flow run")
         for failure in failures:
             can_wait = urgency not in (None, Urgency.NOW)  # no lack of room is a failure then
             if failure and not (can_wait and isinstance(failure, BudgetExhaustedError)):
@@ -239,8 +241,9 @@ class FlowRuns:
         tracked.is_derived = True
         if len(self._tracked) > _TRACKED_AT_MOST:
             self.forget(flow_run_id)
-            return
-        self._schedule_read(tracked, after_seconds=self._derived.seconds_until_confirmation())
+        else:
+            wait = self._derived.seconds_until_confirmation()
+            self._schedule_read(tracked, after_seconds=wait)
 
     async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_known: bool) -> bool:
         """Keep track; True where the job groups show that the flow run has begun."""
@@ -249,10 +252,11 @@ class FlowRuns:
         tracked = self._tracked.get(key.id)
         if tracked is None or tracked.is_old:
             shows_only_old = not is_known and await self._are_old(groups)
-            if tracked is None and shows_only_old and self._has_no_room():
+            if tracked is None and shows_only_old and not self.old.has_room(groups):
                 return False
             tracked = tracked or await self._resume(key)
             tracked.is_old = shows_only_old
+            self.old.put(key.id, groups if shows_only_old else ())
         tracked.open_groups.update(group.key.id for group in groups)
         return not tracked.is_old
 
@@ -262,20 +266,12 @@ class FlowRuns:
         states = await self._context.observer.known(keys)
         return all(key in states and states[key].historical for key in keys)
 
-    def _has_no_room(self) -> bool:
-        return sum(tracked.is_old for tracked in self._tracked.values()) >= _OLD_AT_MOST
-
     def _plan_next_read(self, tracked: TrackedFlowRun) -> None:
         self._close_ended(tracked)
         if tracked.open_groups:
-            tracked.over_at = None
-            # Its job groups will show when it may have ended.
-            tracked.due_at = NEVER
-            tracked.reads = 0
+            tracked.wait_for_job_groups()
             return
-        if tracked.over_at is None:
-            tracked.over_at = self._context.workspace_now()
-            tracked.over_since = self._context.clock.monotonic()
+        tracked.are_over(self._context.workspace_now(), since=self._context.clock.monotonic())
         if tracked.due_at == NEVER:
             self._schedule_read(tracked, after_seconds=0.0)
 
@@ -344,6 +340,7 @@ class FlowRuns:
             await self._end(self._observation(key, tracked.row, shown.status), shown.parts)
             return
         tracked.is_old, tracked.is_doubted = False, tracked.is_derived
+        self.old.forget(flow_run_id)
         # Its status may run ahead of its job groups.
         word = None if shown.unfinished or has_ended(shown.status) else shown.status
         observation = self._observation(key, tracked.row, word)
@@ -398,3 +395,4 @@ class FlowRuns:
         """Stop reading a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
+        self.old.forget(flow_run_id)

@@ -103,8 +103,12 @@ class PlanRuns:
         _require(await self.list.read_newest(self._request, self.handle_page, self._read))
 
     def _request(self, since: datetime) -> AsyncIterator[Page[PlanRunRow]]:
-        read = self._context.client.runs.plan_runs
-        return read(updated_since=since, is_known=self.is_known, priority=Priority.CHANGES)
+        return self._context.client.runs.plan_runs(
+            updated_since=since,
+            is_known=self.is_known,
+            newest_first=self.list.is_first,
+            priority=Priority.CHANGES,
+        )
 
     async def _read(self, plan_run_id: str) -> None:
         """Read one plan run that the list lacks, and observe it."""
@@ -159,8 +163,11 @@ class PlanRuns:
         self._reasons.observed(observations, outcomes)
 
     async def _after(self, row: PlanRunRow, run: Observation, outcome: ObservationOutcome) -> None:
-        if outcome is not ObservationOutcome.HISTORICAL:
+        is_old = outcome is ObservationOutcome.HISTORICAL
+        if not is_old or status_of(row.native_status) is Status.FAILED:
+            # Of an old one, too, the parts show why it failed.
             await self._plan_children.follow(row, outcome)
+        if not is_old:
             if run.pipeline is None:
                 await self._unlabelled.add(row)
             else:

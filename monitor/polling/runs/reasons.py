@@ -7,7 +7,7 @@ itself, with `Source.DETAIL`, until nothing more can come.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -82,7 +82,7 @@ class Reasons:
                 workspace=self._context.name, kind=kind, limit=_PICKED_UP_RUNS
             )
             for run in runs:
-                is_open = run.status.is_terminal and not is_final(run)
+                is_open = run.status.is_terminal and not _is_explained_wholly(run)
                 if is_open and run.confirmed_at >= oldest:
                     self._wait_for(run.key, after_seconds=0.0)
 
@@ -137,8 +137,21 @@ class Reasons:
         """Look again later at the ends among these, as long as more of them may become known."""
         for observation, outcome in zip(observations, outcomes, strict=True):
             is_open = has_ended(observation.native_status) and not observation.is_detail_final
-            if is_open and outcome is not ObservationOutcome.HISTORICAL:
+            has_failed = status_of(observation.native_status) is Status.FAILED
+            if is_open and (has_failed or outcome is not ObservationOutcome.HISTORICAL):
                 self._wait_for(observation.key, after_seconds=_BASE_WAIT_SECONDS)
+
+    def retry_ends_of(self, parts: Iterable[RunState]) -> None:
+        """Observe the ends of what these are parts of soon: more of them has become known."""
+        for part in parts:
+            for kind, run_id in (
+                (RunKind.FLOW_RUN, part.parents.flow_run),
+                (RunKind.PLAN_RUN, part.parents.plan_run),
+            ):
+                end = None if run_id is None else self._open.get(self._context.key(kind, run_id))
+                if end is not None:
+                    end.due_at = self._context.clock.monotonic()
+        self.wake.set()
 
     async def poll(self) -> bool:
         """Observe what has become known of ends since. Always return False: it sends no request.
@@ -152,7 +165,7 @@ class Reasons:
         states = await self._context.observer.known(chosen)
         for key in chosen:
             state, end = states.get(key), self._open[key]
-            if state is None or not state.status.is_terminal or is_final(state):
+            if state is None or not state.status.is_terminal or _is_explained_wholly(state):
                 del self._open[key]
                 continue
             is_over = now - end.since >= _GIVEN_UP_SECONDS
@@ -224,7 +237,7 @@ class Reasons:
             finished_at=finished_at,
             finished_by=None if finished_at is None else EndBasis.DERIVED,
             approximate=() if finished_at is None else ("finished_at",),
-            is_detail_final=end.is_detail_final or all(is_final(part) for part in parts),
+            is_detail_final=end.is_detail_final or all(map(_is_explained_wholly, parts)),
         )
 
     def _is_old(self, end: Observation) -> bool:
@@ -244,4 +257,10 @@ def _has_reported_end(run: RunState) -> bool:
 
 def _is_explained(failed: Sequence[RunState]) -> bool:
     # Without a failed part: a list that lags may bring it to light hours later.
-    return bool(failed) and all(is_final(part) for part in failed)
+    return bool(failed) and all(map(_is_explained_wholly, failed))
+
+
+def _is_explained_wholly(run: RunState) -> bool:
+    """True where nothing more will become known. Of an old failure the reason still may."""
+    is_unread = run.historical and run.status is Status.FAILED and not run.detailed
+    return is_final(run) and not is_unread

@@ -45,3 +45,14 @@ class TrackedFlowRun:
         if self.is_old:
             return Urgency.OLD
         return Urgency.CONFIRMATION if self.is_derived and not self.is_doubted else Urgency.NOW
+
+    def wait_for_job_groups(self) -> None:
+        """Read nothing: its job groups will show when it may have ended."""
+        self.over_at = None
+        self.due_at = NEVER
+        self.reads = 0
+
+    def are_over(self, at: datetime, *, since: float) -> None:
+        """Remember when no job group was open any more, as far as that is news."""
+        if self.over_at is None:
+            self.over_at, self.over_since = at, since

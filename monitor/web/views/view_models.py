@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from monitor.model.live_state import (
     ActiveRun,
+    HistoryRead,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
@@ -57,6 +58,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     error: str | None
     reason: str | None
     failed_part: FailedPartView | None
+    is_reason_read: bool  # False: it failed, and why is still to be read
     flow_run: str | None
     plan_run: str | None
     jobs: tuple[str, ...]
@@ -69,7 +71,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceView(Struct, frozen=True, kw_only=True):
-    """One workspace. Instants are ours, but for ``followed_since``."""
+    """One workspace. Instants are ours, but for ``followed_since`` and ``history``."""
 
     workspace: str
     reachability: str
@@ -81,6 +83,8 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...]
     clock_skew_seconds: float | None
     followed_since: datetime | None
+    history: HistoryRead | None  # of this life: how far back runs are known; workspace time
+    reading: tuple[str, ...]  # what is read for the first time and not known yet
     active_runs: int
     webhook_tasks: dict[str, int]
     callbacks_missed: int
@@ -149,8 +153,9 @@ def run_view(
         trigger=run.trigger,
         owner=run.owner,
         error=run.error,
-        reason=_reason(run),
+        reason=reason_of_run(run),
         failed_part=_failed_part(run),
+        is_reason_read=is_reason_read(run),
         flow_run=run.parents.flow_run,
         plan_run=run.parents.plan_run,
         jobs=run.jobs.ids if run.jobs is not None else (),
@@ -176,7 +181,13 @@ def _failed_part(run: RunState) -> FailedPartView | None:
     )
 
 
-def _reason(run: RunState) -> str | None:
+def is_reason_read(run: RunState) -> bool:
+    """False where the run failed, and why is still to be read."""
+    return run.status is not Status.FAILED or run.detailed or run.error is not None
+
+
+def reason_of_run(run: RunState) -> str | None:
+    """Return why a run failed in one line, None where that is not known."""
     part = run.failed_part
     if run.error is not None or part is None:
         return run.error
@@ -189,6 +200,7 @@ def workspace_view(
     *,
     active_runs: int,
     unwatched: tuple[Unwatched, ...],
+    reading: tuple[str, ...],
     mirrored: Mirrored | None,
 ) -> WorkspaceView:
     """Return the view of a workspace."""
@@ -203,6 +215,8 @@ def workspace_view(
         capabilities=tuple(sorted(status.capabilities)),
         clock_skew_seconds=status.clock_skew_seconds,
         followed_since=status.followed_since,
+        history=status.history,
+        reading=reading,
         active_runs=active_runs,
         webhook_tasks=status.webhook_tasks,
         callbacks_missed=status.callbacks_missed,

@@ -143,6 +143,7 @@ class WorkspacesReader:
             status,
             active_runs=active.get(status.workspace, 0),
             unwatched=unwatched(self._live, status),
+            reading=self._live.first_reads(status.workspace),
             mirrored=self._sources.shards.mirrored_of(status.workspace),
         )
 

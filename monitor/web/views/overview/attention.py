@@ -20,7 +20,7 @@ from monitor.model.alerts import (
     Severity,
 )
 from monitor.model.notifying import NotificationStatus
-from monitor.model.runs import PipelineKind, RunKind
+from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.alerts import alert_words
@@ -29,6 +29,7 @@ from monitor.web.views.alerts.alerts import suppressors
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
+from monitor.web.views.view_models import is_reason_read, reason_of_run
 
 _PENDING = 20
 _BADNESS: Mapping[Severity, int] = MappingProxyType(
@@ -56,6 +57,7 @@ class AttentionAlert(Struct, frozen=True, kw_only=True):
     subject: str
     what: str
     reason: str | None
+    is_reason_read: bool  # False: why the run failed is still to be read
     since: datetime
     or_before: bool  # it was true when the rule was first evaluated
     flapping: bool
@@ -121,7 +123,7 @@ class AttentionReader:
         )
         notified = await self._sources.alerting.notifications(alerts)
         found = {alert.fingerprint: said for alert, said in zip(alerts, notified, strict=True)}
-        words = _Words(self._sources, names, found)
+        words = _Words(self._sources, names, found, await self._unexplained(alerts))
         return Attention(
             data=tuple([words.group(group) async for group in in_slices(shown, size=20)]),
             next=end if end < len(groups) else None,
@@ -132,6 +134,11 @@ class AttentionReader:
             pending_alerts=tuple([words.alert(alert) for alert in pending[:_PENDING]]),
             rules=len(snapshot.rules),
         )
+
+    async def _unexplained(self, alerts: Sequence[Alert]) -> dict[RunKey, RunState]:
+        """Return the runs of those that fired without a reason: it may have been read since."""
+        keys = {alert.run for alert in alerts if alert.run is not None and _lacks_reason(alert)}
+        return await self._sources.runs.runs(keys) if keys else {}
 
     async def _groups(self, snapshot: AlertingSnapshot) -> tuple[list[list[Alert]], list[Alert]]:
         alerts, groups, pending = self._grouped
@@ -158,11 +165,16 @@ class _Words:
     """Says what alerts are about, in words."""
 
     def __init__(
-        self, sources: ViewSources, names: AlertNames, notified: Mapping[str, NotificationStatus]
+        self,
+        sources: ViewSources,
+        names: AlertNames,
+        notified: Mapping[str, NotificationStatus],
+        unexplained: Mapping[RunKey, RunState],
     ) -> None:
         self._live = sources.live
         self._names = names
         self._notified = notified  # by fingerprint
+        self._unexplained = unexplained
 
     def group(self, alerts: Sequence[Alert]) -> AttentionGroup:
         first = alerts[0]
@@ -179,7 +191,8 @@ class _Words:
     def alert(self, alert: Alert) -> AttentionAlert:
         texts = self._names.texts_of(alert)
         notification = self._notified[alert.fingerprint]
-        has_no_error = "error" in alert.facts and not alert.facts["error"]
+        run = self._unexplained.get(alert.run) if alert.run is not None else None
+        since_read = None if run is None else reason_of_run(run)
         return AttentionAlert(
             fingerprint=alert.fingerprint,
             name=alert.name,
@@ -189,7 +202,8 @@ class _Words:
             subject=alert_words.subject_of(alert),
             what=alert_words.what_of(alert, texts),
             # Of a failure without an error text, the description has nothing to say either.
-            reason=None if has_no_error else alert_words.reason_of(alert, texts),
+            reason=since_read if _lacks_reason(alert) else alert_words.reason_of(alert, texts),
+            is_reason_read=run is None or is_reason_read(run),
             since=alert.starts_at,
             or_before=alert.preexisting,
             flapping=alert.is_flapping,
@@ -204,6 +218,10 @@ class _Words:
             url=alert_words.web_address(alert.facts.get("url")),
             silence=alert_words.silence_path(alert),
         )
+
+
+def _lacks_reason(alert: Alert) -> bool:
+    return "error" in alert.facts and not alert.facts["error"]
 
 
 def _subject_of(alert: Alert) -> _Subject:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
+from monitor.web.views.overview.reading import first_reads_of, history_of
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -67,6 +68,8 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     not_ready: tuple[str, ...]  # names of the readiness checks that fail
     unnotified: str | None  # why no alert reaches anybody, with the way out
     cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
+    reading: tuple[str, ...]  # what is read for the first time and not known yet, in words
+    history: tuple[str, ...]  # how far back what was before the start is read, in words
     elsewhere: int  # workspaces that other daemons hold
     elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
     confirmed_at: datetime | None
@@ -81,6 +84,8 @@ class _Blindness(Struct, frozen=True, kw_only=True):
     not_ready: tuple[str, ...]
     cluster: tuple[str, ...]
     unnotified: str | None
+    reading: tuple[str, ...]
+    history: tuple[str, ...]
 
 
 class StatusReader:
@@ -111,7 +116,8 @@ class StatusReader:
             critical_alerts=self._index.critical_alerts,
         )
         live = self._sources.live
-        whys = (why_unseen(live, self._index, status) for status in live.workspaces())
+        workspaces = live.workspaces()
+        whys = (why_unseen(live, self._index, status) for status in workspaces)
         unseen = tuple(why for why in whys if why is not None)
         cluster = self._sources.cluster_problems()
         said = [*([_POLLS] if unseen else []), *([_CLUSTER] if cluster.words else [])]
@@ -126,6 +132,8 @@ class StatusReader:
             not_ready=tuple(name for name in not_ready if name not in said),
             cluster=cluster.words,
             unnotified=self._sources.alerting.unnotified(),
+            reading=tuple(filter(None, (first_reads_of(live, known) for known in workspaces))),
+            history=tuple(filter(None, (history_of(live, known) for known in workspaces))),
         )
         elsewhere, as_of = self._elsewhere()
         return StateSummary(
@@ -161,7 +169,9 @@ class StatusReader:
 def _level(counts: _Counts, blindness: _Blindness) -> Level:
     if counts.failing or counts.missed_starts or counts.critical_alerts:
         return Level.CRITICAL
-    is_blind = any((blindness.unseen, blindness.failing_rules, blindness.cluster))
+    is_blind = any(
+        (blindness.unseen, blindness.failing_rules, blindness.cluster, blindness.reading)
+    )
     is_unknown = counts.unknown or counts.unconfirmed or not counts.pipelines
     if is_blind or is_unknown or STARTING in blindness.not_ready:
         return Level.UNKNOWN
@@ -175,10 +185,10 @@ def _sentence(counts: _Counts, blindness: _Blindness) -> str:
     """Return such as "2 pipelines failing, 1 missed start, 3 running, 318 healthy"."""
     unseen = _named(blindness.unseen)
     where = f" ({unseen})" if unseen else ""
-    others = _others(counts, blindness)
+    others, reading = _others(counts, blindness), [*blindness.reading, *blindness.history]
     if not counts.pipelines:
         known = f"Nothing is known yet{where}" if unseen else "No pipeline is known yet"
-        return ", ".join([known, *others])
+        return ", ".join([known, *others, *reading])
     trouble = [
         _counted(counts.failing, "failing", "failing"),
         _counted(counts.missed_starts, "missed start", "missed starts"),
@@ -188,19 +198,20 @@ def _sentence(counts: _Counts, blindness: _Blindness) -> str:
         unseen if not counts.unknown else "",
     ]
     trouble = [words for words in trouble if words]
-    running = _running(counts)
+    running = [] if blindness.reading and not counts.running else [_running(counts)]
     new = f"{counts.new:,} without a run yet" if counts.new else ""
     noun = "pipeline" if counts.pipelines == 1 else "pipelines"
     if not counts.healthy and not trouble:
-        known = f"Nothing has run yet: {counts.pipelines:,} {noun} known"
-        return ", ".join([known, *others, running])
-    if not trouble and not counts.new:
+        known = f"{counts.pipelines:,} {noun} known"
+        known = known if blindness.reading else f"Nothing has run yet: {known}"
+        return ", ".join([known, *others, *running, *reading])
+    if not trouble and not counts.new and not blindness.reading:
         healthy = "healthy" if others else "healthy, no alert"
         start = (
             "The only pipeline is" if counts.pipelines == 1 else f"All {counts.healthy:,} {noun}"
         )
-        return ", ".join([f"{start} {healthy}", *others, running])
-    parts = [*trouble, *others, running, f"{counts.healthy:,} healthy", new]
+        return ", ".join([f"{start} {healthy}", *others, *running, *reading])
+    parts = [*trouble, *others, *running, f"{counts.healthy:,} healthy", new, *reading]
     return _with_noun([part for part in parts if part])
 
 
@@ -262,7 +273,7 @@ def _short(counts: _Counts, blindness: _Blindness) -> str:
         _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
         _counted(counts.canceled, "canceled", "canceled"),
     ]
-    parts = [part for part in parts if part]
+    parts = [part for part in [*parts, *blindness.reading] if part]
     if parts:
         return ", ".join(parts)
     if counts.healthy:

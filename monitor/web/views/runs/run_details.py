@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.explain.explanation import Explanation
+from monitor.model.alerts import AlertState
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
 from monitor.model.slices import in_slices
@@ -71,6 +72,13 @@ class RunPart(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class AlertAbout(Struct, frozen=True, kw_only=True):
+    """An open alert about a run, or about what it is part of."""
+
+    fingerprint: str
+    name: str
+
+
 class RunDetails(Struct, frozen=True, kw_only=True):
     """A run. ``children`` are the runs right inside, ``parents`` those around, outermost first.
 
@@ -84,6 +92,7 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     transitions: tuple[ReportedState, ...]
     parts: tuple[RunPart, ...]
     parts_hidden: int
+    alerts: tuple[AlertAbout, ...]
 
 
 class RunDetailsReader:
@@ -115,6 +124,20 @@ class RunDetailsReader:
             transitions=await self._transitions(run),
             parts=tuple(parts),
             parts_hidden=len(found) - len(parts),
+            alerts=await self._alerts(run),
+        )
+
+    async def _alerts(self, run: RunState) -> tuple[AlertAbout, ...]:
+        around = {run.key.id, run.parents.flow_run, run.parents.plan_run}
+        return tuple(
+            [
+                AlertAbout(fingerprint=alert.fingerprint, name=alert.name)
+                async for alert in in_slices(self._sources.alerting.snapshot().alerts)
+                if alert.state is not AlertState.RESOLVED
+                and alert.run is not None
+                and alert.run.workspace == run.key.workspace
+                and alert.run.id in around
+            ]
         )
 
     async def explanation(self, query: RunQuery) -> Explanation:

@@ -55,8 +55,8 @@ class Flow:
     @property
     def shown(self) -> tuple[str | None, RunKind | None, bool]:
         health = self.health
-        last = None if health.last is None else health.last.run_id
-        return last, health.last_kind, health.is_failing
+        run_id = None if health.last is None else health.last.run_id
+        return run_id, health.last_kind, health.is_failing
 
 
 def test_a_part_that_failed_is_over_with_the_next_flow_run() -> None:

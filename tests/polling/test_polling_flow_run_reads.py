@@ -230,6 +230,23 @@ async def test_the_next_part_is_waited_for_before_a_read(
     assert (reads(workspace, 75), (await scene.run_events(FLOW_RUN))[-1]) == (2, "75:succeeded")
 
 
+async def test_a_gap_between_parts_is_read_once_for_a_flow(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Before any run of the flow is complete, one that was unfinished shows that more will come."""
+    put_run(workspace, 71, recipes=(45,), status="InProgress")
+    await poll_all(scene)
+    put_run(workspace, 71, status="InProgress")
+    workspace.put_job_group(711, "InProgress")
+    for run_id in (72, 73):
+        put_run(workspace, run_id, recipes=(45,), status="InProgress")
+    for _ in range(2):
+        await poll_all(scene)
+        await clock.advance(5)
+
+    assert [reads(workspace, run_id) for run_id in (71, 72, 73)] == [1, 0, 0]
+
+
 async def test_a_success_that_ends_a_failure_is_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

@@ -52,6 +52,8 @@ class FlowRunReader:
             tracked.row = await runs.flow_run(key.id, priority=priority)
         status = await runs.flow_run_status(key.id, priority=priority)
         parts = await self._context.bus.children(key)
+        if not has_ended(status):
+            self._usual.learn_unfinished(parts)
         if not tracked.is_old and self._is_enough(tracked, parts, status):
             return FlowRunReading(
                 status=status, is_over=has_ended(status), unfinished=(), parts=tuple(parts)

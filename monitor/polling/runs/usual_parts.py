@@ -26,6 +26,10 @@ class UsualParts:
         self._recipes: BoundedMemory[FlowAndTrigger, tuple[frozenset[str], ...]] = BoundedMemory(
             _REMEMBERED_FLOWS
         )
+        # What flow runs consisted of that the workspace still reported as unfinished.
+        self._unfinished: BoundedMemory[tuple[FlowAndTrigger, frozenset[str]], bool] = (
+            BoundedMemory(_REMEMBERED_FLOWS)
+        )
 
     def learn(self, parts: Sequence[RunState]) -> None:
         """Remember the job groups of a flow run that the workspace reports as complete."""
@@ -34,6 +38,12 @@ class UsualParts:
             return
         before = self._recipes.get(flow) or ()
         self._recipes.put(flow, (*before, recipes)[-_REMEMBERED_RUNS:])
+
+    def learn_unfinished(self, parts: Sequence[RunState]) -> None:
+        """Remember that the workspace reports a flow run with these job groups as unfinished."""
+        flow, recipes = _flow_of(parts), _recipes_of(parts)
+        if flow is not None and recipes is not None and are_complete(parts):
+            self._unfinished.put((flow, recipes), value=True)
 
     def are_known(self, parts: Sequence[RunState]) -> bool:
         """True where the earlier runs that are remembered had exactly these job groups."""
@@ -44,12 +54,17 @@ class UsualParts:
         return self._runs_alike(parts) == _REMEMBERED_RUNS
 
     def will_be_more(self, parts: Sequence[RunState]) -> bool:
-        """True where all went well so far, and each earlier run that is remembered had more."""
+        """True where all went well so far, and each earlier run that is remembered had more.
+
+        Where none is, one that the workspace reported as unfinished with these shows the same.
+        """
         flow, recipes = _flow_of(parts), _recipes_of(parts)
         if flow is None or recipes is None or not are_complete(parts):
             return False
-        earlier = self._recipes.get(flow) or ()
-        return bool(earlier) and all(recipes < other for other in earlier)
+        earlier = self._recipes.get(flow)
+        if not earlier:
+            return self._unfinished.get((flow, recipes)) is not None
+        return all(recipes < other for other in earlier)
 
     def _runs_alike(self, parts: Sequence[RunState]) -> int:
         """Return how many are remembered; 0 where any of them had other job groups than these."""

@@ -389,16 +389,3 @@ def test_a_silence_is_as_it_was_written() -> None:
     assert parsed(mapping).alerting.silences == (
         SilenceSettings(matchers=("team=sales",), comment="The warehouse moves.", ends_at=over),
     )
-
-
-def test_alerts_carry_their_runbook_below_a_location() -> None:
-    """Each default links to the section of its kind; a rule's own link stays."""
-    own = {"rule": "run_failed", "annotations": {"runbook_url": "https://wiki/runs"}}
-    alerting = {"runbooks": "https://git.example.com/runbooks.md"}
-    for given, location in (({}, "deploy/runbooks.md"), (alerting, alerting["runbooks"])):
-        rules = parsed(file(alerting=given, alerts=[own])).alerting.rules
-        links = {rule.rule: rule.annotations["runbook_url"] for rule in rules}
-        assert links.pop(RuleKind.RUN_FAILED) == "https://wiki/runs"
-        assert links == {kind: f"{location}#{kind}" for kind in links}
-        assert len(links) > 10
-    assert "alerting.runbooks" in problems(file(alerting={"runbooks": "a#b"}))[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from monitor.bus.contract import Change
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
 from monitor.model.runs import (
@@ -167,3 +169,28 @@ def _event(run: RunState, status: Status, source: Source, at: datetime | None) -
         recorded_at=run.confirmed_at + timedelta(seconds=70),
         observed_by=source,
     )
+
+
+async def test_a_failure_from_before_names_its_alert_and_what_is_not_read(site: Site) -> None:
+    """No event, but the alert that it has; its reason is "not read yet" until it is read."""
+    site.alerting.show(site.alerting.alert(preexisting=True, facts={"error": ""}))
+    path = f"/runs/{KNOWN_RUN.workspace}/{KNOWN_RUN.kind}/{KNOWN_RUN.id}"
+    run = site.run(KNOWN_RUN.id, Status.FAILED, key=KNOWN_RUN, historical=True)
+
+    async def shown(**more: Any) -> tuple[str, str]:
+        """Return the pages of the run, and of all, when this is known of it."""
+        known = msgspec.structs.replace(run, **more)
+        await site.bus.commit(Change(runs=(known,)), timeout_seconds=5)
+        await site.clock.advance(60)  # a rendered page is kept for a while
+        return (await site.get(path)).text, (await site.get("/")).text
+
+    page, overview = await shown()
+    assert "and made no event. This alert is about it: <a" in " ".join(page.split())
+    assert "Why it failed is not read yet." in page
+    assert "Why it failed is not read yet." in overview
+    page, overview = await shown(detailed=True)
+    assert "The workspace has not reported why it failed." in page
+    assert "The workspace has reported no reason." in overview
+    page, overview = await shown(detailed=True, error="disk is full")
+    assert "disk is full" in page
+    assert "disk is full" in overview

@@ -5,6 +5,7 @@ One refresh here would make the daemon's pair invalid.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -48,8 +49,8 @@ async def _ask_daemon(
 ) -> list[CheckLine]:
     if not has_daemon:
         return [warning(subject, _NO_DAEMON, _START)]
-    async with AdminClient(address_of_server(server)) as client:
-        details = await client.get(f"/api/v1/workspaces/{workspace}")
+    client = AdminClient(address_of_server(server))
+    details = await asyncio.to_thread(client.get, f"/api/v1/workspaces/{workspace}")
     known = details.get("refreshed_token")
     if known is None:
         found = "the daemon that runs does not refresh it: it has other settings, or another has it"

@@ -74,12 +74,13 @@ def is_of(metric: str, line: str) -> bool:
     return line.startswith(metric) and 'workspace="acme"' in line
 
 
-async def firing(face: Face) -> str | None:
-    """Return the description of the alert about the pair; None while it does not fire."""
-    for alert in (await face.json("/api/v1/alerts"))["data"]:
-        if alert["rule"] == "token_expiring" and alert["state"] == "firing":
-            return str(alert["annotations"]["description"])
-    return None
+async def firing(face: Face) -> dict[str, str]:
+    """Return the descriptions of the alerts about the pair, by their token id."""
+    return {
+        alert["labels"]["token_id"]: alert["annotations"]["description"]
+        for alert in (await face.json("/api/v1/alerts"))["data"]
+        if alert["rule"] == "token_expiring" and alert["state"] == "firing"
+    }
 
 
 async def test_a_daemon_lives_on_refreshed_tokens(
@@ -99,8 +100,8 @@ async def test_a_daemon_lives_on_refreshed_tokens(
 
     async with stage.daemon(settings(tmp_path, sandbox, file)) as face:
 
-        async def says(words: str) -> bool:
-            return words in (await firing(face) or "")
+        async def fire(*token_ids: str) -> bool:
+            return set(await firing(face)) == set(token_ids)
 
         pair = sandbox.pair
         await eventually(lambda: pair.refreshes >= 3, why=lambda: pair, within_seconds=60)
@@ -113,18 +114,17 @@ async def test_a_daemon_lives_on_refreshed_tokens(
         assert [line for line in lines if is_of("dataprep_token_expiry", line)], [
             line for line in lines if "token" in line
         ]
-        await eventually(lambda: says("nobody renews it"), why="no warning of the pair's end")
+        own_end, locked_out = "refresh_token", "refresh_token/locked_out"
+        await eventually(lambda: fire(own_end), why="no warning of the pair's end")
         await gather(face)
         revoke(sandbox.world, pair)
-        await eventually(lambda: says("locked out"), why="no alert about the lost pair")
-        assert await says("generate a new token pair")
+        await eventually(lambda: fire(own_end, locked_out), why="no alert about the lost pair")
+        assert "generate a new token pair" in (await firing(face))[locked_out]
         await gather(face)
         sandbox.pair = replaced(sandbox.world, pair)
         file.text = sandbox.pair.refresh_token
         secrets.add(file.text)
-        await eventually(
-            lambda: says("nobody renews it"), why="it did not recover", within_seconds=90
-        )
+        await eventually(lambda: fire(own_end), why="it did not recover", within_seconds=90)
         await gather(face)
     logged = capsys.readouterr()
     shown = "\n".join([*pages, logged.out, logged.err])
@@ -166,7 +166,6 @@ async def test_a_reload_within_a_refresh_costs_nothing(tmp_path: Path, sandbox: 
 
 def test_the_store_is_for_its_owner_alone(tmp_path: Path) -> None:
     """It holds the pair, so nobody else can read it, nor the files beside it."""
-
     modes: dict[str, int] = {}
 
     def look() -> None:

@@ -51,7 +51,7 @@ def url_address(options: DaemonOptions) -> DaemonAddress:
 
 def configured_address(path: Path) -> DaemonAddress:
     """Return the daemon that runs with a configuration; raises as `address_of` does."""
-    return lazy.daemon_address.address_of_server(lazy.settings_files.load(path).server)
+    return lazy.daemon_address.address_of_server(lazy.settings_files.load_server(path))
 
 
 def get(daemon: DaemonOptions, path: str, query: Query | None = None) -> Any:

@@ -93,8 +93,8 @@ def _contents(sandbox: Sandbox) -> str:
     return f"edition {settings.edition}, seed {settings.seed}: {', '.join(parts)}, {people}{past}"
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def _count(number: int, single: str, plural: str = "") -> str:
+    return f"{number:,} {single if number == 1 else plural or f'{single}s'}"
 
 
 def _history_seconds(text: str | None) -> float:

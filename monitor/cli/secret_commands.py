@@ -7,10 +7,10 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 
 COMMAND_SECONDS = 10.0
@@ -56,12 +56,11 @@ def output_of(
 
 
 def _read(process: subprocess.Popen[bytes], *, limit_bytes: int, limit_seconds: float) -> bytes:
-    clock = SystemClock()
-    ends_at = clock.monotonic() + limit_seconds
+    ends_at = time.monotonic() + limit_seconds
     content = b""
     stream = process.stdout
     while stream is not None:
-        left_seconds = ends_at - clock.monotonic()
+        left_seconds = ends_at - time.monotonic()
         if left_seconds <= 0 or not select.select([stream], [], [], left_seconds)[0]:
             raise ConfigurationError(_too_slow(limit_seconds))
         piece = os.read(stream.fileno(), _PIECE_BYTES)
@@ -71,7 +70,7 @@ def _read(process: subprocess.Popen[bytes], *, limit_bytes: int, limit_seconds: 
         if len(content) > limit_bytes:
             raise ConfigurationError("the command prints too much for a secret; let it print one")
     try:
-        code = process.wait(timeout=max(0.1, ends_at - clock.monotonic()))
+        code = process.wait(timeout=max(0.1, ends_at - time.monotonic()))
     except subprocess.TimeoutExpired as exc:
         raise ConfigurationError(_too_slow(limit_seconds)) from exc
     if code != 0:

@@ -10,18 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from monitor import config
 from monitor.cli import FILE_VARIABLE
 from monitor.cli.secret_commands import output_of
-from monitor.config import (
-    Configuration,
-    Problem,
-    SecretForm,
-    SecretSource,
-    ValidationResult,
-    validate,
-)
+from monitor.config.locations import SecretForm, SecretSource
+from monitor.config.problems import Problem
+from monitor.config.server_section import parse_server
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
+from monitor.web.settings import ServerSettings
 
 MAX_FILE_BYTES = 1_048_576
 MAX_SECRET_BYTES = 65_536
@@ -149,7 +146,7 @@ def validate_file(
     environment: Mapping[str, str] | None = None,
     *,
     secret_files: list[Path] | None = None,
-) -> ValidationResult:
+) -> config.ValidationResult:
     """Return the configuration of a file, or all its problems; raises nothing.
 
     Adds to ``secret_files`` each file from which a secret was read.
@@ -160,15 +157,15 @@ def validate_file(
     except ConfigurationError as exc:
         key, value, hint = exc.problems[0].split(": ", 2)
         problem = Problem(key=key, value=value, hint=hint)
-        return ValidationResult(configuration=None, problems=(problem,))
+        return config.ValidationResult(configuration=None, problems=(problem,))
     locations = DiskLocations(folder=path.absolute().parent, environment=environment)
-    result = validate(mapping, environment, locations=locations)
+    result = config.validate(mapping, environment, locations=locations)
     if secret_files is not None:
         secret_files += locations.secret_files
     return result
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> Configuration:
+def load(path: Path, environment: Mapping[str, str] | None = None) -> config.Configuration:
     """Return the configuration of a file.
 
     Raises:
@@ -178,3 +175,14 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Configurat
     if result.configuration is None:
         raise ConfigurationError([str(problem) for problem in result.problems])
     return result.configuration
+
+
+def load_server(path: Path, environment: Mapping[str, str] | None = None) -> ServerSettings:
+    """Return the settings of the server of a file, with its secrets; nothing else is read.
+
+    Raises:
+        ConfigurationError: with one sentence for every problem of that section.
+    """
+    environment = os.environ if environment is None else environment
+    locations = DiskLocations(folder=path.absolute().parent, environment=environment)
+    return parse_server(read_toml(path), environment, locations=locations)

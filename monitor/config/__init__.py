@@ -1,17 +1,27 @@
-"""Validates a parsed configuration and gathers all its problems. Reads no file or environment."""
+"""Validates a parsed configuration and gathers all its problems. Reads no file or environment.
 
-from monitor.config.configuration import (
-    Configuration,
-    WorkspaceConfiguration,
-    changes_needing_restart,
-    config_hash,
-    files_of,
-    without_locations,
-)
-from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
-from monitor.config.log_settings import LogForm, LogLevel, LogSettings
-from monitor.config.problems import Problem
-from monitor.config.validation import ValidationResult, parse_configuration, validate
+What is imported from here loads when it is used first: the settings of all rooms are many, and a
+command that only calls the daemon needs those of its server (`monitor.config.server_section`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monitor.config.configuration import (
+        Configuration,
+        WorkspaceConfiguration,
+        changes_needing_restart,
+        config_hash,
+        files_of,
+        without_locations,
+    )
+    from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
+    from monitor.config.log_settings import LogForm, LogLevel, LogSettings
+    from monitor.config.problems import Problem
+    from monitor.config.validation import ValidationResult, parse_configuration, validate
 
 __all__ = [
     "Configuration",
@@ -32,3 +42,30 @@ __all__ = [
     "validate",
     "without_locations",
 ]
+
+_HOMES = {
+    "Configuration": "configuration",
+    "WorkspaceConfiguration": "configuration",
+    "changes_needing_restart": "configuration",
+    "config_hash": "configuration",
+    "files_of": "configuration",
+    "without_locations": "configuration",
+    "Locations": "locations",
+    "NoLocations": "locations",
+    "SecretForm": "locations",
+    "SecretSource": "locations",
+    "LogForm": "log_settings",
+    "LogLevel": "log_settings",
+    "LogSettings": "log_settings",
+    "Problem": "problems",
+    "ValidationResult": "validation",
+    "parse_configuration": "validation",
+    "validate": "validation",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(name)
+        return getattr(importlib.import_module(f"monitor.config.{_HOMES[name]}"), name)

@@ -16,31 +16,36 @@ from urllib.parse import quote
 from monitor.config.keys import Key, Kind
 from monitor.config.locations import secret_keys
 from monitor.config.problems import Problems
-from monitor.config.sections import SECTIONS, WORKSPACES, is_repeated, section
+from monitor.config.section import Sections
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import suggestion
 
 PREFIX = "DATAPREP_MONITOR__"
 OF_A_WORKSPACE = ("url", "token")
 
+_WORKSPACES = "workspaces"
 _DEPTH = 4  # of the tables that a variable can reach
 _BOOLEANS = {"true": True, "false": False}
 
 
 def overlaid(
-    mapping: Mapping[str, Any], environment: Mapping[str, str], problems: Problems
+    mapping: Mapping[str, Any],
+    environment: Mapping[str, str],
+    problems: Problems,
+    *,
+    sections: Sections,
 ) -> dict[str, Any]:
     """Return a copy of the mapping with the variables applied."""
     result: dict[str, Any] = _copy(mapping)
     for variable, text in sorted(environment.items()):
         if variable.startswith(PREFIX):
             parts = variable.removeprefix(PREFIX).lower().split("__")
-            if parts[0] == WORKSPACES.path:
-                _set_in_workspace(result, variable, parts[1:], text, problems)
-            elif is_repeated(parts[0]):
+            if parts[0] == _WORKSPACES:
+                _set_in_workspace(result, variable, parts[1:], text, problems, sections=sections)
+            elif sections.is_repeated(parts[0]):
                 problems.add_hidden(variable, f"[[{parts[0]}]] cannot be set here; use the file")
             else:
-                _set_in_section(result, variable, parts, text, problems)
+                _set_in_section(result, variable, parts, text, problems, sections=sections)
     return result
 
 
@@ -69,12 +74,18 @@ def _copy(value: Any, depth: int = _DEPTH) -> Any:
 
 
 def _set_in_section(
-    result: dict[str, Any], variable: str, parts: list[str], text: str, problems: Problems
+    result: dict[str, Any],
+    variable: str,
+    parts: list[str],
+    text: str,
+    problems: Problems,
+    *,
+    sections: Sections,
 ) -> None:
     path, name = ".".join(parts[:-1]), parts[-1]
-    target = section(path)
+    target = sections.find(path)
     if target is None:
-        names = [known.path for known in SECTIONS if not is_repeated(known.path)]
+        names = [known.path for known in sections if not sections.is_repeated(known.path)]
         meant = suggestion(path, names)
         hint = f"did you mean {variable_of(meant, name)}?" if meant else "remove the variable"
         problems.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
@@ -93,10 +104,16 @@ def _set_in_section(
 
 
 def _set_in_workspace(
-    result: dict[str, Any], variable: str, parts: list[str], text: str, problems: Problems
+    result: dict[str, Any],
+    variable: str,
+    parts: list[str],
+    text: str,
+    problems: Problems,
+    *,
+    sections: Sections,
 ) -> None:
     name, _, key_name = "__".join(parts).rpartition("__")
-    tables = result.get(WORKSPACES.path)
+    tables = result.get(_WORKSPACES)
     tables = tables if isinstance(tables, list) else []
     if key_name not in OF_A_WORKSPACE:
         hint = f"of a workspace only {' and '.join(OF_A_WORKSPACE)} can be set here; use the file"
@@ -104,15 +121,16 @@ def _set_in_workspace(
         return
     for index, table in enumerate(tables):
         if isinstance(table, dict) and _spelled(table.get("name")) == name:
-            path = f"{WORKSPACES.path}[{index}].{key_name}"
-            key = WORKSPACES.key(key_name)
+            path = f"{_WORKSPACES}[{index}].{key_name}"
+            known = sections.find(_WORKSPACES)
+            key = None if known is None else known.key(key_name)
             if key is not None:
                 _put(table, key, key_name, _parsed(key, key_name, variable, text, problems))
                 problems.origins[path] = variable
             return
     names = [_spelled(table.get("name")) for table in tables if isinstance(table, dict)]
-    known = ", ".join(sorted(filter(None, names))) or "none"
-    problems.add_hidden(variable, f"no workspace has that name; configured are: {known}")
+    configured = ", ".join(sorted(filter(None, names))) or "none"
+    problems.add_hidden(variable, f"no workspace has that name; configured are: {configured}")
 
 
 def _spelled(name: object) -> str | None:

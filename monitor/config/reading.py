@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.config.keys import Key, Kind, fields_of, in_toml, number
 from monitor.config.locations import Locations, read_secret_key
 from monitor.config.problems import Problems
-from monitor.config.sections import SECTIONS, Section, below, keys_of_secret
+from monitor.config.section import Section, Sections, keys_of_secret
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.model.suggestions import did_you_mean
@@ -58,7 +58,8 @@ class ReadTable(Struct, frozen=True, kw_only=True):
 class ConfigurationReader:
     """Reads one configuration. Problems go into ``problems``; nothing is raised."""
 
-    def __init__(self, *, locations: Locations, problems: Problems) -> None:
+    def __init__(self, *, locations: Locations, problems: Problems, sections: Sections) -> None:
+        self._sections = sections
         self._locations = locations
         self._problems = problems
 
@@ -66,7 +67,7 @@ class ConfigurationReader:
         self, mapping: Mapping[str, Any]
     ) -> tuple[dict[str, list[ReadTable]], dict[str, ReadTable]]:
         """Return the lists of tables, and the single tables; an absent optional one is not."""
-        known = below("")
+        known = self._sections.below("")
         for name in [name for name in mapping if name not in known]:
             self._problems.add_unknown(name, mapping[name], known)
         lists = {name: known.pop(name) for name in list(known) if known[name].is_repeated}
@@ -108,7 +109,7 @@ class ConfigurationReader:
             head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
             self._problems.add(path, table, f"must be a table: write {head} above its keys")
             return None
-        sections = below(section.path)
+        sections = self._sections.below(section.path)
         self._refuse_unknown(section, table, path, sections)
         fields: Fields = {}
         for key in section.keys:
@@ -132,7 +133,7 @@ class ConfigurationReader:
                 continue
             elsewhere = [
                 f"[{known_section.path}] {name}"
-                for known_section in SECTIONS
+                for known_section in self._sections
                 if name in (*known_section.written_keys(), known_section.path)
             ]
             if elsewhere:

@@ -15,7 +15,7 @@ from monitor.config.fitting import find_misfits
 from monitor.config.locations import Locations, NoLocations
 from monitor.config.problems import Problem, Problems
 from monitor.config.reading import ConfigurationReader, ReadTable
-from monitor.config.sections import OUTPUTS
+from monitor.config.sections import OUTPUTS, SECTIONS
 from monitor.model.errors import ConfigurationError
 from monitor.model.notifying import why_nobody_is_notified
 from monitor.outputs.records import output_types
@@ -41,8 +41,8 @@ def validate(
 ) -> ValidationResult:
     """Return the settings that a parsed file and the environment make, or all their problems."""
     problems = Problems()
-    reader = ConfigurationReader(locations=locations, problems=problems)
-    repeated, parts = reader.root(overlaid(mapping, environment, problems))
+    reader = ConfigurationReader(locations=locations, problems=problems, sections=SECTIONS)
+    repeated, parts = reader.root(overlaid(mapping, environment, problems, sections=SECTIONS))
     find_misfits(repeated["workspaces"], parts, problems)
     find_alerting_misfits(repeated, parts.get("alerting"), problems)
     warnings = tuple(problems.warnings)

@@ -179,9 +179,23 @@ UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - stands among the ids of tokens
 
 
+class TokenTroubleKind(StrEnum):
+    """How a token pair is in danger; behind `REFRESH_TOKEN`, each has an alert of its own."""
+
+    LOCKED_OUT = "locked_out"
+    ANSWER_LOST = "answer_lost"
+    NEW_TOKEN_REFUSED = "new_token_refused"  # noqa: S105 - a word
+    NOT_REFRESHED = "not_refreshed"
+
+    @property
+    def token_id(self) -> str:
+        return f"{REFRESH_TOKEN}/{self.value}"
+
+
 class TokenTrouble(Struct, frozen=True, kw_only=True, gc=False):
     """Why the token pair of a workspace is in danger, or lost."""
 
+    kind: TokenTroubleKind
     since: datetime  # our clock
     reason: str  # what happened, in one sentence without its full stop
     advice: str  # what to do, likewise

@@ -16,6 +16,7 @@ from monitor.model.live_state import (
     Reachability,
     RefusedCapability,
     TokenTrouble,
+    TokenTroubleKind,
     WorkspaceStatus,
 )
 from tests.alerting.rule_evaluation import EvaluatedRule, at
@@ -188,13 +189,16 @@ class TestToken:
 
     def test_a_pair_in_trouble_fires_at_once(self) -> None:
         """Its start is that of the trouble; it names the end of the access token in use."""
-        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="refresh_token")
-        trouble = TokenTrouble(since=at(DAY), reason="locked out", advice="generate a new pair")
+        kind = TokenTroubleKind.LOCKED_OUT
+        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing=kind.token_id)
+        trouble = TokenTrouble(
+            kind=kind, since=at(DAY), reason="locked out", advice="generate a new pair"
+        )
         facts = TokenFacts(expires_at=at(DAY + 300), until=at(100 * DAY), trouble=trouble)
         assert rule.evaluate(facts, DAY + 60) == "firing"
         assert rule.firing.since == at(DAY)
         assert rule.firing.facts == {
-            "token": "refresh_token",
+            "token": "refresh_token/locked_out",
             "expires_at": "2026-11-22T10:05:00Z",
             "reason": "locked out",
             "advice": "generate a new pair",

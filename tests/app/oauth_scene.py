@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.token_store import StoredTokenStore
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.errors import BusLostError, ConfigurationError
+from monitor.model.errors import BusLostError, BusUnavailableError, ConfigurationError
 from monitor.model.live_state import TokenStatus, TokenTrouble
 from monitor.model.secrets import Secret
 from monitor.sandbox.sandbox import Sandbox
@@ -83,6 +83,8 @@ class DyingStore:
             raise DiedError
         if is_new and daemon.dies_at is Step.FENCED_BEFORE_STORING:
             raise BusLostError("another daemon has the shard")
+        if daemon.refuses_all or (is_new and daemon.refuses_pairs):
+            raise BusUnavailableError("disk full")
         await daemon.stored.store(tokens)
         if is_new and daemon.dies_at is Step.AFTER_STORING:
             raise DiedError
@@ -130,6 +132,8 @@ class Refresher:
     file: TokenFile
     store_path: Path
     dies_at: Step | None = None  # of its next refresh
+    refuses_all: bool = False  # the store does, also what follows
+    refuses_pairs: bool = False
     status: TokenStatus = field(default_factory=TokenStatus)
     cycles: int = 0
 
@@ -290,4 +294,5 @@ async def oauth_scene(folder: Path) -> AsyncIterator[OauthScene]:
             folder=folder,
         )
     finally:
+        await clock.advance(120)  # the sandbox waits for late answers, on this clock
         await sandbox.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
+from tests.app.eventually import pause
 from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, oauth_scene
 
 
@@ -206,3 +208,100 @@ async def test_no_text_shows_a_token(scene: OauthScene) -> None:
         secrets = [stored.pair.refresh_token.reveal(), stored.pair.access_token.reveal()]
         texts = [repr(stored), repr(daemon.status), repr(daemon.tokens)]
         assert not [text for text in texts for secret in secrets if secret in text]
+
+
+async def test_a_stop_waits_for_the_answer(scene: OauthScene) -> None:
+    """A reload, a handover or SIGTERM within a refresh stores its answer first, cancelled twice."""
+    assert scene.sandbox.pair is not None
+    daemon = scene.refresher()
+    await daemon.start()
+    await daemon.begun()
+    scene.sandbox.world.options.token_answer_latency = 10.0
+    await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+    await daemon.until(lambda: scene.sandbox.pair is not None and scene.sandbox.pair.refreshes == 2)
+    stopping = asyncio.create_task(daemon.stop())
+    await scene.clock.advance(5)
+    daemon.task.cancel()
+    await scene.clock.advance(1)
+    assert not stopping.done()
+    await scene.clock.advance(10)
+    await stopping
+    async with scene.running() as daemon:
+        assert daemon.trouble is None
+        assert daemon.count("refreshed") == 0
+        assert await daemon.can_read()
+
+
+async def test_without_the_store_nothing_is_sent(scene: OauthScene) -> None:
+    """The old access token goes on, the reason is said, and a store that is back ends it."""
+    async with scene.running() as daemon:
+        daemon.refuses_all = True
+        for _ in range(9):
+            await daemon.cycle()
+            assert await daemon.can_read()
+        await daemon.cycle(25)
+        assert scene.sandbox.pair is not None
+        assert scene.sandbox.pair.refreshes == 1
+        assert daemon.trouble is not None
+        assert "disk full" in daemon.trouble.reason
+        daemon.refuses_all = False
+        await daemon.cycle(60)
+        await daemon.until(lambda: daemon.trouble is None)
+
+
+async def test_a_pair_is_not_used_before_it_is_stored(scene: OauthScene) -> None:
+    """While the store refuses it, the old access token is used and storing is tried again."""
+    async with scene.running() as daemon:
+        assert scene.sandbox.pair is not None
+        before = await daemon.tokens.current()
+        daemon.refuses_pairs = True
+        await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+        pair = scene.sandbox.pair
+        await daemon.until(lambda: pair.refreshes == 2)
+        for _ in range(5):
+            await scene.clock.advance(10)
+            assert await daemon.tokens.current() == before
+        daemon.refuses_pairs = False
+        await daemon.cycle(60)
+        await daemon.until(lambda: daemon.count("refreshed") == 2)
+        assert await daemon.tokens.current() != before
+        assert await daemon.can_read()
+
+
+async def test_a_stop_stores_a_pair_that_the_store_refused(scene: OauthScene) -> None:
+    """A daemon that ends tries a few more times, and a store that is back takes the pair."""
+    daemon = scene.refresher()
+    await daemon.start()
+    await daemon.begun()
+    daemon.refuses_pairs = True
+    await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+    await daemon.until(lambda: scene.sandbox.pair is not None and scene.sandbox.pair.refreshes == 2)
+    stopping = asyncio.create_task(daemon.stop())
+    await scene.clock.advance(0.5)
+    daemon.refuses_pairs = False
+    while not stopping.done():
+        await scene.clock.advance(0.5)
+        await pause(0.01)
+    async with scene.running() as daemon:
+        assert daemon.trouble is None
+        assert daemon.count("refreshed") == 0
+
+
+async def test_an_endpoint_that_revokes_at_reuse(scene: OauthScene) -> None:
+    """Of two daemons with one pair, the second then costs the first its pair too, which says so."""
+    scene.sandbox.world.options.token_reuse_revokes = True
+    async with scene.running("one.db") as first, scene.running("two.db") as second:
+        assert second.trouble is not None
+        await scene.clock.advance(ACCESS_SECONDS)
+        await first.until(lambda: first.trouble is not None)
+        assert first.trouble is not None
+        assert first.trouble.reason.startswith("locked out")
+
+
+async def test_a_store_holds_no_configured_token(scene: OauthScene) -> None:
+    """Of the token that a person gave there is only a hash, once it has been used."""
+    async with scene.running() as daemon:
+        given = scene.file.text
+        entries = await daemon.bus.state_entries("acme", "oauth")
+    assert len(entries) == 1
+    assert not [value for value in entries.values() if given.encode() in value]

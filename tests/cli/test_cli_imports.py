@@ -86,3 +86,19 @@ def test_a_command_of_a_url_loads_no_room_of_the_daemon() -> None:
     """No event loop, HTTP server, colours or rules are loaded to print what a daemon answers."""
     found = loaded_by("--url", "http://127.0.0.1:9")
     assert found == {command: [] for command in found}
+
+
+def test_a_command_of_a_configuration_reads_its_server_alone(tmp_path: Path) -> None:
+    """Neither the settings of the other rooms are loaded, nor the secrets of workspaces read."""
+    path = tmp_path / "monitor.toml"
+    marker = tmp_path / "marker"
+    path.write_text(
+        '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\n'
+        '[workspaces.oauth]\ntoken_url = "http://127.0.0.1:9"\nclient_id = "c"\n'
+        f'refresh_token_command = ["/usr/bin/touch", "{marker}"]\n'
+        '[server]\nlisten = "127.0.0.1:9"\ntoken_file = "token"\n'
+    )
+    (tmp_path / "token").write_text("a-token-of-the-server")
+    found = loaded_by("-c", str(path))
+    assert found == {command: [] for command in found}
+    assert not marker.exists()

@@ -39,4 +39,6 @@ def test_a_word_for_an_edition_suggests_its_code(edition: str, meant: str) -> No
 def test_another_word_suggests_nothing(edition: str) -> None:
     """What stands for no edition is refused without a guess."""
     (problem,) = problems(changed("workspaces[0].edition", edition))
-    assert problem.endswith("must be one of auto, PC, PL, RL, LE, open")
+    assert problem == (
+        f'workspaces[0].edition: "{edition}": must be one of auto, PC, PL, RL, LE, open'
+    )

@@ -168,10 +168,6 @@ def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
             ),
         ),
         (
-            file(workspaces=[workspace(edition="XL")]),
-            'workspaces[0].edition: "XL": must be one of auto, PC, PL, RL, LE, open',
-        ),
-        (
             file(workspaces=[workspace(poll={"active_seconds": True})]),
             "workspaces[0].poll.active_seconds: true: must be a number",
         ),

@@ -250,8 +250,8 @@ class EvaluationContext:
         if subject.subject_kind is SubjectKind.SCHEDULE:
             schedule = self._schedules.of(workspace).by_id.get(subject.thing)
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
-        if subject.thing == REFRESH_TOKEN:
-            return _refreshed(workspace.token)
+        if subject.thing.partition("/")[0] == REFRESH_TOKEN:
+            return _refreshed(workspace.token, subject.thing)
         tokens = workspace.inventory.tokens
         stamp = tokens.values.get(subject.thing) if tokens is not None else None
         created = workspace.inventory.tokens_created.get(subject.thing)
@@ -348,14 +348,12 @@ def read_learned(value: bytes | None) -> Learned | None:
         return None
 
 
-def _refreshed(token: TokenStatus | None) -> TokenFacts:
+def _refreshed(token: TokenStatus | None, thing: str) -> TokenFacts:
     """Return what is known of the pair that the daemon refreshes itself; it is never old."""
     until = datetime.max.replace(tzinfo=UTC)
-    if token is None:
+    if token is not None and thing == REFRESH_TOKEN:
+        return TokenFacts(expires_at=token.pair_expires_at, until=until)
+    trouble = None if token is None else token.trouble
+    if token is None or trouble is None or trouble.kind.token_id != thing:
         return TokenFacts(expires_at=None, until=until)
-    has_trouble = token.trouble is not None
-    return TokenFacts(
-        expires_at=token.expires_at if has_trouble else token.pair_expires_at,
-        until=until,
-        trouble=token.trouble,
-    )
+    return TokenFacts(expires_at=token.expires_at, until=until, trouble=trouble)

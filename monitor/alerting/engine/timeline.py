@@ -35,7 +35,7 @@ from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.inventory import OutputQuality
-from monitor.model.live_state import REFRESH_TOKEN, ScheduleKnown, TokenTrouble, WorkspaceStatus
+from monitor.model.live_state import REFRESH_TOKEN, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
@@ -67,7 +67,6 @@ class SlowReads(Struct, frozen=True):
     schedules_read_at: datetime | None = None
     outputs: tuple[OutputQuality, ...] = ()
     tokens: frozenset[str] = frozenset()
-    trouble: TokenTrouble | None = None
 
 
 class Timeline:
@@ -206,15 +205,14 @@ class Timeline:
         name, inventory = status.workspace, status.inventory
         before = self._slow_reads.get(name, SlowReads())
         tokens = frozenset(inventory.tokens.values if inventory.tokens is not None else ())
-        trouble = None
         if status.token is not None:
-            tokens, trouble = tokens | {REFRESH_TOKEN}, status.token.trouble
+            trouble = status.token.trouble
+            tokens |= {REFRESH_TOKEN, *([] if trouble is None else [trouble.kind.token_id])}
         self._slow_reads[name] = SlowReads(
             schedules=status.schedules,
             schedules_read_at=status.schedules_read_at,
             outputs=inventory.outputs,
             tokens=tokens,
-            trouble=trouble,
         )
         if self._are_schedules_new(before, status):
             schedules = {known.id: known for known in (*before.schedules, *status.schedules)}
@@ -231,7 +229,7 @@ class Timeline:
                     pipeline=output.pipeline,
                     thing=output.id,
                 )
-        if self._is_slow_cycle or (tokens, trouble) != (before.tokens, before.trouble):
+        if self._is_slow_cycle or tokens != before.tokens:
             for token_id in sorted(tokens | before.tokens):
                 yield Subject(subject_kind=SubjectKind.TOKEN, workspace=name, thing=token_id)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.model.live_state import TokenTrouble
+from monitor.model.live_state import TokenTrouble, TokenTroubleKind
 from monitor.model.secrets import Secret
 from monitor.workspace.access.stored_tokens import RefusedToken, StoredTokens, candidates
 from monitor.workspace.access.token_endpoint import RefreshOutcome
@@ -46,6 +46,7 @@ def trouble_of(
         return _locked_out(refusals)
     if refusals:
         return TokenTrouble(
+            kind=TokenTroubleKind.NEW_TOKEN_REFUSED,
             since=refusals[0].since,
             reason=f"the new refresh token is refused ({refusals[0].reason});"
             " the pair before it stays in use",
@@ -56,6 +57,7 @@ def trouble_of(
     if failing.is_unanswered:
         sent_at = tokens.sent.get(known[0].digest, failing.since)
         return TokenTrouble(
+            kind=TokenTroubleKind.ANSWER_LOST,
             since=sent_at,
             reason=f"a refresh was sent at {_time(sent_at)} and its answer is lost"
             f" ({failing.reason})",
@@ -78,6 +80,7 @@ def _locked_out(refusals: list[RefusedToken]) -> TokenTrouble:
             " disabled, deleted or has ended"
         )
     return TokenTrouble(
+        kind=TokenTroubleKind.LOCKED_OUT,
         since=refusal.since,
         reason=f"locked out: the refresh token is refused ({refusal.reason}): {why}",
         advice=NEW_PAIR,
@@ -92,6 +95,7 @@ def _failing(failing: Failing, now: datetime) -> TokenTrouble | None:
     else:
         advice = _STORE if failing.outcome is RefreshOutcome.STORE else _REPAIR
     return TokenTrouble(
+        kind=TokenTroubleKind.NOT_REFRESHED,
         since=failing.since,
         reason=f"the access token cannot be refreshed: {failing.reason}",
         advice=advice,

@@ -216,7 +216,7 @@ async def _parts(client: AdminClient, plan_runs: Iterable[RunKey]) -> Parts:
 
 
 async def _events(client: AdminClient, *, limit: int, **query: str) -> list[Recorded]:
-    page = await client.get("/api/v1/events", {"limit": str(limit), **query})
+    page = await client.get("/api/v1/log", {"limit": str(limit), **query})
     return msgspec.convert(page["data"], list[Recorded])
 
 

@@ -15,7 +15,7 @@ from monitor.cli.row_layout import Form, cell
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
 
-Event = dict[str, Any]
+Event = dict[str, Any]  # a CloudEvent
 
 FIELDS = (
     "occurred_at", "recorded_at", "type", "workspace", "kind", "run_id", "pipeline_id", "pipeline",
@@ -44,35 +44,36 @@ class EventFilter(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in asked.items() if value is not None}
 
     def fits(self, event: Event) -> bool:
-        row = event_row(event)
-        return (
-            self.workspace in (None, row["workspace"])
-            and self.kind in (None, row["kind"])
-            and self.pipeline in (None, row["pipeline"], row["pipeline_id"])
-            and (not self.types or event["type"] in self.types)
-        )
+        """Return False for what only several types leave out: the daemon has judged the rest."""
+        return not self.types or event_type(event) in self.types
+
+
+def event_type(event: Event) -> str:
+    """Return the type as people write it, such as ``run.failed``."""
+    return str(event["type"]).removeprefix("dataprep.").removesuffix(".v1")
 
 
 def event_row(event: Event) -> dict[str, Any]:
-    """Return an event of any form as one flat row with the same fields."""
+    """Return an event of a run, an alert or a workspace as one flat row with the same fields."""
     row: dict[str, Any] = dict.fromkeys(FIELDS)
-    row |= {name: event.get(name) for name in ("occurred_at", "recorded_at", "type", "id")}
-    if event["form"] == "run":
-        run = event["run"]
-        key, pipeline = run["key"], run.get("pipeline") or {}
-        row |= {"workspace": key["workspace"], "kind": key["kind"], "run_id": key["id"]}
-        row |= {"pipeline_id": pipeline.get("id"), "pipeline": pipeline.get("name")}
-        row["text"] = run.get("error")
-    elif event["form"] == "alert":
-        alert, texts = event["alert"], event["alert"].get("annotations") or {}
-        pipeline = alert.get("pipeline") or {}
-        row |= {name: alert.get(name) for name in ("workspace", "kind", "fingerprint")}
-        row |= {"pipeline_id": pipeline.get("id"), "pipeline": pipeline.get("name")}
+    row |= {"occurred_at": event.get("time"), "recorded_at": event["recordedtime"]}
+    row |= {"type": event_type(event), "id": event["id"]}
+    data = event["data"]
+    if (run := data.get("run")) is not None:
+        row |= {"workspace": data["workspace"], "kind": run["kind"], "run_id": run["id"]}
+        if (pipeline := data["pipeline"])["kind"] is not None:
+            row |= {"pipeline_id": pipeline["id"], "pipeline": pipeline["name"]}
+        row["text"] = run["error"]
+    elif (labels := data.get("labels")) is not None:
+        names = ("workspace", "kind", "pipeline_id", "pipeline")
+        row |= {name: labels.get(name) for name in names}
+        row["fingerprint"] = data["fingerprint"]
+        name, texts = labels["alertname"], data["annotations"]
         reason = texts.get("description") or texts.get("summary")
-        row["text"] = f"{alert['name']}: {reason}" if reason else alert["name"]
+        row["text"] = f"{name}: {reason}" if reason else name
     else:
-        row["workspace"] = event["workspace"]
-        row["text"] = f"{event['what']}: {event['after']}"
+        row["workspace"] = data["workspace"]
+        row["text"] = f"{data['what']}: {data['after']}"
     return row
 
 
@@ -87,11 +88,11 @@ def event_line(event: Event, *, has_instant: bool, is_wide: bool, now: datetime)
     if is_wide:
         about.append(row["id"])
     words = [cell(part, Form.COPIED, is_wide=is_wide, now=now) for part in about]
-    if row["pipeline"] is not None or event["form"] == "run":
+    if row["pipeline"] is not None or row["run_id"] is not None:
         name = "unknown" if row["pipeline"] is None else row["pipeline"]
         words.append(cell(name, Form.NAME, is_wide=is_wide, now=now))
     at = cell(_time_of(event), Form.INSTANT, is_wide=has_instant, now=now)
-    line = f"{at:<{_TIME}}  {event['type']:<{_TYPE}}  {'  '.join(words)}"
+    line = f"{at:<{_TIME}}  {row['type']:<{_TYPE}}  {'  '.join(words)}"
     if row["text"]:
         line += f"  {cell(row['text'], Form.TEXT, is_wide=is_wide, now=now)}"
     return line
@@ -99,11 +100,11 @@ def event_line(event: Event, *, has_instant: bool, is_wide: bool, now: datetime)
 
 def _time_of(event: Event) -> str:
     """Return when an event happened; marked where the workspace did not report that."""
-    occurred_at = event.get("occurred_at")
+    occurred_at = event.get("time")
     # Our own time may be after that of the next event, so it is never shown as the workspace's.
     if occurred_at is None:
-        return f"{times.RECORDED}{event['recorded_at']}"
-    run = event.get("run") or {}
-    name = "started_at" if event["type"] == "run.started" else "finished_at"
+        return f"{times.RECORDED}{event['recordedtime']}"
+    run = event["data"].get("run") or {}
+    name = "started" if event_type(event) == "run.started" else "finished"
     is_approximate = name in run.get("approximate", ()) and run.get(name) == occurred_at
     return f"{times.APPROXIMATE}{occurred_at}" if is_approximate else str(occurred_at)

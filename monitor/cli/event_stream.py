@@ -12,12 +12,19 @@ from msgspec import Struct
 from monitor.cli import terminal
 from monitor.cli.admin import AdminClient, rows_of
 from monitor.cli.daemon_address import DaemonAddress
-from monitor.cli.event_lines import FIELDS, Event, EventFilter, event_line, event_row
+from monitor.cli.event_lines import (
+    FIELDS,
+    Event,
+    EventFilter,
+    event_line,
+    event_row,
+    event_type,
+)
 from monitor.cli.row_layout import OutputForm
 from monitor.cli.tables import print_csv, print_remark
 from monitor.model.alerts import BRIDGE
 from monitor.model.clock import SystemClock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.suggestions import did_you_mean
 
 _PAGE = 1_000
@@ -55,6 +62,7 @@ async def print_events(address: DaemonAddress, request: EventRequest) -> None:
             position = await _print_recorded(client, request, write)
         if request.follow:
             async for event in client.events(position, request.fits.query()):
+                _demand_form(event)
                 if request.fits.fits(event) and event["id"] not in printed:
                     write_line(event)
 
@@ -79,13 +87,13 @@ async def _print_recorded(
     printed = 0
     position: int | str = 0
     async for rows, position in _forward(client, request):
-        for recorded in rows:
-            if not request.fits.fits(recorded["event"]):
+        for event in rows:
+            if not request.fits.fits(event):
                 continue
             if request.limit and printed == request.limit:
                 print_remark(f"showing the first {printed:,}; leave --limit out for all")
                 return position
-            write(recorded["event"])
+            write(event)
             printed += 1
     return position
 
@@ -98,7 +106,7 @@ async def _forward(
     place = {} if request.since is None else {"since": request.since}
     while True:
         page = await client.get(_PATH, {**query, **place})
-        rows, position = rows_of(page), page["next"]
+        rows, position = _events_of(page), page["next"]
         yield rows, position
         if not page.get("has_more", len(rows) >= _PAGE):
             return
@@ -114,16 +122,17 @@ async def _print_newest(
     if not isinstance(last["next"], int):
         return await _print_newest_of_several(client, request, write, most=most)
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
-    oldest = rows_of(await client.get(_PATH, {"limit": "1"}))
+    oldest = _events_of(await client.get(_PATH, {"limit": "1"}))
     newest: int = last["next"]
-    end = oldest[0]["position"] if oldest else newest + 1
+    end = _position(oldest[0]) if oldest else newest + 1
     fitting: list[Event] = []
     before, pages = newest + 1, 0
     while before > end and len(fitting) <= most and pages < _MOST_PAGES:
         after = max(end - 1, before - 1 - size)
         query = {"limit": str(_PAGE), "after": str(after), **request.fits.query()}
-        rows = [row for row in rows_of(await client.get(_PATH, query)) if row["position"] < before]
-        fitting = [row["event"] for row in rows if request.fits.fits(row["event"])] + fitting
+        page = await client.get(_PATH, query)
+        rows = [row for row in _events_of(page) if _position(row) < before]
+        fitting = [row for row in rows if request.fits.fits(row)] + fitting
         before, pages, size = after + 1, pages + 1, _PAGE
     for event in fitting[-most:]:
         write(event)
@@ -146,7 +155,7 @@ async def _print_newest_of_several(
     """Print the newest events where several logs have no common position to search backwards by."""
     size = min(most + 1, _PAGE) if request.fits.is_any else _PAGE
     page = await client.get(_PATH, {"limit": str(_PAGE), "last": str(size), **request.fits.query()})
-    fitting = [row["event"] for row in rows_of(page) if request.fits.fits(row["event"])]
+    fitting = [row for row in _events_of(page) if request.fits.fits(row)]
     for event in fitting[-most:]:
         write(event)
     if len(fitting) > most:
@@ -157,6 +166,24 @@ async def _print_newest_of_several(
         print_remark("no event is recorded yet")
     position: int | str = page["next"]
     return position
+
+
+def _events_of(page: Any) -> list[Event]:
+    events = rows_of(page)
+    for event in events:
+        _demand_form(event)
+    return events
+
+
+def _demand_form(event: Event) -> None:
+    if "specversion" not in event:
+        raise MonitorError(
+            "the daemon's events are no CloudEvents: it is older than this command; restart it"
+        )
+
+
+def _position(event: Event) -> int:
+    return int(event["sequence"])
 
 
 def _writer(request: EventRequest) -> Callable[[Event], None]:
@@ -180,7 +207,7 @@ def _writer(request: EventRequest) -> Callable[[Event], None]:
                 is_wide=request.form is OutputForm.WIDE,
                 now=SystemClock().now(),
             )
-            transition = event["type"].rpartition(".")[2]
+            transition = event_type(event).rpartition(".")[2]
             sys.stdout.write((terminal.coloured(transition, line) if is_coloured else line) + "\n")
         sys.stdout.flush()
 

@@ -50,10 +50,6 @@ STATUS_EVENTS: dict[Status, EventType] = {
 }
 
 
-# For the consumers inside: readers of a single run see them, no output sends them.
-INTERNAL_EVENTS = frozenset({EventType.RUN_DETAILED, EventType.RUN_CONFIRMED})
-
-
 class RunEvent(Struct, frozen=True, kw_only=True, gc=False, tag="run", tag_field="form"):
     """A run made a transition. ``run`` is what was known of it, as of this transition.
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.alerts import AlertState
 from monitor.model.runs import Implausible, PipelineKind, RunKind, Source, Status, Trigger
+
+Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]  # so that schemas say that it is one
+# Of an alert, what Alertmanager names has its names; all other names are in snake_case.
+ALERTMANAGER_NAMES = {"starts_at": "startsAt", "ends_at": "endsAt"}
 
 
 class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
@@ -32,9 +37,9 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
     status: Status
     unconfirmed: bool
     native_status: str | None
-    created: datetime | None
-    started: datetime | None
-    finished: datetime | None
+    created: Instant | None
+    started: Instant | None
+    finished: Instant | None
     approximate: tuple[str, ...]
     implausible: tuple[Implausible, ...]
     duration_seconds: float | None
@@ -72,17 +77,19 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
     after: str | None
 
 
-class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One alert as of this transition, under Alertmanager's names.
+class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename=ALERTMANAGER_NAMES):
+    """One alert as of this transition.
 
-    ``evidence`` are ids of events; ``number`` counts reminders and silences from 1, else 0.
+    ``status``, ``labels``, ``annotations``, ``startsAt``, ``endsAt`` and ``fingerprint`` have
+    Alertmanager's names, all else is in snake_case as in the data of other events. ``evidence``
+    are ids of events; ``number`` counts reminders and silences from 1, else 0.
     """
 
     status: AlertState
     labels: dict[str, str]
     annotations: dict[str, str]
-    starts_at: datetime
-    ends_at: datetime | None
+    starts_at: Instant
+    ends_at: Instant | None
     fingerprint: str
     evidence: tuple[str, ...]
     facts: dict[str, str | float | None]
@@ -101,8 +108,8 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     source: str
     type: str
     subject: str
-    time: datetime | msgspec.UnsetType = msgspec.UNSET
-    recordedtime: datetime
+    time: Instant | msgspec.UnsetType = msgspec.UNSET
+    recordedtime: Instant
     partitionkey: str
     sequence: str
     severitytext: str

@@ -32,6 +32,7 @@ from monitor.outputs.cloudevent_shapes import (
 )
 
 CONTENT_TYPE = "application/cloudevents+json"
+CLOUD_EVENT_SHAPES = (RunMessage, AlertMessage, WorkspaceMessage)
 PAYLOAD_BYTES_LIMIT = 64 * 1024
 UNKNOWN_PIPELINE = "unknown"
 TRIMMED = " … [trimmed]"  # ends every text that was cut
@@ -68,19 +69,27 @@ def encode(message: Message) -> bytes:
     Raises:
         OutputRefusedError: it is too large even without its error or the alert's texts.
     """
+    payload = encode_readable(message)
+    if len(payload) > PAYLOAD_BYTES_LIMIT:
+        raise OutputRefusedError(f"{len(payload)} bytes are more than a message may hold")
+    return payload
+
+
+def encode_readable(message: Message) -> bytes:
+    """Return the same bytes as `encode`, and also those of a message that it refuses."""
     payload = _encoder.encode(message)
     while len(payload) > PAYLOAD_BYTES_LIMIT:
         shorter = _with_shorter_text(message)
         if shorter is None:
-            raise OutputRefusedError(f"{len(payload)} bytes are more than a message may hold")
+            break
         message = shorter
         payload = _encoder.encode(message)
     return payload
 
 
-def type_name(event_type: EventType) -> str:
-    """Return the attribute ``type``, such as ``dataprep.run.failed.v1``."""
-    return f"dataprep.{event_type}.v1"
+def type_name(what: str) -> str:
+    """Return the name of a type of message, such as ``dataprep.run.failed.v1``."""
+    return f"dataprep.{what}.v1"
 
 
 def pipeline_id_of(run: RunState) -> str:

@@ -1,4 +1,4 @@
-"""Which events an output sends: types by globs, never those that are our own business."""
+"""Which events an output sends: types by globs, and by globs what is left out."""
 
 from __future__ import annotations
 
@@ -6,30 +6,42 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from monitor.model.errors import ConfigurationError
-from monitor.model.events import INTERNAL_EVENTS, EventType
+from monitor.model.events import EventType
 from monitor.model.settings import each_readable
 from monitor.model.suggestions import did_you_mean
 
+_EXCEPT = "!"  # before a glob of what is left out
+
 
 def selected_types(patterns: Iterable[str]) -> frozenset[EventType]:
-    """Return the types that one of the globs matches, such as ``alert.*``."""
-    patterns = tuple(patterns)
-    return frozenset(
-        event_type
-        for event_type in EventType
-        if event_type not in INTERNAL_EVENTS
-        and any(fnmatchcase(event_type, pattern) for pattern in patterns)
-    )
+    """Return the types that a glob such as ``alert.*`` matches, less those of ``!`` globs."""
+    selected: set[EventType] = set()
+    excluded: set[EventType] = set()
+    for pattern in patterns:
+        into = excluded if pattern.startswith(_EXCEPT) else selected
+        into |= _matching(pattern.removeprefix(_EXCEPT))
+    return frozenset(selected - excluded)
 
 
 def event_types(patterns: list[str]) -> str | None:
-    """Return what the list must be, or None if it selects something with each glob."""
+    """Return what the list must be, or None if each glob matches something and some are left."""
     if not patterns:
         return 'name at least one type, such as "alert.*"'
-    return each_readable(_demand_match)(patterns)
+    if problem := each_readable(_demand_match)(patterns):
+        return problem
+    if not selected_types(patterns):
+        return 'selects nothing; add what is sent, such as "*" before "!run.detailed"'
+    return None
+
+
+def _matching(glob: str) -> set[EventType]:
+    return {event_type for event_type in EventType if fnmatchcase(event_type, glob)}
 
 
 def _demand_match(pattern: str) -> None:
-    if not selected_types([pattern]):
-        hint = did_you_mean(pattern, map(str, EventType))
+    sign, glob = pattern[: pattern.startswith(_EXCEPT)], pattern.removeprefix(_EXCEPT)
+    if not _matching(glob):
+        # Some write a type as messages do.
+        name = glob.removeprefix("dataprep.").removesuffix(".v1")
+        hint = did_you_mean(f"{sign}{name}", (f"{sign}{known}" for known in EventType))
         raise ConfigurationError(f"no event type matches {pattern!r}{hint}")

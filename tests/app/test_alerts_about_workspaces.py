@@ -171,11 +171,10 @@ async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
 
             async def received() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]
-                events = [row.get("event", row) for row in rows]
-                return [event["type"] for event in events if event["type"].startswith("alert.")]
+                return [event["type"] for event in rows if "alert" in event["type"].split(".")]
 
             async def has_received(*types: str) -> bool:
-                return await received() == [f"alert.{type_}" for type_ in types]
+                return await received() == [f"dataprep.alert.{word}.v1" for word in types]
 
             await eventually(lambda: face.is_following("acme"), why="not followed")
             token = next(token for token in workspace.world.tokens.live())

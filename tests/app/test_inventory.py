@@ -46,10 +46,10 @@ async def call(workspace: Sandbox, url: str, method: str, path: str, body: objec
 async def changes(face: Face) -> dict[str, list[tuple[str | None, str | None]]]:
     """Return what changed of the workspace itself, with old and new values."""
     received: dict[str, list[tuple[str | None, str | None]]] = {}
-    for row in (await face.json("/api/v1/events?limit=1000"))["data"]:
-        event = row.get("event", row)
-        if "what" in event:
-            received.setdefault(event["what"], []).append((event["before"], event["after"]))
+    for event in (await face.json("/api/v1/events?limit=1000"))["data"]:
+        data = event["data"]
+        if "what" in data:
+            received.setdefault(data["what"], []).append((data["before"], data["after"]))
     return received
 
 

@@ -68,7 +68,7 @@ async def test_a_lie_is_published_as_unconfirmed_and_then_corrected(tmp_path: Pa
         assert (shown["status"], shown["unconfirmed_end"]) == ("running", "succeeded")
         assert await face.total("dataprep_last_run_result", result="succeeded") == 0
 
-        story = ["queued", "started", "succeeded", "corrected", "failed"]
+        story = ["queued", "started", "succeeded", "corrected", "failed", "detailed"]
         await eventually(lambda: words() == story, why=lambda: str(words()))
         ends = {"from": "succeeded", "to": "failed"}
         await eventually(

@@ -80,8 +80,8 @@ async def test_withdrawn_rights_fire_until_they_are_back(
             del workspace.world.options.lose[operation_id]
             await eventually(lambda: is_over(face), why="it does not end")
             rows = (await face.json("/api/v1/events?limit=1000"))["data"]
-            types = [row.get("event", row)["type"] for row in rows]
-            assert [kind for kind in types if kind.startswith("alert.")] == [
-                "alert.fired",
-                "alert.resolved",
+            types = [event["type"] for event in rows]
+            assert [name for name in types if name.startswith("dataprep.alert.")] == [
+                "dataprep.alert.fired.v1",
+                "dataprep.alert.resolved.v1",
             ]

@@ -16,6 +16,7 @@ from monitor.bus.contract import Change
 from monitor.cli.main import main
 from monitor.model.events import EventType, RunEvent, WorkspaceEvent, run_event_id
 from monitor.model.runs import RunState, Status
+from tests.cli.canned_server import always, other_server
 from tests.cli.command_process import CommandProcess
 from tests.cli.daemon_scene import DaemonClientScene, daemon_client
 
@@ -136,11 +137,11 @@ async def test_no_events_of_an_unknown_workspace(client: DaemonClientScene) -> N
 
 
 async def test_both_times_are_in_json_under_their_names(client: DaemonClientScene) -> None:
-    """A program gets what the workspace reported, null where that is nothing, and our own time."""
+    """A program gets CloudEvents; ``time`` is absent where the workspace reported none."""
     await _a_run_noticed_at_its_end(client)
     done = await client.type("events", "--json")
     events = [json.loads(line) for line in done.out.splitlines()]
-    assert [(event["occurred_at"], event["recorded_at"]) for event in events] == [
+    assert [(event.get("time"), event["recordedtime"]) for event in events] == [
         (None, "2026-11-21T10:00:02Z"),
         ("2026-11-21T10:00:00Z", "2026-11-21T10:00:02Z"),
         ("2026-11-21T10:00:00Z", "2026-11-21T10:00:02Z"),
@@ -169,3 +170,13 @@ def test_help_explains_the_marks(capsys: pytest.CaptureFixture[str], command: st
     text = " ".join(capsys.readouterr().out.split())
     assert "~ before a time: approximate" in text
     assert ("recorded: before a time" in text) is (command == "events")
+
+
+async def test_an_older_daemon_is_named_as_such(run_command: CommandProcess) -> None:
+    """One whose events have another form, as after an upgrade without a restart."""
+    row = {"position": 1, "event": {"form": "run", "type": "run.failed"}}
+    page = {"data": [row], "next": 1, "has_more": False}
+    async with other_server(always(page)) as url:
+        done = await run_command("events", "--url", url, config=None)
+    assert (done.code, done.out) == (1, "")
+    assert "it is older than this command; restart it" in done.err

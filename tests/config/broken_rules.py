@@ -195,6 +195,29 @@ BROKEN_RULES: tuple[Row, ...] = (
     ),
     ("file.events", [], '[]: name at least one type, such as "alert.*"'),
     (
+        "file.events",
+        ["*", "!run.detail"],
+        '["*", "!run.detail"]: no event type matches \'!run.detail\'; did you mean !run.detailed?',
+    ),
+    (
+        "webhook.events",
+        ["dataprep.run.finished.v1"],
+        (
+            "[\"dataprep.run.finished.v1\"]: no event type matches 'dataprep.run.finished.v1'; "
+            "did you mean run.failed?"
+        ),
+    ),
+    (
+        "mqtt.events",
+        ["!run.detailed"],
+        '["!run.detailed"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
+    ),
+    (
+        "mqtt.events",
+        ["*", "!*"],
+        '["*", "!*"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
+    ),
+    (
         "alerts[0].name",
         "Orders",
         (

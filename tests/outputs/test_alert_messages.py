@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.model.alerts import BRIDGE, Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import AlertEvent, EventType
-from monitor.outputs.cloudevent_schemas import json_schemas
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
+from monitor.outputs.payload_schemas import payload_schemas
 from tests.outputs.alert_stories import ENDED, alert, event_of, fired, resolved
 
 ALERT_TYPES = [event_type for event_type in EventType if event_type.startswith("alert.")]
@@ -49,10 +49,10 @@ def test_a_resolved_alert_is_published_with_all_attributes() -> None:
             "fingerprint": key,
             "evidence": ["w:flow_run:91:failed"],
             "facts": {"error": "no such file"},
-            "mutedBy": [],
+            "muted_by": [],
             "preexisting": False,
-            "overWhenSeen": False,
-            "isFlapping": False,
+            "over_when_seen": False,
+            "is_flapping": False,
             "number": 0,
         },
     }
@@ -105,15 +105,12 @@ def test_an_alert_that_cannot_be_made_small_is_refused() -> None:
 @pytest.mark.parametrize("more", [{}, {"ends_at": ENDED, "run": None, "facts": {"a": None}}])
 def test_every_transition_fits_its_schema(event_type: EventType, more: dict[str, Any]) -> None:
     """A message is valid by the schema of its type only, and all its data is required."""
-    schema = json_schemas()[type_name(event_type)]
+    schemas = payload_schemas()
+    schema = schemas.pop(type_name(event_type)).schema
     message = decoded(event_of(alert(1, **more), event_type, number=1))
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(message)
     data = schema["$defs"]["AlertEventData"]
     assert set(message["data"]) == set(data["properties"]) == set(data["required"])
-    other_schemas = [
-        json_schema for name, json_schema in json_schemas().items() if name != type_name(event_type)
-    ]
-    assert not any(
-        Draft202012Validator(other_schema).is_valid(message) for other_schema in other_schemas
-    )
+    others = [Draft202012Validator(other.schema) for other in schemas.values()]
+    assert not any(other.is_valid(message) for other in others)

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no types
 
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import EventType, RunEvent, WorkspaceEvent
 from monitor.model.runs import Parents, Status
-from monitor.outputs.cloudevent_schemas import json_schemas
 from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from monitor.outputs.mqtt.topics import Topics
+from monitor.outputs.payload_schemas import payload_schemas
 from tests.outputs.stories import run_event, workspace_event
 
 
@@ -142,13 +143,38 @@ def test_long_names_are_cut_and_long_addresses_left_out() -> None:
 
 def test_every_type_has_a_schema_that_names_what_is_sent() -> None:
     """Each type's schema requires what its messages hold and knows no other type."""
-    schemas = json_schemas()
-    assert set(schemas) == {type_name(event_type) for event_type in EventType}
+    schemas = payload_schemas()
+    assert {name for name, found in schemas.items() if not found.topics} == {
+        type_name(event_type) for event_type in EventType
+    }
     message = decoded(run_event(status=Status.FAILED))
-    schema = schemas["dataprep.run.failed.v1"]
+    schema = schemas["dataprep.run.failed.v1"].schema
     assert schema["properties"]["type"] == {"const": "dataprep.run.failed.v1"}
     assert set(message) == set(schema["properties"])
     assert set(schema["required"]) <= set(message)
     data = schema["$defs"]["RunEventData"]
     assert set(data["properties"]) == set(message["data"])
     assert set(schema["$defs"]["RunData"]["required"]) == set(message["data"]["run"])
+
+
+@pytest.mark.parametrize("event_type", [each for each in EventType if each.startswith("run.")])
+def test_a_schema_allows_nothing_that_it_does_not_list(event_type: EventType) -> None:
+    """Every type of run event fits its schema; with another key, anywhere, it does not."""
+    event = msgspec.structs.replace(run_event(status=Status.FAILED), type=event_type)
+    message = decoded(event)
+    validator = Draft202012Validator(payload_schemas()[message["type"]].schema)
+    validator.validate(message)
+    for place in (message, message["data"], *map(message["data"].get, ("run", "pipeline"))):
+        place["surplus"] = 1
+        assert not validator.is_valid(message)
+        del place["surplus"]
+    assert validator.is_valid(message)
+
+
+def test_all_keys_of_payloads_are_in_snake_case() -> None:
+    """But for those that Alertmanager and CloudEvents name."""
+    names: set[str] = set()
+    for found in payload_schemas().values():
+        for schema in (found.schema, *found.schema["$defs"].values()):
+            names |= set(schema.get("properties", ()))
+    assert {name for name in names if name.lower() != name} == {"startsAt", "endsAt"}

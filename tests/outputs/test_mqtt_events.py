@@ -88,19 +88,27 @@ async def test_events_are_published_with_their_properties(
         assert scene.metric("mqtt_connected", broker=f"127.0.0.1:{broker.port}") == 1
 
 
-async def test_job_records_are_not_published_on_mqtt(tmp_path: Path, broker: Mosquitto) -> None:
-    """The event that job records were read is skipped; the next one arrives."""
+@pytest.mark.parametrize(
+    ("selected", "ids"),
+    [
+        (("*",), ["w:flow_run:1:detailed", "w:flow_run:2:started"]),
+        (("*", "!run.detailed"), ["w:flow_run:2:started"]),
+        (("run.detailed",), ["w:flow_run:1:detailed"]),
+    ],
+)
+async def test_selected_types_are_published(
+    tmp_path: Path, broker: Mosquitto, selected: tuple[str, ...], ids: list[str]
+) -> None:
+    """Details of a run among them, unless they are left out; the position passes over the rest."""
     async with (
         Subscriber(broker.port) as subscriber,
-        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+        MqttScene(tmp_path, settings_for(broker.url, events=selected)) as scene,
     ):
         await scene.start()
         await scene.emit(detailed_event("1"), run_event("2"))
         await scene.until_delivered()
-        await subscriber.until(lambda: bool(events_of(subscriber.messages)))
-        assert [event.json()["id"] for event in events_of(subscriber.messages)] == [
-            "w:flow_run:2:started"
-        ]
+        await subscriber.until(lambda: len(events_of(subscriber.messages)) == len(ids))
+        assert [event.json()["id"] for event in events_of(subscriber.messages)] == ids
 
 
 async def test_a_lost_link_loses_no_event_and_keeps_the_order(

@@ -24,7 +24,7 @@ def test_events_go_to_their_pipeline_or_workspace() -> None:
     assert TOPICS.event(workspace_event("capability:list_plans")) == (
         "dataprep/v1/w/event/capability"
     )
-    assert TOPICS.event(detailed_event()) is None
+    assert TOPICS.event(detailed_event()) == "dataprep/v1/w/flow_run/7/event/detailed"
 
 
 @pytest.mark.parametrize(

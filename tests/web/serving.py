@@ -113,7 +113,8 @@ def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
 
     async def webhooks(workspace: str, action: str, flow: str | None) -> list[dict[str, Any]]:
         requested.append((workspace, action, flow))
-        return [{"flow": flow}]
+        row = {"flow_id": flow or "7", "flow": "orders", "state": "registered"}
+        return [{"workspace": workspace, **row, "task_id": "1", "reason": None}]
 
     return ShardRequests(track=track, webhooks=webhooks)
 

@@ -109,13 +109,13 @@ async def test_events_are_read_page_by_page(site: Site) -> None:
     run_ids: list[str] = []
     cursor = 0
     while page := (await site.get(f"/api/v1/events?after={cursor}&limit=2")).document["data"]:
-        run_ids.extend(row["event"]["run"]["key"]["id"] for row in page)
-        cursor = page[-1]["position"]
+        run_ids.extend(row["data"]["run"]["id"] for row in page)
+        cursor = int(page[-1]["sequence"])
     assert run_ids == ["0", "1", "2", "3", "4"]
 
     async def begin(query: str) -> str:
         page = (await site.get(f"/api/v1/events?{query}")).document["data"]
-        return str(page[0]["event"]["run"]["key"]["id"])
+        return str(page[0]["data"]["run"]["id"])
 
     assert await begin("last=2") == "3"
     assert await begin("since=2026-11-21T10:00:20Z") == "2"
@@ -179,7 +179,7 @@ async def test_a_body_in_pieces_is_read_whole(site: Site) -> None:
             yield piece
 
     answer = await site.post("/api/v1/webhooks", data=pieces(), headers=JSON)
-    assert answer.document == {"data": [{"flow": "7"}]}
+    assert [row["flow_id"] for row in answer.document["data"]] == ["7"]
     large = b'{"action":"' + b"x" * 70_000 + b'"}'
     assert problem(await site.post("/api/v1/webhooks", data=large, headers=JSON))[0] == 413
 
@@ -191,7 +191,6 @@ async def test_an_unknown_action_is_refused(site: Site) -> None:
         400,
         "body: Invalid enum value 'list' - at `$.action`, which is none of sync, test, delete",
     )
-    assert (await site.get("/api/v1/webhooks?workspace=acme")).document == {
-        "data": [{"flow": None}]
-    }
+    (row,) = (await site.get("/api/v1/webhooks?workspace=acme")).document["data"]
+    assert (row["workspace"], row["flow"], row["state"]) == ("acme", "orders", "registered")
     assert site.requested == [("acme", "list", None)]

@@ -38,8 +38,8 @@ async def fill(site: Site) -> None:
 
 def names(data: list[dict[str, Any]]) -> list[str]:
     """Return the run of each event, or that it is about an alert."""
-    events = [recorded["event"] for recorded in data]
-    return [event["run"]["key"]["id"] if "run" in event else "alert" for event in events]
+    events = [event["data"] for event in data]
+    return [event["run"]["id"] if "run" in event else "alert" for event in events]
 
 
 @pytest.mark.parametrize(

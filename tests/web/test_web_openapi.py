@@ -106,6 +106,28 @@ async def test_instants_are_described_as_such(site: Site) -> None:
     assert texts == []
 
 
+async def test_no_answer_is_of_any_form(site: Site) -> None:
+    """Webhook tasks, badges and the stream have types too; only schemas are plain objects."""
+    document = (await site.get("/api/v1/openapi.json")).document
+    schemas = document["components"]["schemas"]
+    assert "state" in schemas["RegisteredTask"]["required"]
+    assert {"ok", "status_code", "state"} <= set(schemas["WebhookResult"]["properties"])
+    assert (
+        schemas["StreamedEvent"]["properties"]["data"]["contentSchema"]
+        == (schemas["EventPage"]["properties"]["data"]["items"])
+    )
+    untyped = [
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        for content in operation["responses"].get("200", {"content": {}})["content"].values()
+        if set(content["schema"]) <= {"type"}
+    ]
+    assert untyped == ["/api/v1/openapi.json", "/schemas/{type}.json"]
+    badge = document["paths"]["/badge/{workspace}.svg"]["get"]["responses"]["200"]
+    assert badge["content"]["image/svg+xml"]["schema"]["contentMediaType"] == "image/svg+xml"
+
+
 async def test_answers_keep_to_the_document(site: Site, tmp_path: Path) -> None:
     """Requests made from the document find no 5xx and no answer that it does not describe."""
     await site.observe(site.run("1", Status.FAILED, error="no such column"), site.run("2"))

@@ -181,7 +181,7 @@ class Received:
                     subject=subject,
                     starts_at=starts_at,
                     evidence=frozenset(runs_of(data["evidence"])),
-                    is_over_when_seen=bool(data.get("overWhenSeen")),
+                    is_over_when_seen=bool(data.get("over_when_seen")),
                 )
             )
 

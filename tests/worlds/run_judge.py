@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.worlds.alert_judge import active_spans
 from tests.worlds.allowances import REPORT_SECONDS, due
-from tests.worlds.expected_runs import ExpectedRun, expected_runs
+from tests.worlds.expected_runs import WORDS, ExpectedRun, expected_runs
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.received import Received, RunWord
@@ -15,6 +15,8 @@ from tests.worlds.truth import Subject
 
 LOST = "lost"
 _RULE_ABOUT_LOST = "run_lost"
+_ENDS = [[word] for word in (*WORDS.values(), LOST)]
+_AFTER_END = ("confirmed", "detailed")  # behind an end, in this order and once each
 
 
 def run_findings(
@@ -73,6 +75,9 @@ def lost_findings(
 def _problem(expected: ExpectedRun | None, words: Sequence[RunWord], until: float) -> str | None:
     if expected is None:
         return "there is no such run"
+    if (text := _problem_after_end([word.word for word in words])) is not None:
+        return text
+    words = [word for word in words if word.word not in _AFTER_END]
     row = tuple(word.word for word in words)
     if expected.due_at > until and any(right[: len(row)] == row for right in expected.rows):
         return None  # the rest of it cannot be read yet
@@ -82,3 +87,10 @@ def _problem(expected: ExpectedRun | None, words: Sequence[RunWord], until: floa
     if words and expected.due_at != NEVER and words[-1].at > expected.due_at:
         return f"{row[-1]} came at {words[-1].at:.1f}, due at {expected.due_at:.1f}"
     return None
+
+
+def _problem_after_end(row: Sequence[str]) -> str | None:
+    after = [word for word in _AFTER_END if word in row]
+    if not after or (row[-len(after) :] == after and row[-len(after) - 1 : -len(after)] in _ENDS):
+        return None
+    return f"received {', '.join(row)}: not {' and '.join(after)} behind the end"

@@ -73,7 +73,7 @@ def _alert(
         "data": {
             "labels": {"kind": "job_group", "pipeline_id": str(_FLOW)},
             "startsAt": starts_at.isoformat(),
-            "overWhenSeen": is_over,
+            "over_when_seen": is_over,
             "evidence": [f"world-0:job_group:{_FAILED}:failed"],
         },
     }
@@ -155,6 +155,8 @@ def test_what_is_true_is_not_found() -> None:
     """A failure that fires, and its recovery that resolves, agree with the truth."""
     assert _kinds(_FAILING, _RED) == set()
     assert _kinds(_RECOVERED, _GREEN) == set()
+    followed = [*_RED, _run(50, _FAILED, "confirmed"), _run(51, _FAILED, "detailed")]
+    assert _kinds(_FAILING, followed) == set()
 
 
 def test_a_failure_that_nobody_reports_is_a_false_green() -> None:
@@ -231,8 +233,10 @@ def test_a_denial_is_found() -> None:
         [*_RED, _run(30, _FAILED, "succeeded")],
         [*_without(_RED, _FAILURE[2]), _run(300, _FAILED, "failed")],
         [*_RED, _run(30, 99, "queued")],
+        [*_RED, _run(30, _FAILED, "detailed"), _run(31, _FAILED, "confirmed")],
+        [*_without(_RED, _FAILURE[2]), _run(20, _FAILED, "detailed"), _FAILURE[2]],
     ],
-    ids=["missing", "two ends", "late", "invented"],
+    ids=["missing", "two ends", "late", "invented", "confirmed behind details", "details first"],
 )
 def test_events_that_are_not_the_runs_are_found(arrivals: list[Arrival]) -> None:
     """Each transition is published once, in order, in time, of runs that are there."""

@@ -61,7 +61,7 @@ def _alert(
             "labels": labels,
             "startsAt": (_ZERO + timedelta(seconds=start)).isoformat(),
             "evidence": [f"world-0:job_group:{_FAILED}:failed"],
-            "overWhenSeen": is_over,
+            "over_when_seen": is_over,
         },
     }
     return Arrival(at, f"dataprep/v1/world-0/alert/{rule}/0123/event", json.dumps(event).encode())

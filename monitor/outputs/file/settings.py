@@ -43,7 +43,8 @@ class FileSettings(DeliverySettings, frozen=True, kw_only=True):
     events: Annotated[
         tuple[str, ...],
         Setting(
-            'Event types to write, as globs with * and ?: "*", "alert.*" or "run.failed".',
+            'Event types to write, as globs with * and ?: "*", "alert.*" or "run.failed"; "!" '
+            'before one leaves out, as "!run.detailed".',
             check=event_types,
         ),
     ] = ("*",)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertState, Severity
+from monitor.outputs.cloudevent_shapes import ALERTMANAGER_NAMES, Instant
 
 
-class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One alert, under Alertmanager's names; ``endsAt`` is null while it fires.
+class AlertStatus(Struct, frozen=True, kw_only=True, rename=ALERTMANAGER_NAMES):
+    """One alert; ``endsAt`` is null while it fires.
 
-    ``mutedBy`` says why nobody is notified although it fires: ``silence:ID``, ``mute``,
-    ``inhibited:FINGERPRINT``; ``unjudged`` why nobody can judge whether it is over. ``evidence``
-    are ids of events, ``evidenceCount`` counts them all.
+    What Alertmanager names has its names, all else is in snake_case. ``muted_by`` says why nobody
+    is notified although it fires: ``silence:ID``, ``mute``, ``inhibited:FINGERPRINT``;
+    ``unjudged`` why nobody can judge whether it is over. ``evidence`` are ids of events,
+    ``evidence_count`` counts them all.
     """
 
     status: AlertState
@@ -23,8 +23,8 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     severity: Severity
     labels: dict[str, str]
     annotations: dict[str, str]
-    starts_at: datetime
-    ends_at: datetime | None
+    starts_at: Instant
+    ends_at: Instant | None
     fingerprint: str
     run: str | None
     evidence: tuple[str, ...]

@@ -29,7 +29,7 @@ from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedE
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.reconnecting import ReconnectBackoff
 from monitor.outputs.mqtt.settings import MqttSettings
-from monitor.outputs.mqtt.states import BridgeState, encode
+from monitor.outputs.mqtt.states import BridgeState, BridgeWord, encode
 from monitor.outputs.mqtt.topics import Topics
 
 log = structlog.get_logger()
@@ -208,7 +208,7 @@ class Connection:
         except (OutputError, TimeoutError) as exc:
             log.warning("bridge state stopped not published", reason=str(exc))
 
-    def _bridge_state(self, state: str) -> OutgoingMessage:
+    def _bridge_state(self, state: BridgeWord) -> OutgoingMessage:
         return OutgoingMessage(
             topic=self._topics.bridge_state,
             payload=encode(BridgeState(state)),

@@ -14,6 +14,7 @@ from monitor.model.events import Event
 from monitor.outputs.cloudevent_shapes import Message
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.event_output import DaemonInfo, EventOutput, OutputParts, Run
+from monitor.outputs.event_selection import selected_types
 from monitor.outputs.mqtt.connection import Connection
 from monitor.outputs.mqtt.doctor import check_broker
 from monitor.outputs.mqtt.foreign_writes import ForeignWrites
@@ -37,6 +38,7 @@ class MqttOutput(EventOutput):
         instance = instance_of(settings.instance, parts.bus.shard)
         settings = msgspec.structs.replace(settings, instance=instance)
         self._settings = settings
+        self._types = selected_types(settings.events)
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
             settings,
@@ -89,10 +91,9 @@ class MqttOutput(EventOutput):
         await self._connection.ready()
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
-        """Publish one event; None for one that MQTT does not carry."""
+        """Publish one event; None for a type that the settings do not select."""
         self._retained.touch(recorded.event)
-        topic = self._topics.event(recorded.event)
-        if topic is None:
+        if not self.wants(recorded.event):
             return None
         link = self._connection.link
         if link is None:
@@ -104,7 +105,7 @@ class MqttOutput(EventOutput):
             return _failed(exc)
         return link.send(
             OutgoingMessage(
-                topic=topic,
+                topic=self._topics.event(recorded.event),
                 payload=payload,
                 content_type=CONTENT_TYPE,
                 expiry_seconds=self._settings.event_expiry_seconds,
@@ -114,7 +115,7 @@ class MqttOutput(EventOutput):
 
     def wants(self, event: Event) -> bool:
         """True where the event is published by this output."""
-        return self._topics.event(event) is not None
+        return event.type in self._types
 
 
 def _user_properties(message: Message) -> tuple[tuple[str, str], ...]:

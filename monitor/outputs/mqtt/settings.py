@@ -12,6 +12,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 from monitor.model.settings import Setting, one_line, readable
+from monitor.outputs.event_selection import event_types
 from monitor.outputs.settings import AuthoritiesFile, DeliverySettings
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
@@ -88,7 +89,7 @@ def _length(text: str) -> str | None:
 
 
 class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
-    """MQTT broker that every event is published to. Without this table, MQTT is off."""
+    """MQTT broker that events and states are published to. Without this table, MQTT is off."""
 
     url: Annotated[
         str,
@@ -128,6 +129,14 @@ class MqttSettings(DeliverySettings, frozen=True, kw_only=True):
             check=_instance,
         ),
     ] = "monitor"
+    events: Annotated[
+        tuple[str, ...],
+        Setting(
+            'Event types to publish, as globs with * and ?; "!" before one leaves out: "*", '
+            '"!run.detailed". Retained states are published whatever is selected.',
+            check=event_types,
+        ),
+    ] = ("*",)
     protocol: Annotated[
         MqttProtocol, Setting("MQTT version; auto tries 5 and falls back to 3.1.1.")
     ] = MqttProtocol.AUTO

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.live_state import (
@@ -18,6 +18,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
+from monitor.outputs.cloudevent_shapes import Instant
 from monitor.outputs.event_output import DaemonInfo
 from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.alert_states import AlertStatus
@@ -27,6 +28,7 @@ from monitor.tracking.live_state import LiveStateView
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` counts them all
 
 NextStart = Callable[[str, Pipeline], datetime | None]
+BridgeWord = Literal["online", "stopped", "offline"]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
 
 # The runs that schedules start.
@@ -39,7 +41,7 @@ _encoder = msgspec.json.Encoder()
 class BridgeState(Struct, frozen=True):
     """``online``, ``stopped`` after a clean stop, ``offline`` as the last will."""
 
-    state: str
+    state: BridgeWord
 
 
 class WorkspaceState(Struct, frozen=True, kw_only=True):
@@ -49,11 +51,11 @@ class WorkspaceState(Struct, frozen=True, kw_only=True):
     """
 
     workspace: str
-    state: str
-    since: datetime | None
+    state: Reachability
+    since: Instant | None
     reason: str | None
     edition: str | None
-    known_at: datetime | None
+    known_at: Instant | None
 
 
 class PipelineStateData(Struct, frozen=True, kw_only=True):
@@ -72,13 +74,13 @@ class ActiveRunData(Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    status: Status | Literal["unknown"]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*Status, "unknown"]})]
     unconfirmed_end: Status | None
     native_status: str | None
-    created: datetime | None
-    started: datetime | None
+    created: Instant | None
+    started: Instant | None
     percent_complete: float | None
-    heartbeat: datetime | None
+    heartbeat: Instant | None
     url: str | None
 
 
@@ -87,8 +89,8 @@ class LastRunData(Struct, frozen=True, kw_only=True):
 
     id: str | None
     status: Status | None
-    started: datetime | None
-    finished: datetime | None
+    started: Instant | None
+    finished: Instant | None
     duration_seconds: float | None
 
 
@@ -109,10 +111,10 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     active_count: int | None
     active_runs: tuple[ActiveRunData, ...]
     last_run: LastRunData | None
-    last_success: datetime | None
+    last_success: Instant | None
     consecutive_failures: int
-    next_expected_start: datetime | None
-    known_at: datetime | None
+    next_expected_start: Instant | None
+    known_at: Instant | None
     known_by: Source | None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from monitor.model.alerts import BRIDGE, Alert
-from monitor.model.events import INTERNAL_EVENTS, AlertEvent, Event, RunEvent
+from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.runs import RunKind
 from monitor.outputs.cloudevents import pipeline_id_of
 
@@ -49,10 +49,8 @@ class Topics:
     def pipeline_state(self, workspace: str, kind: RunKind, pipeline_id: str) -> str:
         return f"{self._prefix}/{level(workspace)}/{kind}/{level(pipeline_id)}/state"
 
-    def event(self, event: Event) -> str | None:
-        """Return the topic of the event; None for one that MQTT does not carry."""
-        if event.type in INTERNAL_EVENTS:
-            return None
+    def event(self, event: Event) -> str:
+        """Return the topic of the event."""
         if isinstance(event, AlertEvent):
             return f"{self._alert(event.alert)}/event"
         workspace = level(event.workspace)

@@ -69,7 +69,8 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
     events: Annotated[
         tuple[str, ...],
         Setting(
-            'Event types to send, as globs with * and ?: "alert.*" or "run.failed".',
+            'Event types to send, as globs with * and ?: "alert.*" or "run.failed"; "!" before one '
+            'leaves out, as "!run.detailed".',
             check=event_types,
         ),
     ] = ("alert.*",)

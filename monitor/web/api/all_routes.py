@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from monitor.web.api.badges import Badges
-from monitor.web.api.event_schemas import EventSchemas
 from monitor.web.api.event_stream import EventStreams, stream_route
 from monitor.web.api.json_api import JsonApi
+from monitor.web.api.message_schemas import MessageSchemas
 from monitor.web.api.replay import replay_write
 from monitor.web.api.silences import acknowledge_write, expire_write, silence_write
 from monitor.web.api.track import track_write
@@ -19,7 +19,7 @@ def json_api(
     views: AllViews, *, sources: ViewSources, streams: EventStreams, requests: Requests
 ) -> JsonApi:
     """Return the API: the views of the pages, what is JSON only, and what changes something."""
-    schemas = EventSchemas()
+    schemas = MessageSchemas()
     return JsonApi(
         views=[*views.all(), webhooks_view(requests), schemas.view()],
         writes=[

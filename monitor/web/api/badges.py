@@ -52,6 +52,15 @@ _SVG = Markup(
 )
 
 
+SvgPicture = Annotated[
+    str,
+    Meta(
+        description="A picture with the name and its state in words, which are its title too.",
+        extra_json_schema={"contentMediaType": "image/svg+xml"},
+    ),
+]
+
+
 class WorkspaceBadgeQuery(Struct, frozen=True, kw_only=True):
     """Whose pipelines."""
 
@@ -154,7 +163,7 @@ def _route(name: str, summary: str, api: str, query: type[Struct], serve: Handle
         api=api,
         query=query,
         content_type="image/svg+xml",
-        schema={"type": "string"},
+        answer=SvgPicture,
         has_tag=True,
         serve=serve,
     )

@@ -6,18 +6,25 @@ import asyncio
 from datetime import datetime
 from typing import Annotated
 
-import msgspec
 import structlog
 from aiohttp import hdrs, web
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from monitor.listening.http_listener import source_of
 from monitor.model.errors import BusError
+from monitor.model.events import EventType
 from monitor.model.slices import in_slices
+from monitor.outputs.cloudevents import CONTENT_TYPE
 from monitor.web.api.routes import RawRoute
 from monitor.web.http.problems import ProblemDetails
 from monitor.web.http.queries import parse_query
-from monitor.web.views.events import EventCursor, EventReader, EventSelection
+from monitor.web.views.events import (
+    ONE_OF_THE_SHAPES,
+    EventCursor,
+    EventReader,
+    EventSelection,
+    cloud_event,
+)
 from monitor.web.views.log_positions import LogPosition, farthest
 from monitor.web.views.sources import ViewSources
 
@@ -45,6 +52,22 @@ class StreamQuery(EventSelection, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+
+
+class StreamedEvent(Struct, frozen=True, kw_only=True):
+    """The fields of one message of the stream; ``data`` is a CloudEvent as outputs send it."""
+
+    id: EventCursor
+    event: EventType
+    data: Annotated[
+        str,
+        Meta(
+            extra_json_schema={
+                "contentMediaType": CONTENT_TYPE,
+                "contentSchema": ONE_OF_THE_SHAPES,
+            }
+        ),
+    ]
 
 
 class EventStreams:
@@ -119,7 +142,7 @@ class EventStreams:
                 event = entry.event
                 if not query.includes(event):
                     continue
-                data = msgspec.json.encode(event).decode()
+                data = bytes(cloud_event(entry)).decode()
                 cursor = self._reader.positions.cursor(entry)
                 await self._send(response, f"id: {cursor}\nevent: {event.type}\ndata: {data}\n\n")
                 sent_at = self._clock.monotonic()
@@ -140,11 +163,11 @@ class EventStreams:
 def stream_route(streams: EventStreams) -> RawRoute:
     return RawRoute(
         name="events_stream",
-        summary="Events as they are recorded, as server-sent events.",
+        summary="Events as they are recorded: CloudEvents, as server-sent events.",
         api="/api/v1/events/stream",
         query=StreamQuery,
         content_type="text/event-stream",
-        schema={"type": "string"},
+        answer=StreamedEvent,
         problems={503: "Too many streams are open already."},
         serve=streams.serve,
     )

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -36,7 +37,7 @@ class JsonApi:
             summary="This document.",
             api="/api/v1/openapi.json",
             content_type="application/json",
-            schema={"type": "object"},
+            answer=dict[str, Any],
             has_tag=True,
             serve=self._serve_document,
         )

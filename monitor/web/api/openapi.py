@@ -10,6 +10,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from monitor import __version__
+from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES
 from monitor.web.api.component_schemas import ComponentSchemas, as_markdown
 from monitor.web.api.routes import ApiWrite, RawRoute
 from monitor.web.http.allowed_values import kinds_of
@@ -132,7 +133,9 @@ class _Operations:
         return {
             **self._about(route.name, route.summary, route.api, route.query),
             "responses": {
-                "200": self._answer(route.summary, route.schema, route.content_type),
+                "200": self._answer(
+                    route.summary, self._schemas.of(route.answer), route.content_type
+                ),
                 **({"304": {"description": "The client has it already."}} if route.has_tag else {}),
                 **self._problems(_OF_READS, route.problems),
             },
@@ -200,8 +203,11 @@ def _types_of(
     views: Iterable[View], writes: Iterable[ApiWrite], raw: Iterable[RawRoute]
 ) -> list[Any]:
     """Return every type that the document names, parameters' too."""
-    types: list[Any] = [ProblemDocument]
-    queries: list[type[Struct]] = [route.query for route in raw]
+    types: list[Any] = [ProblemDocument, *CLOUD_EVENT_SHAPES]
+    queries: list[type[Struct]] = []
+    for route in raw:
+        types.append(route.answer)
+        queries.append(route.query)
     for view in views:
         types.append(view.answer)
         queries.append(view.query)

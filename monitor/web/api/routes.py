@@ -65,7 +65,7 @@ class RawRoute:
     api: str
     query: type[Struct] = NoParameters
     content_type: str
-    schema: Mapping[str, Any]  # of the body
+    answer: Any  # type of the body, or of one message of a stream
     problems: Mapping[int, str] = field(default_factory=dict)
     has_tag: bool = False  # answers 304
     serve: Handler

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from monitor.web.api.routes import ApiWrite, NoParameters
 from monitor.web.requests import Requests
@@ -34,15 +34,54 @@ class WebhooksRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     flow: str | None = None
 
 
-class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
-    """Webhook tasks, each with its flow and state, or what became of it."""
+class RegisteredTask(Struct, frozen=True, kw_only=True):
+    """The task of one flow.
 
-    data: list[dict[str, Any]]
+    ``state`` is registered, pending (not made yet), over_limit (the flow is full of other tasks),
+    failed (``reason`` says why; tried again) or removed (until the next sync or start).
+    """
+
+    workspace: str
+    flow_id: str
+    flow: str
+    state: str
+    task_id: str | None
+    reason: str | None
+
+
+class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
+    """Webhook tasks, by the name of their flow."""
+
+    data: list[RegisteredTask]
+
+
+class WebhookResult(Struct, frozen=True, kw_only=True):
+    """What became of one task, as in the list of tasks; or of the test of a workspace.
+
+    A test has ``ok``, ``status_code``, the answer to the call, and ``error``; nothing else has.
+    """
+
+    workspace: str
+    flow_id: str | UnsetType = UNSET
+    flow: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    task_id: str | UnsetType | None = UNSET
+    reason: str | UnsetType | None = UNSET
+    ok: bool | UnsetType = UNSET
+    status_code: int | UnsetType | None = UNSET
+    error: str | UnsetType | None = UNSET
+
+
+class WebhookResults(Struct, frozen=True, kw_only=True):
+    """What became of each task, or of each test."""
+
+    data: list[WebhookResult]
 
 
 def webhooks_view(requests: Requests) -> View:
     async def read(query: WebhooksQuery) -> RegisteredWebhooks:
-        return RegisteredWebhooks(data=await requests.webhooks(query.workspace, "list", None))
+        rows = await requests.webhooks(query.workspace, "list", None)
+        return RegisteredWebhooks(data=msgspec.convert(rows, list[RegisteredTask]))
 
     return View(
         name="webhooks",
@@ -55,17 +94,16 @@ def webhooks_view(requests: Requests) -> View:
 
 
 def webhooks_write(requests: Requests) -> ApiWrite:
-    async def act(_: NoParameters, body: WebhooksRequest) -> RegisteredWebhooks:
-        return RegisteredWebhooks(
-            data=await requests.webhooks(body.workspace, body.action.value, body.flow)
-        )
+    async def act(_: NoParameters, body: WebhooksRequest) -> WebhookResults:
+        rows = await requests.webhooks(body.workspace, body.action.value, body.flow)
+        return WebhookResults(data=msgspec.convert(rows, list[WebhookResult]))
 
     return ApiWrite(
         name="act_on_webhooks",
         summary="Register, test or delete webhook tasks.",
         api="/api/v1/webhooks",
         body=WebhooksRequest,
-        answer=RegisteredWebhooks,
+        answer=WebhookResults,
         problems={409: "The workspace is not known, or cannot do that."},
         perform=act,
     )

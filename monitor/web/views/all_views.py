@@ -13,7 +13,7 @@ from monitor.web.views.daemon.reachability import reachability_view
 from monitor.web.views.daemon.store import store_view
 from monitor.web.views.daemon.traffic import budgets_view, callbacks_view, polls_view
 from monitor.web.views.daemon.workspaces import workspace_details_view, workspaces_view
-from monitor.web.views.events import events_view
+from monitor.web.views.events import events_view, log_view
 from monitor.web.views.log_follower import LogFollower
 from monitor.web.views.overview.attention import attention_view
 from monitor.web.views.overview.pipeline_index import PipelineIndex
@@ -59,6 +59,7 @@ class AllViews:
             silence_preview_view(sources),
             schedules_view(sources),
             events_view(sources),
+            log_view(sources),
         )
 
     def all(self) -> Iterable[View]:

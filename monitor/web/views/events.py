@@ -1,4 +1,4 @@
-"""The event log: pages of it, and which of its events a client asks for."""
+"""Pages of the event log, as CloudEvents and as it is stored, and filters of events."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from monitor.bus.contract import RecordedIn
+from monitor.bus.contract import Recorded, RecordedIn
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKind
 from monitor.model.slices import in_slices
+from monitor.outputs.cloudevents import CLOUD_EVENT_SHAPES, encode_readable, message_of
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.log_positions import LogPosition, LogPositions, farthest
 from monitor.web.views.sources import ViewSources
@@ -21,6 +22,10 @@ SCANNED = 5_000  # events that one request reads at most
 _BATCH = 500
 
 EventCursor = Annotated[str, Meta(max_length=300)]
+ONE_OF_THE_SHAPES = {
+    "anyOf": [{"$ref": f"#/components/schemas/{shape.__name__}"} for shape in CLOUD_EVENT_SHAPES]
+}
+CloudEvent = Annotated[Raw, Meta(extra_json_schema=ONE_OF_THE_SHAPES)]
 
 
 class EventSelection(Struct, frozen=True, kw_only=True):
@@ -76,12 +81,20 @@ class EventsQuery(EventSelection, frozen=True, kw_only=True):
 
 
 class EventPage(Struct, frozen=True, kw_only=True):
-    """Recorded events, oldest first; ``shard`` names their log where the store has several.
+    """Recorded events, oldest first, as outputs send them; ``sequence`` is the place in their log.
 
     ``next`` is how far the log was read: as ``cursor`` it leads on, also later. It is a position
     where the store has one log; else it is opaque, and the events of the last seconds come again
     behind it, under their ids. ``has_more``: there are events behind it now.
     """
+
+    data: list[CloudEvent]
+    next: int | str
+    has_more: bool
+
+
+class LogPage(Struct, frozen=True, kw_only=True):
+    """The same as an `EventPage`, as the log holds it; ``shard`` names a log of several."""
 
     data: list[RecordedIn]
     next: int | str
@@ -96,7 +109,12 @@ class EventReader:
         self._live = sources.live
         self.positions = LogPositions(sources.log, clock=sources.clock)
 
-    async def read(self, query: EventsQuery) -> EventPage:
+    async def cloud_events(self, query: EventsQuery) -> EventPage:
+        page = await self.read(query)
+        data = [cloud_event(recorded) async for recorded in in_slices(page.data)]
+        return EventPage(data=data, next=page.next, has_more=page.has_more)
+
+    async def read(self, query: EventsQuery) -> LogPage:
         newest, position = await self._log.positions(), await self._begin(query)
         page: list[RecordedIn] = []
         scanned, is_end, complete = 0, False, None
@@ -125,13 +143,13 @@ class EventReader:
         position: LogPosition,
         newest: Mapping[str, int],
         complete: RecordedIn | None,
-    ) -> EventPage:
+    ) -> LogPage:
         is_left = any(end > position.by_shard.get(shard, 0) for shard, end in newest.items())
         if not page and not is_left:
             self.refuse_unknown(query)
         if is_left and complete is not None:
-            return EventPage(data=page, next=self.positions.cursor(complete), has_more=True)
-        return EventPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
+            return LogPage(data=page, next=self.positions.cursor(complete), has_more=True)
+        return LogPage(data=page, next=self.positions.complete_cursor(position), has_more=False)
 
     def refuse_unknown(self, query: EventSelection) -> None:
         """Raise a problem if the filter names a workspace that is not known."""
@@ -153,6 +171,11 @@ class EventReader:
         return farthest(begins)
 
 
+def cloud_event(recorded: Recorded) -> Raw:
+    """Return the event as outputs send it."""
+    return Raw(encode_readable(message_of(recorded.event, position=recorded.position)))
+
+
 def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:
     match event:
         case RunEvent(run=run):
@@ -165,9 +188,20 @@ def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:
 def events_view(sources: ViewSources) -> View:
     return View(
         name="events",
-        summary="The event log, oldest first.",
+        summary="The event log, oldest first, as CloudEvents.",
         api="/api/v1/events",
         query=EventsQuery,
         answer=EventPage,
+        read=EventReader(sources).cloud_events,
+    )
+
+
+def log_view(sources: ViewSources) -> View:
+    return View(
+        name="log",
+        summary="The event log as it is stored, for `alerts backtest`; its form may change.",
+        api="/api/v1/log",
+        query=EventsQuery,
+        answer=LogPage,
         read=EventReader(sources).read,
     )

@@ -1,4 +1,4 @@
-"""The JSON Schemas of events, as they are served."""
+"""The JSON Schemas of events and retained documents, as they are served."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from tests.web.site import Site
 async def test_every_type_is_listed_with_its_schema(site: Site) -> None:
     """The list leads to each schema, whose id is what messages name."""
     listed = (await site.get("/schemas")).document["data"]
-    assert {entry["type"] for entry in listed} == {type_name(each) for each in EventType}
+    events = {entry["type"] for entry in listed if not entry["topics"]}
+    assert events == {type_name(each) for each in EventType}
+    assert [entry["type"] for entry in listed if "{workspace}/state" in entry["topics"]] == [
+        "dataprep.workspace.state.v1"
+    ]
     for entry in listed:
         answer = await site.get(entry["url"])
         assert answer.headers["Content-Type"] == "application/schema+json"

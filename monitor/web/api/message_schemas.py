@@ -1,14 +1,14 @@
-"""``/schemas``: the JSON Schema of each type of event, as outputs send it."""
+"""``/schemas``: the JSON Schema of each type of message, as outputs send it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from monitor.outputs.cloudevent_schemas import json_schemas
+from monitor.outputs.payload_schemas import payload_schemas
 from monitor.web.api.routes import NoParameters, RawRoute
 from monitor.web.http.json_answers import answer_bytes
 from monitor.web.http.problems import ProblemDetails
@@ -23,56 +23,66 @@ class SchemaQuery(Struct, frozen=True, kw_only=True):
     type: Annotated[str, Meta(description="A type, such as `dataprep.run.failed.v1`.")]
 
 
-class EventSchema(Struct, frozen=True, kw_only=True):
-    """One type of event. ``dataschema`` is what its messages name, ``url`` where its schema is."""
+class MessageSchema(Struct, frozen=True, kw_only=True):
+    """One type of message. ``url`` is where its schema is, ``dataschema`` what its events name.
+
+    ``topics`` are those on which MQTT retains a document of this type, behind the prefix; an event
+    has none.
+    """
 
     type: str
     dataschema: str
     url: str
+    topics: tuple[str, ...]
 
 
-class EventSchemaList(Struct, frozen=True, kw_only=True):
-    """Every type of event."""
+class MessageSchemaList(Struct, frozen=True, kw_only=True):
+    """Every type of event, and of document that MQTT retains."""
 
-    data: tuple[EventSchema, ...]
+    data: tuple[MessageSchema, ...]
 
 
-class EventSchemas:
+class MessageSchemas:
     """The schemas, made once."""
 
     def __init__(self) -> None:
-        schemas = json_schemas()
-        self._bodies = {name: msgspec.json.encode(schema) for name, schema in schemas.items()}
-        self._list = EventSchemaList(
+        schemas = payload_schemas()
+        self._bodies = {name: msgspec.json.encode(found.schema) for name, found in schemas.items()}
+        self._list = MessageSchemaList(
             data=tuple(
-                EventSchema(type=name, dataschema=schema["$id"], url=f"/schemas/{name}.json")
-                for name, schema in sorted(schemas.items())
+                MessageSchema(
+                    type=name,
+                    dataschema=found.schema["$id"],
+                    url=f"/schemas/{name}.json",
+                    topics=found.topics,
+                )
+                for name, found in sorted(schemas.items())
             )
         )
 
     def view(self) -> View:
         return View(
             name="schemas",
-            summary="The types of events, each with its JSON Schema.",
+            summary="The types of events and retained documents, each with its JSON Schema.",
             api="/schemas",
             query=NoParameters,
-            answer=EventSchemaList,
+            answer=MessageSchemaList,
             read=self._read,
         )
 
     def route(self) -> RawRoute:
         return RawRoute(
             name="schema",
-            summary="The JSON Schema of one type of event, as MQTT, webhook and file have it.",
+            summary="The JSON Schema of one type of message, as every output sends it.",
             api="/schemas/{type}.json",
             query=SchemaQuery,
             content_type="application/schema+json",
-            schema={"type": "object"},
+            answer=dict[str, Any],
             has_tag=True,
             serve=self._serve,
         )
 
-    async def _read(self, _: NoParameters) -> EventSchemaList:
+    async def _read(self, _: NoParameters) -> MessageSchemaList:
         return self._list
 
     async def _serve(self, request: web.Request) -> web.Response:

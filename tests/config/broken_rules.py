@@ -244,7 +244,11 @@ BROKEN_RULES: tuple[Row, ...] = (
         ["!run.detailed"],
         '["!run.detailed"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
     ),
-    ("mqtt.events", ["*", "!*"], '["*", "!*"]: selects nothing; add what is sent'),
+    (
+        "mqtt.events",
+        ["*", "!*"],
+        '["*", "!*"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
+    ),
     (
         "alerts[0].name",
         "Orders",

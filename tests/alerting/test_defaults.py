@@ -57,10 +57,10 @@ def test_a_default_is_within_its_own_limits(kind: RuleKind) -> None:
 
 @pytest.mark.parametrize("kind", RuleKind)
 def test_a_default_text_names_only_fields_that_its_alerts_have(kind: RuleKind) -> None:
-    """Every kind of rule has a summary and a description that can be filled in."""
+    """Every kind of rule has its runbook, and texts that can be filled in."""
     annotations = default_rule(kind).annotations
     fields = RULE_DEFINITIONS[kind].annotation_fields
-    assert set(annotations) == {"summary", "description"}
+    assert set(annotations) == {"summary", "description", "runbook_url"}
     for text in annotations.values():
         assert text
         check_template(text, fields)

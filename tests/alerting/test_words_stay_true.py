@@ -66,7 +66,10 @@ async def _silent(stage: Stage, seconds: float) -> None:
     await stage.evaluate(seconds, state(1, Status.RUNNING, created_at=at(-60), jobs=jobs))
 
 
-_VALID = "Token 7 is valid until 2026-11-21T10:20:00Z, and not beyond."
+_VALID = (
+    "Token 7 is valid until 2026-11-21T10:20:00Z: nobody renews it by itself. "
+    "To do: make a new one and put it where the monitor reads it, or delete this one."
+)
 CASES = (
     Case(
         rule=RuleKind.TOKEN_EXPIRING,

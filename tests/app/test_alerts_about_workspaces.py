@@ -178,9 +178,9 @@ async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
 
             await eventually(lambda: face.is_following("acme"), why="not followed")
             token = next(token for token in workspace.world.tokens.live())
-            right_value, token.value = token.value, "revoked"
+            token.expires_at = clock.now()
             await eventually(lambda: has_received("fired"), why="the refusal is not published")
             await clock.sleep(3.0)
             assert await has_received("fired")
-            token.value = right_value
+            token.expires_at = None
             await eventually(lambda: has_received("fired", "resolved"), why="nor that it is over")

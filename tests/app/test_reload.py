@@ -217,10 +217,10 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
     async with asyncio.timeout(60):
         await during(before, act, open_store=opened)
 
-    # The consumer of the new output, four reads for each of two new workspaces, one of the last
-    # status and one of the listed names for each of three, three new consumers, and dropping the
-    # former.
-    assert refused == list(range(19))
+    # The consumer of the new output and when it began, four reads for each of two new workspaces,
+    # one of the last status and one of the listed names for each of three, three new consumers,
+    # and dropping the former with when it began.
+    assert refused == list(range(21))
 
 
 async def test_another_name_of_the_daemon_reaches_what_is_named_by_it(tmp_path: Path) -> None:

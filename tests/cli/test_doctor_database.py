@@ -219,6 +219,7 @@ def test_check_reports_the_database_by_its_key(
     (tmp_path / "token").write_text("a token")
     config = tmp_path / "monitor.toml"
     least = '[[workspaces]]\nname = "acme"\nurl = "https://api.example.com"\ntoken_file = "token"\n'
+    least += "[alerting]\nwarn_without_output = false\n"
     config.write_text(f'{least}[storage]\nurl = "{postgres.url("absent")}"\n')
     assert not report(config, as_json=False)
     error = capsys.readouterr().err

@@ -70,7 +70,7 @@ async def test_a_stream_sends_events_from_now_on(site: Site) -> None:
     async with stream(site) as live:
         await site.observe(site.run("2"), site.run("3", Status.FAILED))
         position, kind, data = await live.next()
-        assert (position, kind, data["run"]["key"]["id"]) == ("2", "run.started", "2")
+        assert (position, kind, data["data"]["run"]["id"]) == ("2", "run.started", "2")
         assert (await live.next())[1] == "run.failed"
 
 

@@ -1,0 +1,128 @@
+"""For every rule of an output that a single value must keep, one value that breaks it."""
+
+from __future__ import annotations
+
+from tests.config.settings_tables import Row
+
+EMPTY = "must not be empty; leave the key out instead"
+NO_FILE = "there is no such file; create it or name another"
+NO_HOST = "names no host that could be asked for"
+
+BROKEN_OUTPUTS: tuple[Row, ...] = (
+    ("mqtt.url", "http://x", '"http://x": must begin with mqtt:// or mqtts://'),
+    ("mqtt.url", "mqtt://x:y", '"mqtt://x:y": not a URL'),
+    ("mqtt.url", "mqtt://", f'"mqtt://": {NO_HOST}'),
+    ("mqtt.url", "mqtt://a..b", f'"mqtt://a..b": {NO_HOST}'),
+    ("mqtt.url", "mqtt://bro\nker", f'"mqtt://bro\\nker": {NO_HOST}'),
+    ("mqtt.url", "mqtt://x:0", '"mqtt://x:0": port 0 is none that a broker can listen on'),
+    ("mqtt.url", "mqtt://x/y", '"mqtt://x/y": nothing may follow host and port'),
+    (
+        "mqtt.url",
+        "mqtt://me:password@x",
+        '"mqtt://***@x": holds credentials; use username and password_file',
+    ),
+    ("mqtt.username", "", f'"": {EMPTY}'),
+    ("mqtt.username", "a\0b", '"a\\u0000b": must not hold a line end or control character'),
+    ("mqtt.ca_file", "", f'"": {EMPTY}'),
+    ("mqtt.ca_file", "/missing", f'"/missing": {NO_FILE}'),
+    ("mqtt.certificate_file", "", f'"": {EMPTY}'),
+    ("mqtt.certificate_file", "/missing", f'"/missing": {NO_FILE}'),
+    ("mqtt.key_file", "", f'"": {EMPTY}'),
+    ("mqtt.key_file", "/missing", f'"/missing": {NO_FILE}'),
+    (
+        "mqtt.key_file",
+        "/run/key",
+        '"/run/key": there is no certificate_file that it could belong to',
+    ),
+    ("mqtt.prefix", "", '"": must be topic levels without a slash or $ at the ends'),
+    ("mqtt.prefix", "a/", '"a/": must be topic levels without a slash or $ at the ends'),
+    ("mqtt.prefix", "$a", '"$a": must be topic levels without a slash or $ at the ends'),
+    ("mqtt.prefix", "a/+", '"a/+": must not hold + or # or control characters'),
+    (
+        "mqtt.prefix",
+        "x" * 201,
+        f'"{"x" * 79}...: must be at most 200 characters',
+    ),
+    ("mqtt.instance", "", '"": must be one topic level without + or #'),
+    ("mqtt.instance", "a/b", '"a/b": must be one topic level without + or #'),
+    ("mqtt.instance", "a\0b", '"a\\u0000b": must be one topic level without + or #'),
+    (
+        "mqtt.instance",
+        "x" * 201,
+        f'"{"x" * 79}...: must be at most 200 characters',
+    ),
+    ("mqtt.protocol", "x", '"x": must be one of auto, 5, 3.1.1'),
+    ("alertmanager.urls", [], "[]: name at least one Alertmanager"),
+    ("alertmanager.urls", ["am:9093"], '["am:9093"]: must begin with http:// or https://'),
+    (
+        "alertmanager.urls",
+        ["http://me:password@am:9093"],
+        '["http://***@am:9093"]: holds credentials; give them in a file of their own',
+    ),
+    ("alertmanager.urls", ["http://[::1"], '["http://[::1"]: not a URL'),
+    (
+        "alertmanager.urls",
+        ["http://am:0"],
+        '["http://am:0"]: port 0 is none that a receiver can listen on',
+    ),
+    ("alertmanager.urls", ["http://a b"], f'["http://a b"]: {NO_HOST}'),
+    (
+        "alertmanager.urls",
+        ["http://am:9093?x=1"],
+        '["http://am:9093?x=1"]: no query may follow the path',
+    ),
+    (
+        "alertmanager.urls",
+        ["http://am:80", "http://am/"],
+        '["http://am:80", "http://am/"]: one Alertmanager is named twice',
+    ),
+    ("alertmanager.username", "", '"": ' + EMPTY),
+    ("file.rotate_bytes", 65_535, "65535: must be 0, or at least 65536 bytes"),
+    ("file.rotate_seconds", 59, "59: must be 0, or at least 60 seconds"),
+    ("alertmanager.ca_file", "", '"": ' + EMPTY),
+    ("alertmanager.ca_file", "/missing", '"/missing": ' + NO_FILE),
+    ("webhook.url", "hooks", '"hooks": must begin with http:// or https://'),
+    ("webhook.url", "https://hooks/#a", '"https://hooks/#a": nothing may follow a #'),
+    (
+        "webhook.url",
+        "https://me:password@hooks",
+        '"https://***@hooks": holds credentials; give them in a file of their own',
+    ),
+    ("webhook.events", [], '[]: name at least one type, such as "alert.*"'),
+    (
+        "webhook.events",
+        ["alert.fire"],
+        "[\"alert.fire\"]: no event type matches 'alert.fire'; did you mean alert.fired?",
+    ),
+    ("webhook.ca_file", "", '"": ' + EMPTY),
+    ("webhook.ca_file", "/missing", '"/missing": ' + NO_FILE),
+    (
+        "file.path",
+        "events.jsonl",
+        '"events.jsonl": must be an absolute path, such as "/var/log/monitor/events.jsonl"',
+    ),
+    ("file.events", [], '[]: name at least one type, such as "alert.*"'),
+    (
+        "file.events",
+        ["*", "!run.detail"],
+        '["*", "!run.detail"]: no event type matches \'!run.detail\'; did you mean !run.detailed?',
+    ),
+    (
+        "webhook.events",
+        ["dataprep.run.finished.v1"],
+        (
+            "[\"dataprep.run.finished.v1\"]: no event type matches 'dataprep.run.finished.v1'; "
+            "did you mean run.failed?"
+        ),
+    ),
+    (
+        "mqtt.events",
+        ["!run.detailed"],
+        '["!run.detailed"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
+    ),
+    (
+        "mqtt.events",
+        ["*", "!*"],
+        '["*", "!*"]: selects nothing; add what is sent, such as "*" before "!run.detailed"',
+    ),
+)

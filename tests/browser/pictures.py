@@ -62,7 +62,8 @@ async def _demo() -> AsyncIterator[Face]:
 
 async def _has_alerts(face: Face) -> bool:
     alerts = (await face.json("/api/v1/alerts"))["data"]
-    return len([alert for alert in alerts if alert["state"] == "firing"]) >= _ALERTS
+    firing = [alert for alert in alerts if alert["state"] == "firing"]
+    return len(firing) >= _ALERTS and all(alert["notified_at"] for alert in firing)
 
 
 async def _take(browser: Browser, url: str, file: Path, size: tuple[int, int], scheme: str) -> None:

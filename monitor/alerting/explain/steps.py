@@ -326,9 +326,9 @@ def delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep
         detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"
     elif ahead >= 0:
         outcome = StepOutcome.WAITING
-        detail = (
-            f"{event.type} waits in {output.name} behind {ahead} other event{'s'[: ahead != 1]}"
-        )
+        behind = f"waits in {output.name} behind {ahead} other event{'s'[: ahead != 1]}"
+        # Positions are stored within a second, so this is what everybody sees of a new alert.
+        detail = f"{event.type} {behind if ahead else f'is on its way to {output.name}'}"
     else:
         outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
     stage = ExplanationStage.DELIVERY

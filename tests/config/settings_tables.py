@@ -17,6 +17,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
 TOKEN = "token-of-the-workspace"
+TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
 CALLBACK_SECRET = "callback-secret-of-32-characters"
 WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 

@@ -6,10 +6,8 @@ import pytest
 
 from monitor.config.keys import Kind
 from tests.config.broken_rules import BROKEN_RULES
-from tests.config.settings_tables import Row, changed, problems, table_of
+from tests.config.settings_tables import TOKEN_NEEDED, Row, changed, problems, table_of
 from tests.config.wrong_values import KEYS, out_of_range, wrong_types
-
-_TOKEN_NEEDED = "give it as token_file or token_env or token_credential, or add [workspaces.oauth]"
 
 
 def shown(row: Row) -> str:
@@ -45,7 +43,7 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     [
         ("workspaces[0].name", 'is needed, such as name = "marketing"'),
         ("workspaces[0].url", 'is needed, such as url = "https://api.clouddataprep.com"'),
-        ("workspaces[0].token", _TOKEN_NEEDED),
+        ("workspaces[0].token", TOKEN_NEEDED),
         (
             "workspaces[0].oauth.token_url",
             'is needed, such as token_url = "https://pingauth.alteryxcloud.com/as/token"',

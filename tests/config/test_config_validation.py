@@ -18,6 +18,7 @@ from monitor.workspace.settings import WorkspaceSettings
 from tests.config.settings_tables import (
     CALLBACK_SECRET,
     TOKEN,
+    TOKEN_NEEDED,
     file,
     parsed,
     problems,
@@ -162,10 +163,7 @@ def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
         ),
         (
             file(workspaces=[{"name": "a", "url": "https://x.example"}]),
-            (
-                "workspaces[0].token: (absent): give it as token_file or token_env or "
-                "token_credential, or add [workspaces.oauth]"
-            ),
+            f"workspaces[0].token: (absent): {TOKEN_NEEDED}",
         ),
         (
             file(workspaces=[workspace(poll={"active_seconds": True})]),

@@ -50,14 +50,13 @@ from monitor.workspace.access.token_endpoint import (
     RefreshOutcome,
     TokenEndpoint,
 )
-from monitor.workspace.access.troubles import Failing, trouble_of
+from monitor.workspace.access.troubles import Failing, failing_after, trouble_of, wait_after
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.settings import OauthSettings
 
 log = structlog.get_logger()
 
 _FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
-_REJECTED_WAIT_SECONDS = 300.0  # a mistake of the settings passes by a person only
 _LEAST_GAP_SECONDS = 5.0  # between two refreshes, however short the lives
 _REFUSED_GAP_SECONDS = 60.0  # between two refreshes because of a 401
 _REQUEST_WAIT_SECONDS = 45.0  # of a request for a token: a refresh and its storing
@@ -107,6 +106,7 @@ class RefreshedTokens:
         self._renewed_at = float("-inf")  # monotonic; because of a 401
         self._must_renew = False
         self._ending = asyncio.Event()
+        self._has_ended = False  # `run` has, and nobody refreshes
         self._woken = asyncio.Event()
         self._cycle = asyncio.Event()  # another one for each cycle of `run`
 
@@ -138,6 +138,8 @@ class RefreshedTokens:
     async def _other_than(self, refused: Secret | None) -> Secret | None:
         """Return another access token once there is one; None if the refresh brings none."""
         for _ in range(2):  # the first cycle may have been past its decision
+            if self._has_ended:
+                return None
             self._woken.set()
             await happens_within(
                 self._cycle.wait(),
@@ -168,6 +170,14 @@ class RefreshedTokens:
         Raises:
             BusError: what is stored cannot be read; nothing was sent.
         """
+        self._has_ended = False
+        try:
+            await self._run()
+        finally:
+            self._has_ended = True
+            self._cycle.set()  # requests that wait for a token fail now
+
+    async def _run(self) -> None:
         # Only now: whoever held the pair before has ended, so nobody else changes it.
         self._tokens = await self._store.load()
         self._ending.clear()
@@ -177,7 +187,7 @@ class RefreshedTokens:
             self._woken.clear()
             await self._read_configured()
             await self._refresh_if_due()
-            self._show(self._status())
+            self._show_status()
             cycle, self._cycle = self._cycle, asyncio.Event()
             cycle.set()
             await happens_within(
@@ -287,8 +297,6 @@ class RefreshedTokens:
         self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
         self._failing = None
         self._wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
-        if pair.expires_at is not None:
-            self._metrics.token_expiry.labels(self._workspace).set(pair.expires_at.timestamp())
         expires_at = None if pair.expires_at is None else pair.expires_at.isoformat()
         log.info("access token refreshed", workspace=self._workspace, expires_at=expires_at)
 
@@ -310,6 +318,9 @@ class RefreshedTokens:
                 )
                 if isinstance(exc, BusLostError):
                     raise
+                reason = f"a new token pair waits for the store: {exc}"
+                self._failed(NotRefreshed(outcome=RefreshOutcome.STORE, reason=reason))
+                self._show_status()
                 if self._ending.is_set() and attempt >= _STORE_TRIES_AT_END:
                     raise
             wait = backoff_seconds(
@@ -356,15 +367,9 @@ class RefreshedTokens:
     def _failed(self, failure: NotRefreshed, *, is_from_before: bool = False) -> None:
         """``is_from_before``: an earlier life of the daemon has sent a refresh, too."""
         self._metrics.token_refreshes.labels(self._workspace, failure.outcome.value).inc()
-        before, now = self._failing, self._clock.now()
-        self._failing = Failing(
-            outcome=failure.outcome,
-            reason=failure.reason,
-            since=now if before is None else before.since,
-            attempts=1 if before is None else before.attempts + 1,
-            is_unanswered=is_from_before
-            or failure.outcome is RefreshOutcome.UNANSWERED
-            or (before is not None and before.is_unanswered),
+        before = self._failing
+        self._failing = failing_after(
+            before, failure, now=self._clock.now(), is_from_before=is_from_before
         )
         if before is None or before.outcome is not failure.outcome:
             log.warning(
@@ -373,14 +378,14 @@ class RefreshedTokens:
                 outcome=failure.outcome.value,
                 reason=failure.reason,
             )
-        wait = backoff_seconds(
-            self._failing.attempts,
-            base_seconds=_FIRST_WAIT_SECONDS,
-            cap_seconds=_WAIT_CAP_SECONDS,
-        )
-        if failure.outcome is RefreshOutcome.REJECTED:
-            wait = _REJECTED_WAIT_SECONDS
-        self._wait_until = self._clock.monotonic() + max(wait, failure.wait_seconds or 0.0)
+        self._wait_until = self._clock.monotonic() + wait_after(self._failing, failure)
+
+    def _show_status(self) -> None:
+        status = self._status()
+        self._show(status)
+        if status.expires_at is not None:
+            stamp = status.expires_at.timestamp()
+            self._metrics.token_expiry.labels(self._workspace).set(stamp)
 
     def _status(self) -> TokenStatus:
         tokens = self._tokens or StoredTokens()

@@ -8,9 +8,12 @@ from msgspec import Struct
 
 from monitor.model.live_state import TokenTrouble, TokenTroubleKind
 from monitor.model.secrets import Secret
+from monitor.model.waits import backoff_seconds
 from monitor.workspace.access.stored_tokens import RefusedToken, StoredTokens, candidates
-from monitor.workspace.access.token_endpoint import RefreshOutcome
+from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome
 
+_FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
+_REJECTED_WAIT_SECONDS = 300.0  # a mistake of the settings passes by a person only
 _LASTING = timedelta(seconds=60)  # a failure that passes sooner needs nobody
 
 NEW_PAIR = (
@@ -34,6 +37,33 @@ class Failing(Struct, frozen=True, kw_only=True):
     since: datetime
     attempts: int
     is_unanswered: bool  # one of them was sent and never answered
+
+
+def failing_after(
+    before: Failing | None, failure: NotRefreshed, *, now: datetime, is_from_before: bool
+) -> Failing:
+    """Return the refreshes that fail, with one more.
+
+    ``is_from_before``: an earlier life of the daemon has sent one that was not answered either.
+    """
+    is_unanswered = is_from_before or failure.outcome is RefreshOutcome.UNANSWERED
+    return Failing(
+        outcome=failure.outcome,
+        reason=failure.reason,
+        since=now if before is None else before.since,
+        attempts=1 if before is None else before.attempts + 1,
+        is_unanswered=is_unanswered or (before is not None and before.is_unanswered),
+    )
+
+
+def wait_after(failing: Failing, failure: NotRefreshed) -> float:
+    """Return the seconds until the next refresh may be sent."""
+    wait = backoff_seconds(
+        failing.attempts, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_WAIT_CAP_SECONDS
+    )
+    if failure.outcome is RefreshOutcome.REJECTED:
+        wait = _REJECTED_WAIT_SECONDS
+    return max(wait, failure.wait_seconds or 0.0)
 
 
 def trouble_of(

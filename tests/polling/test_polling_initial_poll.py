@@ -11,6 +11,7 @@ from monitor.model.errors import TryLaterError
 from monitor.model.live_state import HistoryRead
 from monitor.model.runs import RunKind, Status
 from monitor.polling.runs.tracked_flow_run import Urgency
+from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
@@ -217,7 +218,9 @@ async def test_the_newest_flow_run_of_each_flow_comes_first(
         await clock.advance(600)
     await unbegun.begin()
     await unbegun.polls.changes.poll()
-    assert unbegun.polls.flow_runs.old.newest_of_flows() == {"140", "105"}
+    old = unbegun.polls.flow_runs.old
+    assert old.newest_of_flows() == {"140", "105"}
+    assert [old.priority_of(run) for run in ("140", "139")] == [Priority.ENDS, Priority.INVENTORY]
     assert (NAME, RunKind.FLOW_RUN) not in unbegun.live_state.complete
     await unbegun.restart()
     workspace.requests.clear()

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKey, RunState, Source, Trigger, status_of
 from monitor.polling.context import PollContext
+from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.run_observations import has_ended
 from monitor.polling.runs.tracked_flow_run import TrackedFlowRun
 from monitor.polling.runs.usual_parts import UsualParts, summed_up
@@ -35,9 +36,10 @@ class FlowRunReading(Struct, frozen=True, kw_only=True):
 class FlowRunReader:
     """Reads one flow run: its status, and its record or job groups where these are needed."""
 
-    def __init__(self, context: PollContext, *, usual: UsualParts) -> None:
+    def __init__(self, context: PollContext, *, usual: UsualParts, old: OldFlowRuns) -> None:
         self._context = context
         self._usual = usual
+        self._old = old
 
     async def read(
         self, key: RunKey, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups
@@ -48,6 +50,8 @@ class FlowRunReader:
             WorkspaceError: it could not be read.
         """
         runs, priority = self._context.client.runs, tracked.urgency.priority
+        if tracked.is_old:
+            priority = self._old.priority_of(key.id)
         if tracked.row is None and (tracked.is_old or await self._needs_record(key)):
             tracked.row = await runs.flow_run(key.id, priority=priority)
         status = await runs.flow_run_status(key.id, priority=priority)

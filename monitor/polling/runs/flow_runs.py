@@ -68,9 +68,9 @@ class FlowRuns:
         self._links = links
         self._reasons = reasons
         self._derived = DerivedEnds(context)
-        self._reader = FlowRunReader(context, usual=self._derived.usual)
-        self._tracked: dict[str, TrackedFlowRun] = {}
         self.old = OldFlowRuns()
+        self._reader = FlowRunReader(context, usual=self._derived.usual, old=self.old)
+        self._tracked: dict[str, TrackedFlowRun] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from monitor.model.observations import Observation
+from monitor.workspace.priority import Priority
 
 _AT_MOST = 1_000  # more are not read
 _READ_AT_ONCE = 12  # then those that were noticed meanwhile have their turn
@@ -77,6 +78,11 @@ class OldFlowRuns:
             return flow_run_id not in newest, age, flow_run_id
 
         return sorted(flow_run_ids, key=rank)[:_READ_AT_ONCE]
+
+    def priority_of(self, flow_run_id: str) -> Priority:
+        """Return for what a read of it counts: until the newest is known, nobody knows its flow."""
+        is_needed = flow_run_id in self.newest_of_flows()
+        return Priority.ENDS if is_needed else Priority.INVENTORY
 
     def newest_unread(self) -> datetime | None:
         """Return when the newest unread one was created; None where all were read."""

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
-from monitor.model.live_state import HistoryRead
+from monitor.model.live_state import HistoryRead, RefusedCapability
 from monitor.model.runs import RunKind, Status
 from monitor.polling.runs.tracked_flow_run import Urgency
 from monitor.workspace.priority import Priority
@@ -234,6 +235,25 @@ async def test_the_newest_flow_run_of_each_flow_comes_first(
     await unbegun.polls.plan_runs.poll()
     await unbegun.poll("history")
     assert _history(unbegun).words == "2 of 24 h read"
+
+
+async def test_history_is_not_over_while_a_list_is_refused(
+    unbegun: Scene, workspace: TinyWorkspace
+) -> None:
+    """What is refused for now is not read, so that history goes on when it is given back."""
+    workspace.put_job_group(1, "Complete")
+    await unbegun.begin()
+    await poll_all(unbegun)
+    refused = RefusedCapability(
+        capability=Capability.LIST_PLAN_RUNS, since=workspace.now(), unwatched=(), reason="403"
+    )
+    unbegun.live_state.update_workspace(NAME, refused=(refused,))
+    await unbegun.poll("history")
+    assert not _history(unbegun).is_over
+
+    unbegun.live_state.update_workspace(NAME, refused=())
+    await unbegun.poll("history")
+    assert _history(unbegun).is_over
 
 
 async def test_failures_from_before_get_their_reasons(

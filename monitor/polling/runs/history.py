@@ -42,6 +42,7 @@ class History:
             Capability.LIST_CHANGES: changes.list,
             Capability.LIST_PLAN_RUNS: plan_runs.list,
         }
+        self._needs = (*self._lists, Capability.FOLLOW_FLOW_RUNS)
         self._flow_runs = flow_runs
         self._is_over = False
         self._due_at = 0.0  # monotonic
@@ -117,5 +118,8 @@ class History:
             since=since,
             until=until,
             reached=min(max(reached, since), until),
-            is_over=not old and not any(known.is_first for known in lists),
+            # What is refused for now, or could not be tried yet, is not read either.
+            is_over=not old
+            and not any(known.is_first for known in lists)
+            and not any(map(self._context.is_refused, self._needs)),
         )

@@ -8,6 +8,8 @@ separate ones. Nothing is stored: after a restart the next runs of each flow are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
 
 from monitor.model.runs import RunState, Status, Trigger
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -16,14 +18,18 @@ _REMEMBERED_RUNS = 3  # of each flow and trigger
 _REMEMBERED_FLOWS = 10_000
 _BAD_ENDS = (Status.FAILED, Status.CANCELED)  # the worse one first
 
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
+
 FlowAndTrigger = tuple[str, Trigger]
+EarlierRun = tuple[datetime, frozenset[str]]
 
 
 class UsualParts:
     """Remembers of which recipes the newest complete runs of each flow consisted."""
 
     def __init__(self) -> None:
-        self._recipes: BoundedMemory[FlowAndTrigger, tuple[frozenset[str], ...]] = BoundedMemory(
+        # When each began, and of what: reads of old runs and of derived ends come in any order.
+        self._runs: BoundedMemory[FlowAndTrigger, tuple[EarlierRun, ...]] = BoundedMemory(
             _REMEMBERED_FLOWS
         )
         # What flow runs consisted of that the workspace still reported as unfinished.
@@ -36,8 +42,9 @@ class UsualParts:
         flow, recipes = _flow_of(parts), _recipes_of(parts)
         if flow is None or recipes is None or not are_complete(parts):
             return
-        before = self._recipes.get(flow) or ()
-        self._recipes.put(flow, (*before, recipes)[-_REMEMBERED_RUNS:])
+        began_at = min((part.created_at for part in parts if part.created_at), default=_UNKNOWN)
+        runs = (*(self._runs.get(flow) or ()), (began_at, recipes))
+        self._runs.put(flow, tuple(sorted(runs, key=itemgetter(0)))[-_REMEMBERED_RUNS:])
 
     def learn_unfinished(self, parts: Sequence[RunState]) -> None:
         """Remember that the workspace reports a flow run with these job groups as unfinished."""
@@ -61,16 +68,16 @@ class UsualParts:
         flow, recipes = _flow_of(parts), _recipes_of(parts)
         if flow is None or recipes is None or not are_complete(parts):
             return False
-        earlier = self._recipes.get(flow)
+        earlier = self._runs.get(flow)
         if not earlier:
             return self._unfinished.get((flow, recipes)) is not None
-        return all(recipes < other for other in earlier)
+        return all(recipes < other for _, other in earlier)
 
     def _runs_alike(self, parts: Sequence[RunState]) -> int:
         """Return how many are remembered; 0 where any of them had other job groups than these."""
         flow, recipes = _flow_of(parts), _recipes_of(parts)
-        earlier = () if flow is None else self._recipes.get(flow) or ()
-        return len(earlier) if all(other == recipes for other in earlier) else 0
+        earlier = () if flow is None else self._runs.get(flow) or ()
+        return len(earlier) if all(other == recipes for _, other in earlier) else 0
 
 
 def are_complete(parts: Sequence[RunState]) -> bool:

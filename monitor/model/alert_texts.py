@@ -136,6 +136,8 @@ def _check_field(field: str, form: str, conversion: str | None, fields: tuple[st
         raise ConfigurationError(f"!{conversion} is not known; write {{{field}}}")
     if not form:
         return
+    if PAIR in form and "{" in form:
+        raise ConfigurationError(f"a form holds no braces; write {{{field}:time}} or {{{field}}}")
     if PAIR not in form and form not in _ALL_FORMS:
         hint = did_you_mean(form, _ALL_FORMS) or f"; there are {', '.join(_ALL_FORMS)}"
         raise ConfigurationError(f"there is no form :{form}{hint}")

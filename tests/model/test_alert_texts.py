@@ -68,6 +68,10 @@ RENDERING = Rendering(at=NOW)
             "error}",
             "has a brace without its other half; write {{ and }} for braces that are meant",
         ),
+        (
+            "{seconds:{error}|b}",
+            "a form holds no braces; write {seconds:time} or {seconds}",
+        ),
         ("x" * (LONGEST_TEMPLATE + 1), "must be at most 2,000 characters"),
     ],
 )

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTP_PORT,
+    HTTPS_PORT,
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -25,6 +34,7 @@ from monitor.model.outside import LONGEST_ERROR, harmless
 _TIMEOUT_SECONDS = 30.0
 _READ_BYTES = 1_048_576
 _STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
+_STREAM_TYPE = "text/event-stream"
 _REDIRECTS_FROM, _ERRORS_FROM, _UNAUTHORIZED = 300, 400, 401
 _NO_SUCH_ROUTE = (404, 405)
 # How the detail of such an answer begins, from this server and from older ones.
@@ -74,17 +84,38 @@ class AdminClient:
         """Yield events as they are recorded, behind a position or from now on.
 
         ``only`` are filters. A daemon that knows none of them yields all.
+
+        Raises:
+            DaemonUnreachableError: none answers, or the stream has ended, which it never does.
+            MonitorError: the daemon reports a failure, or something else answers.
         """
         query = {**only, **({} if after is None else {"after": str(after)})}
         with self._connected(_STREAM_IDLE_SECONDS) as connection:
             path = self._path("/api/v1/events/stream", query)
-            connection.request("GET", path, headers=self._headers("text/event-stream"))
+            connection.request("GET", path, headers=self._headers(_STREAM_TYPE))
+            sock = connection.sock
             response = connection.getresponse()
             if response.status >= _REDIRECTS_FROM:
-                self._check(response, path, response.read())
-            while line := response.readline():
+                deadline = time.monotonic() + _TIMEOUT_SECONDS
+                self._check(response, path, _read(sock, response, deadline))
+            if response.headers.get_content_type() != _STREAM_TYPE:
+                raise self._stranger(response)
+            # A line without its end was cut off.
+            while (line := response.readline()).endswith(b"\n"):
                 if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
+                    yield self._event(response, line[6:])
+        raise DaemonUnreachableError(
+            f"{self._address.url} ended the stream: was the daemon stopped?"
+        )
+
+    def _event(self, response: HTTPResponse, data: bytes) -> dict[str, Any]:
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError) as exc:
+            raise self._stranger(response) from exc
+        if not isinstance(event, dict):
+            raise self._stranger(response)
+        return event
 
     def _request(
         self,
@@ -102,30 +133,39 @@ class AdminClient:
             content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         with self._connected(timeout_seconds) as connection:
             connection.request(method, self._path(path, query or {}), content, headers)
+            # It stays open for the response, though the connection lets go of it then.
+            sock = connection.sock
+            sock.settimeout(_left(deadline))
             response = connection.getresponse()
-            answer = _read(connection, response, deadline)
+            answer = _read(sock, response, deadline)
         self._check(response, path, answer)
         return self._decoded(response, answer)
 
     @contextlib.contextmanager
     def _connected(self, timeout_seconds: float) -> Iterator[HTTPConnection]:
-        host, port = self._base.hostname or "", self._base.port
+        host, is_secure = self._base.hostname or "", self._base.scheme == "https"
+        # Without a port the end of an IPv6 address would be taken for one.
+        port = self._base.port or (HTTPS_PORT if is_secure else HTTP_PORT)
         connection = (
             HTTPSConnection(host, port, timeout=timeout_seconds, context=self._trust)
-            if self._base.scheme == "https"
+            if is_secure
             else HTTPConnection(host, port, timeout=timeout_seconds)
         )
         try:
             yield connection
+        except IncompleteRead as exc:
+            raise DaemonUnreachableError(
+                f"the answer of {self._address.url} was cut off: was the daemon stopped?"
+            ) from exc
         except (OSError, HTTPException, UnicodeError) as exc:
             raise self._unreachable(exc) from exc
         finally:
             connection.close()
 
-    def _headers(self, media_type: str) -> dict[str, str]:
-        headers = {"Accept": media_type, "Connection": "close"}
+    def _headers(self, media_type: str) -> dict[str, str | bytes]:
+        headers: dict[str, str | bytes] = {"Accept": media_type, "Connection": "close"}
         if self._address.authorization is not None:
-            headers["Authorization"] = self._address.authorization.reveal()
+            headers["Authorization"] = self._address.authorization.reveal().encode()
         return headers
 
     def _path(self, path: str, query: Mapping[str, str]) -> str:
@@ -202,25 +242,42 @@ class AdminClient:
         )
 
 
-def _read(connection: HTTPConnection, response: HTTPResponse, deadline: float) -> bytes:
-    """Return the whole answer. The time limit of the connection is that of one read only.
+def _read(sock: socket.socket, response: HTTPResponse, deadline: float) -> bytes:
+    """Return the whole answer. The time limit of the socket is that of one read only.
 
     Raises:
         TimeoutError: it has not ended at the deadline.
+        IncompleteRead: it ended before its end.
     """
+    length = response.length  # None: chunks tell the end, or the end of the connection
     parts: list[bytes] = []
-    # Without a connection the rest is in memory already.
-    sock = connection.sock
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if sock is not None:
+    missing = _READ_BYTES if length is None else length
+    while missing:
+        left = _left(deadline)
+        # At its end a response closes the socket.
+        if not response.isclosed():
             sock.settimeout(left)
-        part = response.read1(_READ_BYTES)
+        part = response.read1(min(_READ_BYTES, missing))
         if not part:
-            return b"".join(parts)
+            break
         parts.append(part)
+        missing -= len(part) if length is not None else 0
+    answer = b"".join(parts)
+    if length is not None and missing:
+        raise IncompleteRead(answer, missing)
+    return answer
+
+
+def _left(deadline: float) -> float:
+    """Return how many seconds are left.
+
+    Raises:
+        TimeoutError: none.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def _trust(address: DaemonAddress) -> ssl.SSLContext:

@@ -86,10 +86,16 @@ SALES = {"workspace": "sales"}
 NIGHTLY = {**SALES, "kind": "plan_run", "pipeline": "nightly"}
 OUTAGE = {"alertname": "workspace_unreachable", "rule": "workspace_unreachable", **SALES}
 BEHIND = {"alertname": "monitor_degraded", "rule": "monitor_degraded", "part": "backlog:mqtt"}
+OVERWRITTEN = {**BEHIND, "part": "retained@north"}
+UNHELD = {**BEHIND, "part": "shard:north"}
+SHORT = {"alertname": "budget_exhausted", "rule": "budget_exhausted", "workspace": "stock"}
 # What fires, and whether it is inhibited while all the others fire too.
 TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     (OUTAGE, False),
     (BEHIND, False),
+    (OVERWRITTEN, False),
+    (UNHELD, False),
+    (SHORT, False),
     ({"alertname": "late", "rule": "run_overdue", **NIGHTLY}, True),
     ({"alertname": "DataprepScheduleMissed", "rule": "schedule_missed", **SALES}, True),
     ({"alertname": "DataprepMonitorPollsFailing", "poll": "changes", **SALES}, True),
@@ -100,6 +106,11 @@ TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     ({**BEHIND, "alertname": "DataprepMonitorOutputBehind", "consumer": "mqtt"}, True),
     ({"alertname": "DataprepMonitorOutputBehind", "part": "backlog:webhook"}, False),
     ({"alertname": "DataprepMonitorDeadLetters", "part": "dead_letters:mqtt"}, False),
+    ({"alertname": "DataprepMonitorTopicsOverwritten", "part": "retained"}, True),
+    ({"alertname": "DataprepMonitorNothingHeld", "part": "shard"}, True),
+    ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", **SALES}, True),
+    ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "stock"}, True),
+    ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "hr"}, False),
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
 from tests.app.eventually import pause
@@ -167,16 +168,15 @@ async def test_a_wrong_token_in_the_file_costs_nothing(scene: OauthScene) -> Non
         assert daemon.count("refused") == 1
 
 
-async def test_an_empty_file_keeps_the_former_token(
-    scene: OauthScene, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_empty_file_keeps_the_former_token(scene: OauthScene) -> None:
     """It is logged once, and refreshes go on."""
-    async with scene.running() as daemon:
-        scene.file.text = ""
-        for _ in range(30):
-            await daemon.cycle()
-        assert await daemon.can_read()
-    assert capsys.readouterr().out.count("secret cannot be read again") == 1
+    with structlog.testing.capture_logs() as logged:
+        async with scene.running() as daemon:
+            scene.file.text = ""
+            for _ in range(30):
+                await daemon.cycle()
+            assert await daemon.can_read()
+    assert sum("cannot be read again" in line["event"] for line in logged) == 1
 
 
 async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene) -> None:

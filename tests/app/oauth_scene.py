@@ -236,6 +236,16 @@ class Refresher:
             or 0.0
         )
 
+    def refused_requests(self) -> float:
+        """Return how many of its requests were answered 401."""
+        return (
+            self.registry.get_sample_value(
+                "dataprep_monitor_api_requests_total",
+                {"workspace": NAME, "operation": "listFlows", "code": "401"},
+            )
+            or 0.0
+        )
+
 
 @dataclass(kw_only=True)
 class OauthScene:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 import structlog
 
 from monitor.model.clock import Clock
@@ -40,6 +39,7 @@ from monitor.workspace.access.stored_tokens import (
     next_candidate,
     refresh_due_at,
     trimmed,
+    with_pair,
     with_refusal,
     with_sent,
     without_sent,
@@ -104,7 +104,7 @@ class RefreshedTokens:
         self._wait_until = float("-inf")  # monotonic; before it nothing is sent
         self._read_at = float("-inf")  # monotonic
         self._renewed_at = float("-inf")  # monotonic; because of a 401
-        self._must_renew = False
+        self._must_renew = False  # True until the refresh that a 401 asked for is over
         self._ending = asyncio.Event()
         self._has_ended = False  # `run` has, and nobody refreshes
         self._woken = asyncio.Event()
@@ -122,11 +122,11 @@ class RefreshedTokens:
     async def renew(self, refused: Secret | None) -> bool:
         if self._usable() != refused:
             return self._usable() is not None
-        now = self._clock.monotonic()
-        if now - self._renewed_at < _REFUSED_GAP_SECONDS:
-            return False  # a new token is refused as well, so the tokens are not the cause
-        self._renewed_at = now
-        self._must_renew = True
+        if not self._must_renew:
+            now = self._clock.monotonic()
+            if now - self._renewed_at < _REFUSED_GAP_SECONDS:
+                return False  # a new token is refused as well, so the tokens are not the cause
+            self._renewed_at, self._must_renew = now, True
         return await self._other_than(refused) is not None
 
     def _usable(self) -> Secret | None:
@@ -233,8 +233,10 @@ class RefreshedTokens:
             return
         candidate, due_at = due
         if self._must_renew or (due_at is not None and due_at <= self._clock.now()):
-            self._must_renew = False
-            await self._to_its_end(self._refresh(candidate))
+            try:
+                await self._to_its_end(self._refresh(candidate))
+            finally:
+                self._must_renew = False
 
     async def _to_its_end(self, refresh: Coroutine[Any, Any, None]) -> None:
         """Wait for a refresh, even if cancelled: its answer exists once. It has time limits."""
@@ -283,16 +285,7 @@ class RefreshedTokens:
             expires_at=None if life is None else began_at + timedelta(seconds=life),
             configured=candidate.configured,
         )
-        # What stands in the file has become the former token now, and what was said of it is over.
-        renewed = msgspec.structs.replace(
-            without_sent(tokens, candidate),
-            pair=pair,
-            refused={
-                name: refusal
-                for name, refusal in tokens.refused.items()
-                if name != candidate.digest
-            },
-        )
+        renewed = with_pair(tokens, candidate, pair)
         await self._keep(trimmed(renewed, self._configured.secret))
         self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
         self._failing = None

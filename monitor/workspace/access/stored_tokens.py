@@ -145,6 +145,12 @@ def with_refusal(
     )
 
 
+def with_pair(tokens: StoredTokens, candidate: Candidate, pair: TokenPair) -> StoredTokens:
+    """Return the tokens with the pair that the candidate brought; what was said of it is over."""
+    refused = {name: each for name, each in tokens.refused.items() if name != candidate.digest}
+    return msgspec.structs.replace(without_sent(tokens, candidate), pair=pair, refused=refused)
+
+
 def trimmed(tokens: StoredTokens, configured: Secret) -> StoredTokens:
     """Return the tokens without what is about refresh tokens that nobody will send again."""
     alive = {candidate.digest for candidate in candidates(tokens, configured)}

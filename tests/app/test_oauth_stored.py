@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from monitor.bus.contract import Change, StateEntry
 from monitor.model.errors import BusSchemaError
-from tests.app.oauth_scene import NAME, OauthScene, oauth_scene
+from tests.app.eventually import pause
+from tests.app.oauth_scene import ACCESS_SECONDS, NAME, OauthScene, Refresher, oauth_scene
 
 
 @pytest.fixture(name="scene")
@@ -37,3 +39,53 @@ async def test_a_damaged_pair_stays_and_nothing_is_sent(scene: OauthScene, damag
         assert scene.sandbox.pair.refreshes == 1
     finally:
         await daemon.stop()
+
+
+async def test_a_stop_tries_to_store_a_pair_for_half_a_minute(scene: OauthScene) -> None:
+    """A store that is back within that time takes the pair."""
+    daemon = await _with_a_refused_pair(scene)
+    stopping = asyncio.create_task(daemon.stop())
+    for _ in range(20):
+        await scene.clock.advance(1)
+        await pause(0.01)
+    daemon.refuses_pairs = False
+    while not stopping.done():
+        await scene.clock.advance(1)
+        await pause(0.01)
+    async with scene.running() as daemon:
+        assert daemon.trouble is None
+        assert daemon.count("refreshed") == 0
+
+
+async def test_a_restarted_task_stores_the_pair_and_all_is_well(scene: OauthScene) -> None:
+    """A stop gives up in bounded time; the task that is started again has no trouble left."""
+    daemon = await _with_a_refused_pair(scene)
+    for _ in range(9):
+        await scene.clock.advance(10)
+        await pause(0.01)
+    assert daemon.trouble is not None
+    daemon.task.cancel()
+    began = scene.clock.monotonic()
+    while not daemon.task.done():
+        await scene.clock.advance(1)
+        await pause(0.01)
+    assert 30 <= scene.clock.monotonic() - began < 35
+    daemon.refuses_pairs = False
+    cycles = daemon.cycles
+    daemon.task = asyncio.create_task(daemon.tokens.run(), name="access token")
+    await daemon.until(lambda: daemon.cycles > cycles)
+    assert daemon.trouble is None
+    assert await daemon.can_read()
+    await daemon.stop()
+
+
+async def _with_a_refused_pair(scene: OauthScene) -> Refresher:
+    """Start a daemon that has a new pair which the store refuses."""
+    daemon, pair = scene.refresher(), scene.sandbox.pair
+    assert pair is not None
+    await daemon.start()
+    await daemon.begun()
+    daemon.refuses_pairs = True
+    await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
+    await daemon.until(lambda: pair.refreshes == 2 and daemon.count("store") > 0)
+    return daemon

@@ -60,7 +60,7 @@ _FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
 _LEAST_GAP_SECONDS = 5.0  # between two refreshes, however short the lives
 _REFUSED_GAP_SECONDS = 60.0  # between two refreshes because of a 401
 _REQUEST_WAIT_SECONDS = 45.0  # of a request for a token: a refresh and its storing
-_STORE_TRIES_AT_END = 3
+_STORED_AT_END_SECONDS = 30.0  # of a stop: a new pair that the store refuses
 # Whether the endpoint has handled the refresh cannot be known.
 _UNKNOWN = frozenset({RefreshOutcome.UNANSWERED, RefreshOutcome.SERVER_ERROR})
 
@@ -288,7 +288,6 @@ class RefreshedTokens:
         renewed = with_pair(tokens, candidate, pair)
         await self._keep(trimmed(renewed, self._configured.secret))
         self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
-        self._failing = None
         self._wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
         expires_at = None if pair.expires_at is None else pair.expires_at.isoformat()
         log.info("access token refreshed", workspace=self._workspace, expires_at=expires_at)
@@ -296,9 +295,11 @@ class RefreshedTokens:
     async def _keep(self, tokens: StoredTokens) -> None:
         """Return once a new pair is stored. Until then its access token is not used."""
         self._unstored = tokens
-        attempt = 0
+        attempt, end = 0, float("inf")
         while True:
             attempt += 1
+            if self._ending.is_set():
+                end = min(end, self._clock.monotonic() + _STORED_AT_END_SECONDS)
             try:
                 await self._store.store(tokens)
                 break
@@ -314,19 +315,19 @@ class RefreshedTokens:
                 reason = f"a new token pair waits for the store: {exc}"
                 self._failed(NotRefreshed(outcome=RefreshOutcome.STORE, reason=reason))
                 self._show_status()
-                if self._ending.is_set() and attempt >= _STORE_TRIES_AT_END:
+                if self._clock.monotonic() >= end:
                     raise
             wait = backoff_seconds(
                 attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_WAIT_CAP_SECONDS
             )
             if self._ending.is_set():
                 await self._clock.sleep(_FIRST_WAIT_SECONDS)
-            elif await self._ends_within(wait):
-                attempt = 0
-        self._tokens, self._unstored = tokens, None
+            else:
+                await self._ends_within(wait)
+        self._tokens, self._unstored, self._failing = tokens, None, None
 
-    async def _ends_within(self, seconds: float) -> bool:
-        return await happens_within(
+    async def _ends_within(self, seconds: float) -> None:
+        await happens_within(
             self._ending.wait(),
             clock=self._clock,
             seconds=seconds,

@@ -89,3 +89,24 @@ async def _with_a_refused_pair(scene: OauthScene) -> Refresher:
     await scene.clock.advance(ACCESS_SECONDS * 2 / 3 + 1)
     await daemon.until(lambda: pair.refreshes == 2 and daemon.count("store") > 0)
     return daemon
+
+
+async def test_a_new_token_that_fails_does_not_starve_the_pair(scene: OauthScene) -> None:
+    """The stored pair is refreshed at its time, the new token is tried later, both are said."""
+    pair = scene.sandbox.pair
+    assert pair is not None
+    async with scene.running() as daemon:
+        daemon.rejects = "mistyped"
+        scene.file.text = "mistyped"
+        for _ in range(30):
+            await daemon.cycle()
+            assert await daemon.can_read()
+        assert 2 <= daemon.count("rejected") <= 5
+        assert pair.refreshes >= 4
+        assert daemon.trouble is not None
+        assert "the new refresh token" in daemon.trouble.reason
+        assert "the pair before it stays in use" in daemon.trouble.reason
+        daemon.rejects = None
+        scene.generate_pair()
+        await daemon.recovered()
+        assert await daemon.can_read()

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
 
@@ -36,6 +35,7 @@ from monitor.workspace.access.stored_tokens import (
     StoredTokens,
     TokenPair,
     TokenStore,
+    is_beside_pair,
     next_candidate,
     refresh_due_at,
     trimmed,
@@ -44,13 +44,14 @@ from monitor.workspace.access.stored_tokens import (
     with_sent,
     without_sent,
 )
+from monitor.workspace.access.to_its_end import to_its_end
 from monitor.workspace.access.token_endpoint import (
     NotRefreshed,
     Refreshed,
     RefreshOutcome,
     TokenEndpoint,
 )
-from monitor.workspace.access.troubles import Failing, failing_after, trouble_of, wait_after
+from monitor.workspace.access.troubles import Failing, PutOff, failing_after, trouble_of, wait_after
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.settings import OauthSettings
 
@@ -101,6 +102,7 @@ class RefreshedTokens:
         self._tokens: StoredTokens | None = None  # None: not loaded
         self._unstored: StoredTokens | None = None  # with a new pair that the store refused
         self._failing: Failing | None = None
+        self._put_off: PutOff | None = None
         self._wait_until = float("-inf")  # monotonic; before it nothing is sent
         self._read_at = float("-inf")  # monotonic
         self._renewed_at = float("-inf")  # monotonic; because of a 401
@@ -206,14 +208,18 @@ class RefreshedTokens:
         if self._client_secret is not None:
             has_changed |= await self._client_secret.read_again()
         if has_changed:
-            self._wait_until = float("-inf")
+            self._wait_until, self._put_off = float("-inf"), None
 
     def _due(self) -> tuple[Candidate, datetime | None] | None:
         """Return what is to be sent and when; None while every refresh token is refused."""
         tokens = self._tokens
         if tokens is None:
             return None
-        candidate = next_candidate(tokens, self._configured.secret, self._clock.now())
+        configured, now, put_off = self._configured.secret, self._clock.now(), self._put_off
+        candidate = None
+        if put_off is not None and self._clock.monotonic() < put_off.until:
+            candidate = next_candidate(tokens, configured, now, but=put_off.digest)
+        candidate = candidate or next_candidate(tokens, configured, now)
         return None if candidate is None else (candidate, refresh_due_at(tokens, candidate))
 
     def _seconds_until_due(self) -> float:
@@ -234,23 +240,9 @@ class RefreshedTokens:
         candidate, due_at = due
         if self._must_renew or (due_at is not None and due_at <= self._clock.now()):
             try:
-                await self._to_its_end(self._refresh(candidate))
+                await to_its_end(self._refresh(candidate), self._ending, self._workspace)
             finally:
                 self._must_renew = False
-
-    async def _to_its_end(self, refresh: Coroutine[Any, Any, None]) -> None:
-        """Wait for a refresh, even if cancelled: its answer exists once. It has time limits."""
-        task = asyncio.create_task(refresh, name=f"{self._workspace}: refresh")
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self._ending.set()
-            while not task.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait((task,))
-            if not task.cancelled() and (error := task.exception()) is not None:
-                log.warning("refresh ended", workspace=self._workspace, reason=str(error))
-            raise
 
     async def _refresh(self, candidate: Candidate) -> None:
         tokens = self._tokens or StoredTokens()
@@ -323,16 +315,11 @@ class RefreshedTokens:
             if self._ending.is_set():
                 await self._clock.sleep(_FIRST_WAIT_SECONDS)
             else:
-                await self._ends_within(wait)
+                name = f"{self._workspace}: store a token pair"
+                await happens_within(
+                    self._ending.wait(), clock=self._clock, seconds=wait, name=name
+                )
         self._tokens, self._unstored, self._failing = tokens, None, None
-
-    async def _ends_within(self, seconds: float) -> None:
-        await happens_within(
-            self._ending.wait(),
-            clock=self._clock,
-            seconds=seconds,
-            name=f"{self._workspace}: store a token pair",
-        )
 
     async def _take_failure(
         self,
@@ -355,16 +342,23 @@ class RefreshedTokens:
             # The store learns that with its next write; until then a restart doubts for nothing.
             tokens = without_sent(tokens, candidate)
         self._tokens = tokens
-        is_from_before = self._failing is None and unanswered_at is not None
-        self._failed(failure, is_from_before=is_from_before)
+        new = None  # one that fails while the stored pair goes on
+        if failure.outcome is not RefreshOutcome.REFUSED and is_beside_pair(
+            tokens, candidate, self._configured.secret, self._clock.now()
+        ):
+            new = candidate.digest
+        self._failed(failure, new=new, is_from_before=unanswered_at is not None)
 
-    def _failed(self, failure: NotRefreshed, *, is_from_before: bool = False) -> None:
-        """``is_from_before``: an earlier life of the daemon has sent a refresh, too."""
+    def _failed(
+        self, failure: NotRefreshed, *, new: str | None = None, is_from_before: bool = False
+    ) -> None:
+        """``is_from_before``: an earlier life of the daemon may have sent a refresh, too."""
         self._metrics.token_refreshes.labels(self._workspace, failure.outcome.value).inc()
         before = self._failing
-        self._failing = failing_after(
-            before, failure, now=self._clock.now(), is_from_before=is_from_before
-        )
+        if new is not None:
+            before = None if self._put_off is None else self._put_off.failing
+        now, is_from_before = self._clock.now(), is_from_before and before is None
+        failing = failing_after(before, failure, now=now, is_from_before=is_from_before)
         if before is None or before.outcome is not failure.outcome:
             log.warning(
                 "access token not refreshed",
@@ -372,7 +366,11 @@ class RefreshedTokens:
                 outcome=failure.outcome.value,
                 reason=failure.reason,
             )
-        self._wait_until = self._clock.monotonic() + wait_after(self._failing, failure)
+        until = self._clock.monotonic() + wait_after(failing, failure)
+        if new is None:
+            self._failing, self._wait_until = failing, until
+        else:
+            self._put_off = PutOff(digest=new, failing=failing, until=until)
 
     def _show_status(self) -> None:
         status = self._status()
@@ -388,5 +386,11 @@ class RefreshedTokens:
             refreshed_at=None if pair is None else pair.obtained_at,
             expires_at=None if pair is None else pair.expires_at,
             pair_expires_at=self._pair_expires_at,
-            trouble=trouble_of(tokens, self._configured.secret, self._failing, self._clock.now()),
+            trouble=trouble_of(
+                tokens,
+                self._configured.secret,
+                self._failing,
+                self._clock.now(),
+                put_off=self._put_off,
+            ),
         )

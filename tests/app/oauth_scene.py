@@ -22,7 +22,7 @@ from monitor.sandbox.settings import OAuthSettings, SandboxSettings
 from monitor.sandbox.world.token_pairs import replaced, revoke
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
 from monitor.workspace.access.stored_tokens import StoredTokens
-from monitor.workspace.access.token_endpoint import TokenEndpoint
+from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome, TokenEndpoint
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
@@ -106,6 +106,8 @@ class DyingEndpoint(TokenEndpoint):
         daemon = self._daemon
         if daemon.dies_at is Step.BEFORE_SENDING:
             raise DiedError
+        if refresh_token.reveal() == daemon.rejects:
+            return NotRefreshed(outcome=RefreshOutcome.REJECTED, reason="HTTP 400 invalid_request")
         sending = super().refresh(refresh_token, client_secret=client_secret)
         if daemon.dies_at is not Step.WAITING:
             return await sending
@@ -134,6 +136,7 @@ class Refresher:
     dies_at: Step | None = None  # of its next refresh
     refuses_all: bool = False  # the store does, also what follows
     refuses_pairs: bool = False
+    rejects: str | None = None  # the endpoint does: that refresh token, not as a dead one
     status: TokenStatus = field(default_factory=TokenStatus)
     cycles: int = 0
 
@@ -232,6 +235,16 @@ class Refresher:
         return (
             self.registry.get_sample_value(
                 "dataprep_monitor_token_refreshes_total", {"workspace": NAME, "outcome": outcome}
+            )
+            or 0.0
+        )
+
+    def refused_requests(self) -> float:
+        """Return how many of its requests were answered 401."""
+        return (
+            self.registry.get_sample_value(
+                "dataprep_monitor_api_requests_total",
+                {"workspace": NAME, "operation": "listFlows", "code": "401"},
             )
             or 0.0
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
+from monitor.model.errors import BusSchemaError
 from monitor.workspace.access.stored_tokens import StoredTokens, decoder, encoded
 
 TOPIC = "oauth"
@@ -18,9 +19,22 @@ class StoredTokenStore:
         self._bus = bus
 
     async def load(self) -> StoredTokens:
+        """Return what was stored last.
+
+        Raises:
+            BusSchemaError: it is damaged. It stays: without it the configured refresh token, which
+                is dead once it has been used, would take the place of a pair that works.
+        """
         entries = await self._bus.state_entries(self._workspace, TOPIC)
-        # A damaged one is logged; then the configured refresh token is tried.
-        return decode_entries(entries, decoder(), topic=TOPIC).get(_KEY, StoredTokens())
+        if (value := entries.get(_KEY)) is None:
+            return StoredTokens()
+        try:
+            return decode_entry(value, decoder(), what=f"{TOPIC} {_KEY!r}")
+        except BusSchemaError as exc:
+            raise BusSchemaError(
+                f"{exc}; no access token is refreshed and nothing is sent: start the version that"
+                " wrote it, or restore the store"
+            ) from exc
 
     async def store(self, tokens: StoredTokens) -> None:
         entry = StateEntry(workspace=self._workspace, topic=TOPIC, key=_KEY, value=encoded(tokens))

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
-import msgspec
 import structlog
 
 from monitor.model.clock import Clock
@@ -37,20 +35,23 @@ from monitor.workspace.access.stored_tokens import (
     StoredTokens,
     TokenPair,
     TokenStore,
+    is_beside_pair,
     next_candidate,
     refresh_due_at,
     trimmed,
+    with_pair,
     with_refusal,
     with_sent,
     without_sent,
 )
+from monitor.workspace.access.to_its_end import to_its_end
 from monitor.workspace.access.token_endpoint import (
     NotRefreshed,
     Refreshed,
     RefreshOutcome,
     TokenEndpoint,
 )
-from monitor.workspace.access.troubles import Failing, failing_after, trouble_of, wait_after
+from monitor.workspace.access.troubles import Failing, PutOff, failing_after, trouble_of, wait_after
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.settings import OauthSettings
 
@@ -60,7 +61,7 @@ _FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
 _LEAST_GAP_SECONDS = 5.0  # between two refreshes, however short the lives
 _REFUSED_GAP_SECONDS = 60.0  # between two refreshes because of a 401
 _REQUEST_WAIT_SECONDS = 45.0  # of a request for a token: a refresh and its storing
-_STORE_TRIES_AT_END = 3
+_STORED_AT_END_SECONDS = 30.0  # of a stop: a new pair that the store refuses
 # Whether the endpoint has handled the refresh cannot be known.
 _UNKNOWN = frozenset({RefreshOutcome.UNANSWERED, RefreshOutcome.SERVER_ERROR})
 
@@ -101,10 +102,11 @@ class RefreshedTokens:
         self._tokens: StoredTokens | None = None  # None: not loaded
         self._unstored: StoredTokens | None = None  # with a new pair that the store refused
         self._failing: Failing | None = None
+        self._put_off: PutOff | None = None
         self._wait_until = float("-inf")  # monotonic; before it nothing is sent
         self._read_at = float("-inf")  # monotonic
         self._renewed_at = float("-inf")  # monotonic; because of a 401
-        self._must_renew = False
+        self._must_renew = False  # True until the refresh that a 401 asked for is over
         self._ending = asyncio.Event()
         self._has_ended = False  # `run` has, and nobody refreshes
         self._woken = asyncio.Event()
@@ -122,11 +124,11 @@ class RefreshedTokens:
     async def renew(self, refused: Secret | None) -> bool:
         if self._usable() != refused:
             return self._usable() is not None
-        now = self._clock.monotonic()
-        if now - self._renewed_at < _REFUSED_GAP_SECONDS:
-            return False  # a new token is refused as well, so the tokens are not the cause
-        self._renewed_at = now
-        self._must_renew = True
+        if not self._must_renew:
+            now = self._clock.monotonic()
+            if now - self._renewed_at < _REFUSED_GAP_SECONDS:
+                return False  # a new token is refused as well, so the tokens are not the cause
+            self._renewed_at, self._must_renew = now, True
         return await self._other_than(refused) is not None
 
     def _usable(self) -> Secret | None:
@@ -206,14 +208,18 @@ class RefreshedTokens:
         if self._client_secret is not None:
             has_changed |= await self._client_secret.read_again()
         if has_changed:
-            self._wait_until = float("-inf")
+            self._wait_until, self._put_off = float("-inf"), None
 
     def _due(self) -> tuple[Candidate, datetime | None] | None:
         """Return what is to be sent and when; None while every refresh token is refused."""
         tokens = self._tokens
         if tokens is None:
             return None
-        candidate = next_candidate(tokens, self._configured.secret, self._clock.now())
+        configured, now, put_off = self._configured.secret, self._clock.now(), self._put_off
+        candidate = None
+        if put_off is not None and self._clock.monotonic() < put_off.until:
+            candidate = next_candidate(tokens, configured, now, but=put_off.digest)
+        candidate = candidate or next_candidate(tokens, configured, now)
         return None if candidate is None else (candidate, refresh_due_at(tokens, candidate))
 
     def _seconds_until_due(self) -> float:
@@ -233,22 +239,10 @@ class RefreshedTokens:
             return
         candidate, due_at = due
         if self._must_renew or (due_at is not None and due_at <= self._clock.now()):
-            self._must_renew = False
-            await self._to_its_end(self._refresh(candidate))
-
-    async def _to_its_end(self, refresh: Coroutine[Any, Any, None]) -> None:
-        """Wait for a refresh, even if cancelled: its answer exists once. It has time limits."""
-        task = asyncio.create_task(refresh, name=f"{self._workspace}: refresh")
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self._ending.set()
-            while not task.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait((task,))
-            if not task.cancelled() and (error := task.exception()) is not None:
-                log.warning("refresh ended", workspace=self._workspace, reason=str(error))
-            raise
+            try:
+                await to_its_end(self._refresh(candidate), self._ending, self._workspace)
+            finally:
+                self._must_renew = False
 
     async def _refresh(self, candidate: Candidate) -> None:
         tokens = self._tokens or StoredTokens()
@@ -283,19 +277,9 @@ class RefreshedTokens:
             expires_at=None if life is None else began_at + timedelta(seconds=life),
             configured=candidate.configured,
         )
-        # What stands in the file has become the former token now, and what was said of it is over.
-        renewed = msgspec.structs.replace(
-            without_sent(tokens, candidate),
-            pair=pair,
-            refused={
-                name: refusal
-                for name, refusal in tokens.refused.items()
-                if name != candidate.digest
-            },
-        )
+        renewed = with_pair(tokens, candidate, pair)
         await self._keep(trimmed(renewed, self._configured.secret))
         self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
-        self._failing = None
         self._wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
         expires_at = None if pair.expires_at is None else pair.expires_at.isoformat()
         log.info("access token refreshed", workspace=self._workspace, expires_at=expires_at)
@@ -303,9 +287,11 @@ class RefreshedTokens:
     async def _keep(self, tokens: StoredTokens) -> None:
         """Return once a new pair is stored. Until then its access token is not used."""
         self._unstored = tokens
-        attempt = 0
+        attempt, end = 0, float("inf")
         while True:
             attempt += 1
+            if self._ending.is_set():
+                end = min(end, self._clock.monotonic() + _STORED_AT_END_SECONDS)
             try:
                 await self._store.store(tokens)
                 break
@@ -321,24 +307,19 @@ class RefreshedTokens:
                 reason = f"a new token pair waits for the store: {exc}"
                 self._failed(NotRefreshed(outcome=RefreshOutcome.STORE, reason=reason))
                 self._show_status()
-                if self._ending.is_set() and attempt >= _STORE_TRIES_AT_END:
+                if self._clock.monotonic() >= end:
                     raise
             wait = backoff_seconds(
                 attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_WAIT_CAP_SECONDS
             )
             if self._ending.is_set():
                 await self._clock.sleep(_FIRST_WAIT_SECONDS)
-            elif await self._ends_within(wait):
-                attempt = 0
-        self._tokens, self._unstored = tokens, None
-
-    async def _ends_within(self, seconds: float) -> bool:
-        return await happens_within(
-            self._ending.wait(),
-            clock=self._clock,
-            seconds=seconds,
-            name=f"{self._workspace}: store a token pair",
-        )
+            else:
+                name = f"{self._workspace}: store a token pair"
+                await happens_within(
+                    self._ending.wait(), clock=self._clock, seconds=wait, name=name
+                )
+        self._tokens, self._unstored, self._failing = tokens, None, None
 
     async def _take_failure(
         self,
@@ -361,16 +342,23 @@ class RefreshedTokens:
             # The store learns that with its next write; until then a restart doubts for nothing.
             tokens = without_sent(tokens, candidate)
         self._tokens = tokens
-        is_from_before = self._failing is None and unanswered_at is not None
-        self._failed(failure, is_from_before=is_from_before)
+        new = None  # one that fails while the stored pair goes on
+        if failure.outcome is not RefreshOutcome.REFUSED and is_beside_pair(
+            tokens, candidate, self._configured.secret, self._clock.now()
+        ):
+            new = candidate.digest
+        self._failed(failure, new=new, is_from_before=unanswered_at is not None)
 
-    def _failed(self, failure: NotRefreshed, *, is_from_before: bool = False) -> None:
-        """``is_from_before``: an earlier life of the daemon has sent a refresh, too."""
+    def _failed(
+        self, failure: NotRefreshed, *, new: str | None = None, is_from_before: bool = False
+    ) -> None:
+        """``is_from_before``: an earlier life of the daemon may have sent a refresh, too."""
         self._metrics.token_refreshes.labels(self._workspace, failure.outcome.value).inc()
         before = self._failing
-        self._failing = failing_after(
-            before, failure, now=self._clock.now(), is_from_before=is_from_before
-        )
+        if new is not None:
+            before = None if self._put_off is None else self._put_off.failing
+        now, is_from_before = self._clock.now(), is_from_before and before is None
+        failing = failing_after(before, failure, now=now, is_from_before=is_from_before)
         if before is None or before.outcome is not failure.outcome:
             log.warning(
                 "access token not refreshed",
@@ -378,7 +366,11 @@ class RefreshedTokens:
                 outcome=failure.outcome.value,
                 reason=failure.reason,
             )
-        self._wait_until = self._clock.monotonic() + wait_after(self._failing, failure)
+        until = self._clock.monotonic() + wait_after(failing, failure)
+        if new is None:
+            self._failing, self._wait_until = failing, until
+        else:
+            self._put_off = PutOff(digest=new, failing=failing, until=until)
 
     def _show_status(self) -> None:
         status = self._status()
@@ -394,5 +386,11 @@ class RefreshedTokens:
             refreshed_at=None if pair is None else pair.obtained_at,
             expires_at=None if pair is None else pair.expires_at,
             pair_expires_at=self._pair_expires_at,
-            trouble=trouble_of(tokens, self._configured.secret, self._failing, self._clock.now()),
+            trouble=trouble_of(
+                tokens,
+                self._configured.secret,
+                self._failing,
+                self._clock.now(),
+                put_off=self._put_off,
+            ),
         )

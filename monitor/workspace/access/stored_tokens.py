@@ -95,13 +95,26 @@ def candidates(tokens: StoredTokens, configured: Secret) -> list[Candidate]:
     return [Candidate(token=configured, digest=own, configured=own), stored]
 
 
-def next_candidate(tokens: StoredTokens, configured: Secret, now: datetime) -> Candidate | None:
-    """Return the refresh token to send next; None while all are refused."""
+def next_candidate(
+    tokens: StoredTokens, configured: Secret, now: datetime, *, but: str | None = None
+) -> Candidate | None:
+    """Return the refresh token to send next, but not that one; None while all are refused."""
     for candidate in candidates(tokens, configured):
+        if candidate.digest == but:
+            continue
         refusal = tokens.refused.get(candidate.digest)
         if refusal is None or not timedelta(0) <= now - refusal.tried_at < _REFUSED_AGAIN:
             return candidate
     return None
+
+
+def is_beside_pair(
+    tokens: StoredTokens, candidate: Candidate, configured: Secret, now: datetime
+) -> bool:
+    """Return True for a new configured token beside a stored pair that is not refused."""
+    if tokens.pair is None or tokens.pair.configured == candidate.configured:
+        return False
+    return next_candidate(tokens, configured, now, but=candidate.digest) is not None
 
 
 def refresh_due_at(tokens: StoredTokens, candidate: Candidate) -> datetime | None:
@@ -143,6 +156,12 @@ def with_refusal(
     return msgspec.structs.replace(
         without_sent(tokens, candidate), refused={**tokens.refused, candidate.digest: refusal}
     )
+
+
+def with_pair(tokens: StoredTokens, candidate: Candidate, pair: TokenPair) -> StoredTokens:
+    """Return the tokens with the pair that the candidate brought; what was said of it is over."""
+    refused = {name: each for name, each in tokens.refused.items() if name != candidate.digest}
+    return msgspec.structs.replace(without_sent(tokens, candidate), pair=pair, refused=refused)
 
 
 def trimmed(tokens: StoredTokens, configured: Secret) -> StoredTokens:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from monitor.model.live_state import TokenTrouble, TokenTroubleKind
@@ -39,6 +40,14 @@ class Failing(Struct, frozen=True, kw_only=True):
     is_unanswered: bool  # one of them was sent and never answered
 
 
+class PutOff(Struct, frozen=True, kw_only=True):
+    """A new configured refresh token that fails, while the stored pair goes on."""
+
+    digest: str
+    failing: Failing
+    until: float  # monotonic
+
+
 def failing_after(
     before: Failing | None, failure: NotRefreshed, *, now: datetime, is_from_before: bool
 ) -> Failing:
@@ -67,7 +76,12 @@ def wait_after(failing: Failing, failure: NotRefreshed) -> float:
 
 
 def trouble_of(
-    tokens: StoredTokens, configured: Secret, failing: Failing | None, now: datetime
+    tokens: StoredTokens,
+    configured: Secret,
+    failing: Failing | None,
+    now: datetime,
+    *,
+    put_off: PutOff | None = None,
 ) -> TokenTrouble | None:
     """Return what somebody should know; None while all is well or may be in a moment."""
     known = candidates(tokens, configured)
@@ -82,18 +96,33 @@ def trouble_of(
             " the pair before it stays in use",
             advice=NEW_PAIR,
         )
-    if failing is None:
-        return None
-    if failing.is_unanswered:
-        sent_at = tokens.sent.get(known[0].digest, failing.since)
-        return TokenTrouble(
-            kind=TokenTroubleKind.ANSWER_LOST,
-            since=sent_at,
-            reason=f"a refresh was sent at {_time(sent_at)} and its answer is lost"
-            f" ({failing.reason})",
-            advice=_TRY_AGAIN,
-        )
-    return _failing(failing, now)
+    # Of two candidates, what fails is the stored pair, and the new token is put off.
+    trouble = None if failing is None else _of_one(tokens, known[-1].digest, failing, now)
+    if (
+        trouble is not None
+        or put_off is None
+        or [each.digest for each in known[:-1]] != [put_off.digest]
+    ):
+        return trouble
+    trouble = _of_one(tokens, put_off.digest, put_off.failing, now)
+    return trouble and msgspec.structs.replace(
+        trouble,
+        reason=f"the new refresh token fails: {trouble.reason}; the pair before it stays in use",
+    )
+
+
+def _of_one(
+    tokens: StoredTokens, digest: str, failing: Failing, now: datetime
+) -> TokenTrouble | None:
+    if not failing.is_unanswered:
+        return _failing(failing, now)
+    sent_at = tokens.sent.get(digest, failing.since)
+    return TokenTrouble(
+        kind=TokenTroubleKind.ANSWER_LOST,
+        since=sent_at,
+        reason=f"a refresh was sent at {_time(sent_at)} and its answer is lost ({failing.reason})",
+        advice=_TRY_AGAIN,
+    )
 
 
 def _locked_out(refusals: list[RefusedToken]) -> TokenTrouble:

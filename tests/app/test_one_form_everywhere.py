@@ -149,7 +149,9 @@ async def test_every_message_is_as_its_schema_says(tmp_path: Path) -> None:
                 schemas.validate_event(event)
                 forms.setdefault(event["id"], {})[receiver] = event
         for found in forms.values():
-            assert all(event == found["mqtt"] for event in found.values())
+            # The newest may be on their way to a receiver.
+            first = next(iter(found.values()))
+            assert all(event == first for event in found.values())
         for message in received.retained():
             schemas.validate_retained(message)
         types = {f"dataprep.run.{word}.v1" for word in (*SEEN_BY_CALLBACK, "failed")}

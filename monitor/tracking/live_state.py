@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from monitor.model.live_state import (
     PollStatus,
     Reachability,
     ReachabilityStretch,
+    UnwatchedCause,
     WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
@@ -117,15 +118,25 @@ class LiveStateView:
             return None
         return f"{poll.poll} cannot be read ({poll.last_outcome})"
 
+    def is_unread(self, workspace: str, kind: RunKind) -> bool:
+        """True while a kind of run cannot be read. A list that is doubted is read all the same."""
+        status = self._live_state.workspaces.get(workspace)
+        if status is not None and status.reachability is Reachability.UNREACHABLE:
+            return True
+        if status is not None and any(kind in cause.unwatched for cause in _undoubted(status)):
+            return True
+        poll = self._live_state.polls.get((workspace, WATCHED_BY[kind]))
+        return poll is not None and poll.last_outcome in FAILED_OUTCOMES
+
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
         """Return since when nobody sees what runs of a kind (our clock); None while it is watched.
 
         What was confirmed until then may have ended since.
         """
         status = self._live_state.workspaces.get(workspace)
-        if status is None or self.why_unwatched(workspace, kind) is None:
+        if status is None or not self.is_unread(workspace, kind):
             return None
-        causes = [cause.since for cause in status.unwatched_causes() if kind in cause.unwatched]
+        causes = [cause.since for cause in _undoubted(status) if kind in cause.unwatched]
         if status.reachability is Reachability.UNREACHABLE and status.since is not None:
             causes.append(status.since)
         poll = self._live_state.polls.get((workspace, WATCHED_BY[kind]))
@@ -290,6 +301,10 @@ class LiveState:
             for key, active in self.active.items()
             if key.workspace == workspace and active.run.pipeline is not None
         }
+
+
+def _undoubted(status: WorkspaceStatus) -> Iterator[UnwatchedCause]:
+    return (cause for cause in status.unwatched_causes() if cause not in status.doubted)
 
 
 def active_of(run: RunState) -> ActiveRun:

@@ -82,6 +82,9 @@ class MergedLiveStateView(LiveStateView):
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         return self._of(workspace).why_unwatched(workspace, what)
 
+    def is_unread(self, workspace: str, kind: RunKind) -> bool:
+        return self._of(workspace).is_unread(workspace, kind)
+
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
         return self._of(workspace).unconfirmed_since(workspace, kind)
 

@@ -39,7 +39,7 @@ class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     polls: tuple[PollStatus, ...] = ()
     confirmed: Mapping[tuple[str, RunKind], datetime] = {}
     # Of what kinds of runs nothing new is seen.
-    unwatched: frozenset[tuple[str, RunKind]] = frozenset()
+    unread: frozenset[tuple[str, RunKind]] = frozenset()
     bus: StoreStatus | None = None  # None where the store did not answer in time
     alerting: AlertingSnapshot | None = None  # None where no rules are evaluated
 
@@ -65,11 +65,11 @@ def snapshot_of(
         pipelines=live_state.pipelines(),
         polls=live_state.polls(),
         confirmed=live_state.confirmed(),
-        unwatched=frozenset(
+        unread=frozenset(
             (status.workspace, kind)
             for status in workspaces
             for kind in RunKind
-            if live_state.why_unwatched(status.workspace, kind) is not None
+            if live_state.is_unread(status.workspace, kind)
         ),
         bus=bus,
         alerting=alerting,

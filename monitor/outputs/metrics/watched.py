@@ -195,7 +195,8 @@ def _present(
     for group in groups:
         if not knows_what_runs(
             statuses[group.workspace],
-            is_watched=(group.workspace, group.kind) not in snapshot.unwatched,
+            group.kind,
+            is_unread=(group.workspace, group.kind) in snapshot.unread,
             active=group.active,
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,

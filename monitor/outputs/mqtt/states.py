@@ -167,7 +167,7 @@ class StateSnapshot:
         self._only_ids = None if only is None else {pipeline_id for _, _, pipeline_id in only}
         self._next_start = next_start
         self._name_of = view.name_of
-        self._why_unwatched = view.why_unwatched
+        self._is_unread = view.is_unread
         self._confirmed = view.confirmed()
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been polled again
@@ -269,7 +269,8 @@ class StateSnapshot:
         if known is None:
             known = knows_what_runs(
                 self._workspaces[workspace],
-                is_watched=self._why_unwatched(workspace, kind) is None,
+                kind,
+                is_unread=self._is_unread(workspace, kind),
                 active=active,
                 listed_at=self._confirmed.get((workspace, kind)),
                 known_since=self._known_since,

@@ -22,6 +22,7 @@ from monitor.polling.runs.run_observations import (
     has_ended,
     is_news_of_a_failure,
     job_summary,
+    known_end,
     with_jobs,
 )
 from monitor.workspace.priority import Priority
@@ -181,7 +182,7 @@ class Details:
         )
         oldest = self._context.clock.now() - timedelta(seconds=OLDEST_SECONDS)
         self._request(
-            _again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest
+            known_end(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest
         )
         return False
 
@@ -281,13 +282,3 @@ def _is_open_end(observation: Observation) -> bool:
 def _is_lacking(run: RunState) -> bool:
     is_end = run.status.is_terminal and run.status is not Status.LOST
     return is_end and not run.detailed and not run.historical
-
-
-def _again(run: RunState) -> Observation:
-    return Observation(
-        key=run.key,
-        source=Source.DETAIL,
-        observed_at=run.confirmed_at,
-        native_status=run.native_status,
-        updated_at=run.updated_at,
-    )

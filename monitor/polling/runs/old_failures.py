@@ -9,7 +9,7 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError
 from monitor.model.observations import Observation
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
@@ -17,7 +17,7 @@ from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.detail_readers import final
 from monitor.polling.runs.job_records import JobRecords, ReadRecords
 from monitor.polling.runs.reasons import Reasons
-from monitor.polling.runs.run_observations import job_summary, with_jobs
+from monitor.polling.runs.run_observations import job_summary, known_end, with_jobs
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -69,7 +69,7 @@ class OldFailures:
         self._are_left = bool(unread) or self._is_history_unread()
         if not self._context.can(Capability.READ_JOBS):
             if not self._context.is_unproven():
-                await self._observe([final(_again(run)) for run in unread])
+                await self._observe([final(known_end(run)) for run in unread])
             return False
         listed = await self._listed(unread)
         await self._observe(
@@ -104,7 +104,7 @@ class OldFailures:
             if tries < self._context.settings.attempts:
                 raise
             log.info("job records of an old failure given up", run=str(run.key), reason=str(error))
-            return final(_again(run))
+            return final(known_end(run))
         return _explained(run, ReadRecords(jobs=rows, read_at=client.workspace_now()))
 
     async def _observe(self, observations: Sequence[Observation]) -> None:
@@ -117,14 +117,4 @@ class OldFailures:
 
 def _explained(run: RunState, records: ReadRecords) -> Observation:
     summary = job_summary(records.jobs, read_at=records.read_at)
-    return with_jobs(_again(run), summary, is_final=True)
-
-
-def _again(run: RunState) -> Observation:
-    return Observation(
-        key=run.key,
-        source=Source.DETAIL,
-        observed_at=run.confirmed_at,
-        native_status=run.native_status,
-        updated_at=run.updated_at,
-    )
+    return with_jobs(known_end(run), summary, is_final=True)

@@ -303,3 +303,14 @@ def _first_error(rows: Sequence[JobRow]) -> str | None:
     dated = [row for row in failed if (row.finished_at or row.updated_at) is not None]
     ordered = sorted(dated, key=lambda row: row.finished_at or row.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
     return ordered[0].error if ordered else (failed[0].error if failed else None)
+
+
+def known_end(run: RunState) -> Observation:
+    """Return the end that is known of a run, to which its job records are to be added."""
+    return Observation(
+        key=run.key,
+        source=Source.DETAIL,
+        observed_at=run.confirmed_at,
+        native_status=run.native_status,
+        updated_at=run.updated_at,
+    )

@@ -24,7 +24,7 @@ from monitor.model.words import duration, iso, relative
 LONGEST_TEMPLATE = 2_000  # characters
 LONGEST_TEXT = 2_000
 NO_VALUE = "-"
-PAIR = "|"  # between two wordings, of which the first is for what is not over
+PAIR = "|"  # between wordings: for what is not over, for what is, for what has no such instant
 
 # What every alert has, whatever its rule.
 COMMON_FIELDS = (
@@ -157,7 +157,7 @@ def _forms_of(field: str) -> tuple[str, ...]:
 
 
 def _chosen(pair: str, *, is_over: bool) -> str:
-    first, _, second = pair.partition(PAIR)
+    first, second, *_ = pair.split(PAIR)
     return second if is_over else first
 
 
@@ -166,7 +166,8 @@ def _written(value: Value, form: str, rendering: Rendering) -> str:
         return _plain(value, form)
     instant = _instant(value)
     if instant is None:
-        return _plain(value, "")
+        is_absent = value is None and form.count(PAIR) > 1
+        return form.split(PAIR)[2] if is_absent else _plain(value, "")
     if form == "since":
         return _since(instant, rendering)
     words = _chosen(form, is_over=rendering.at >= instant) if PAIR in form else ""

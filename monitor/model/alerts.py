@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from monitor.model.live_state import REFRESH_TOKEN
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 
 BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemon itself
@@ -72,6 +73,14 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     notified_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
     reminders: int = 0
     acknowledged: Acknowledgement | None = None
+
+    @property
+    def is_by_our_clock(self) -> bool:
+        """True where its instants are ours: of a workspace as such, or a pair that we refresh."""
+        if self.kind is not None or self.pipeline is not None or "schedule" in self.labels:
+            return False
+        token = self.labels.get("token_id")
+        return token is None or token.partition("/")[0] == REFRESH_TOKEN
 
     def is_about(self, pipeline: str) -> bool:
         """True where it is about the flow or plan of that id or name."""

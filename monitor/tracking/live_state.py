@@ -146,7 +146,7 @@ class LiveStateView:
 
     def time_of(self, alert: Alert, now: datetime) -> datetime:
         """Return our ``now`` by the clock of what the alert is about."""
-        status = self.workspace(alert.workspace)
+        status = None if alert.is_by_our_clock else self.workspace(alert.workspace)
         return now if status is None else status.time_there(now)
 
     def first_reads(self, workspace: str) -> tuple[str, ...]:

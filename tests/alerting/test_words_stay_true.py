@@ -18,7 +18,13 @@ from monitor.alerting.rules.table import RULE_DEFINITIONS, default_rule
 from monitor.model.alert_texts import Rendering, fill, texts_of
 from monitor.model.events import AlertEvent
 from monitor.model.inventory import Figures, Inventory
-from monitor.model.live_state import PipelineHealth, Reachability
+from monitor.model.live_state import (
+    PipelineHealth,
+    Reachability,
+    TokenStatus,
+    TokenTrouble,
+    TokenTroubleKind,
+)
 from monitor.model.runs import JobDetails, RunKind, Status
 from monitor.outputs.cloudevents import encode, message_of
 from tests.alerting.engine_stage import Stage, on_stage
@@ -67,7 +73,7 @@ async def _silent(stage: Stage, seconds: float) -> None:
 
 
 _VALID = (
-    "Token 7 is valid until 2026-11-21T10:20:00Z: nobody renews it by itself. "
+    "Token 7: it is valid until 2026-11-21T10:20:00Z, and nobody renews it by itself. "
     "To do: make a new one and put it where the monitor reads it, or delete this one."
 )
 CASES = (
@@ -217,6 +223,90 @@ async def test_facts_of_an_open_alert_follow_the_present(tmp_path: Path) -> None
         (before,) = [alert for alert in stage.firing() if alert.rule == "workspace_unreachable"]
         await descriptions(930, reason="changes: 503", **down)
         assert any(alert is before for alert in stage.firing())
+
+
+PAIR_RULE = msgspec.structs.replace(
+    default_rule(RuleKind.TOKEN_EXPIRING), threshold=12 * MINUTE, for_seconds=0
+)
+REFUSED = TokenTrouble(
+    kind=TokenTroubleKind.NEW_TOKEN_REFUSED,
+    since=at(0),
+    reason="the new refresh token is refused; the pair before it stays in use",
+    advice="generate a new pair",
+)
+LOST = TokenTrouble(
+    kind=TokenTroubleKind.LOCKED_OUT, since=at(0), reason="locked out", advice="generate a new pair"
+)
+
+
+async def _pair_words(stage: Stage, seconds: float, token: TokenStatus, **status: Any) -> list[str]:
+    """Return what the alerts about a pair say at that second, as page and commands show them."""
+    await stage.clock.advance((at(seconds) - stage.clock.now()).total_seconds())
+    stage.live_state.update_workspace(
+        "acme", reachability=Reachability.REACHABLE, token=token, **status
+    )
+    await stage.look_again()
+    view, now = stage.live_state.view, stage.clock.now()
+    return [_words(texts_of(alert, view.time_of(alert, now))) for alert in stage.firing()]
+
+
+async def test_a_new_token_that_is_refused_has_no_end_of_another(tmp_path: Path) -> None:
+    """The access token in use goes on being refreshed, so its end is nobody's business."""
+    async with on_stage(tmp_path, PAIR_RULE) as stage:
+        for seconds in (60, 600):
+            token = TokenStatus(expires_at=at(5 * MINUTE), trouble=REFUSED)
+            (words,) = await _pair_words(stage, seconds, token)
+            assert words == (
+                "A token of acme is in danger / Token refresh_token/new_token_refused: the new "
+                "refresh token is refused; the pair before it stays in use. "
+                "To do: generate a new pair."
+            )
+
+
+async def test_an_end_that_nobody_named_is_not_over(tmp_path: Path) -> None:
+    """A pair whose access token has no known end is in danger, and not said to have expired."""
+    async with on_stage(tmp_path, PAIR_RULE) as stage:
+        (words,) = await _pair_words(stage, 60, TokenStatus(trouble=LOST))
+        assert words == (
+            "A token of acme is in danger / Token refresh_token/locked_out: locked out. "
+            "To do: generate a new pair."
+        )
+        (words,) = await _pair_words(stage, 90, TokenStatus(expires_at=at(300), trouble=LOST))
+        assert "in use is valid until 2026-11-21T10:05:00Z. To do" in words
+
+
+@pytest.mark.parametrize("skew_seconds", [-4 * HOUR, 0.0, 4 * HOUR])
+async def test_the_end_of_a_pair_is_by_our_clock(tmp_path: Path, skew_seconds: float) -> None:
+    """However wrong the workspace's clock is, what we refresh ends by ours."""
+    token = TokenStatus(pair_expires_at=at(20 * MINUTE))
+    async with on_stage(tmp_path, PAIR_RULE) as stage:
+        skew = {"clock_skew_seconds": skew_seconds}
+        assert await _pair_words(stage, 60, token, **skew) == []
+        (words,) = await _pair_words(stage, 9 * MINUTE, token, **skew)
+        assert words.startswith("A token of acme expires in 11 min / Token refresh_token: ")
+        (words,) = await _pair_words(stage, 23 * MINUTE, token, **skew)
+        assert words.startswith("A token of acme expired 3 min ago / ")
+
+
+async def test_an_outage_lasts_by_our_clock(tmp_path: Path) -> None:
+    """Since when a workspace is unreachable is ours, so its clock does not make that longer."""
+    rule = msgspec.structs.replace(default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=0)
+    rule = msgspec.structs.replace(rule, annotations={"summary": "down {starts_at:since}"})
+    async with on_stage(tmp_path, rule) as stage:
+        stage.live_state.update_workspace(
+            "acme",
+            reachability=Reachability.UNREACHABLE,
+            since=at(0),
+            reason="no answer",
+            clock_skew_seconds=4 * HOUR,
+        )
+        began = stage.clock.now()
+        await stage.look_again()
+        await stage.clock.advance(20 * MINUTE)
+        (alert,) = await stage.look_again()
+        assert alert.starts_at <= began
+        now = stage.live_state.view.time_of(alert, stage.clock.now())
+        assert texts_of(alert, now)["summary"] == "down for 20 min"
 
 
 @pytest.mark.parametrize("kind", RuleKind)

@@ -183,7 +183,7 @@ class TestToken:
         assert rule.firing.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
-            "reason": "nobody renews it by itself",
+            "reason": "it is valid until 2026-12-01T10:00:00Z, and nobody renews it by itself",
             "advice": ("make a new one and put it where the monitor reads it, or delete this one"),
         }
 
@@ -199,8 +199,8 @@ class TestToken:
         assert rule.firing.since == at(DAY)
         assert rule.firing.facts == {
             "token": "refresh_token/locked_out",
-            "expires_at": "2026-11-22T10:05:00Z",
-            "reason": "locked out",
+            "expires_at": None,
+            "reason": "locked out; the access token in use is valid until 2026-11-22T10:05:00Z",
             "advice": "generate a new pair",
         }
         facts = msgspec.structs.replace(facts, trouble=None, expires_at=at(90 * DAY))

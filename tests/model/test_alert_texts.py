@@ -186,6 +186,14 @@ LATER, EARLIER = NOW + timedelta(minutes=11), NOW - timedelta(hours=2, minutes=5
             "expired at 2026-11-21T09:55:00Z",
         ),
         (
+            "{expires_at:expires|expired|has no end}",
+            "expires in 11 min",
+            "expires at 2026-11-21T12:11:00Z",
+            "expires at 2026-11-21T12:11:00Z",
+        ),
+        ("{absent_at:expires|expired|has no end}", "has no end", "has no end", "has no end"),
+        ("{absent_at:expires|expired}", "-", "-", "-"),
+        (
             "{expires_at:relative}",
             "in 11 min",
             "at 2026-11-21T12:11:00Z",

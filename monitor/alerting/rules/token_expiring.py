@@ -8,7 +8,7 @@ from monitor.alerting.rules.contract import StateInput, SubjectKind, TokenFacts
 from monitor.alerting.rules.definition import DAY, NoMemory, Requirement, RuleDefinition, seconds
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.live_state import TokenTrouble
+from monitor.model.live_state import TokenTrouble, TokenTroubleKind
 from monitor.model.words import iso
 
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
@@ -37,7 +37,7 @@ def evaluate(
         facts={
             "token": state.subject.thing,
             "expires_at": iso(expires_at),
-            "reason": "nobody renews it by itself",
+            "reason": f"it is valid until {iso(expires_at)}, and nobody renews it by itself",
             "advice": "make a new one and put it where the monitor reads it, or delete this one",
         },
     )
@@ -45,17 +45,15 @@ def evaluate(
 
 
 def _in_trouble(token: str, facts: TokenFacts, trouble: TokenTrouble, now: datetime) -> Firing:
-    """Fire at once: the access token in use is the last one, or there is none any more."""
-    expires_at = facts.expires_at or trouble.since
+    """Fire at once. When the refresh token ends is not known; only the access token's end is."""
+    reason = trouble.reason
+    is_last = trouble.kind is not TokenTroubleKind.NEW_TOKEN_REFUSED
+    if is_last and facts.expires_at is not None:
+        reason = f"{reason}; the access token in use is valid until {iso(facts.expires_at)}"
     return Firing(
         since=trouble.since,
         as_of=now,
-        facts={
-            "token": token,
-            "expires_at": iso(expires_at),
-            "reason": trouble.reason,
-            "advice": trouble.advice,
-        },
+        facts={"token": token, "expires_at": None, "reason": reason, "advice": trouble.advice},
     )
 
 
@@ -65,8 +63,8 @@ DEFINITION = RuleDefinition(
     memory=NoMemory,
     evaluate=evaluate,
     about="A token of the workspace expires soon, or cannot be refreshed.",
-    summary="A token of {workspace} {expires_at:expires|expired}",
-    description="Token {token} is valid until {expires_at:time}: {reason}. To do: {advice}.",
+    summary="A token of {workspace} {expires_at:expires|expired|is in danger}",
+    description="Token {token}: {reason}. To do: {advice}.",
     template_fields=("token", "expires_at", "reason", "advice"),
     threshold=seconds("seconds before it expires", 14 * DAY, most=400 * DAY),
     requires=Requirement(

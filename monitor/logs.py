@@ -12,8 +12,9 @@ import json
 import logging
 import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Mapping, MutableMapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
@@ -27,6 +28,9 @@ MAX_TEXT_CHARACTERS = 16_384
 MAX_DEPTH = 8
 # A shorter text would also mask words of the log itself; keys still hide it.
 MIN_LITERAL_CHARACTERS = 4
+# What was replaced is masked until so many others have come: a token lives on for a while, and
+# what failed with it is logged later. One that is replaced every few minutes for years stays few.
+KEPT_GENERATIONS = 8
 
 EventDict = MutableMapping[str, Any]
 
@@ -91,21 +95,29 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
-        self._literals: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._generations: dict[str, deque[frozenset[str]]] = {}  # by owner, the newest last
+        self._literals: list[str] = []  # the longest first
         self.register(*secrets)
 
-    def register(self, *secrets: Secret) -> None:
-        """Mask these from now on. Those of less than four characters are left to their keys."""
-        for secret in secrets:
-            self._literals.update(
-                spelling
-                for spelling in _spellings(secret.reveal())
-                if len(spelling) >= MIN_LITERAL_CHARACTERS
-            )
-        if self._literals:
-            longest_first = sorted(self._literals, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+    def register(self, *secrets: Secret, of: str = "configuration") -> None:
+        """Mask these from now on, in the place of the oldest of the same owner.
+
+        Those of less than four characters are left to their keys.
+        """
+        spellings = frozenset(
+            spelling
+            for secret in secrets
+            for spelling in _spellings(secret.reveal())
+            if len(spelling) >= MIN_LITERAL_CHARACTERS
+        )
+        if not spellings:
+            return
+        generations = self._generations.setdefault(of, deque(maxlen=KEPT_GENERATIONS))
+        if spellings in generations:
+            generations.remove(spellings)
+        generations.append(spellings)
+        literals = set[str]().union(*chain.from_iterable(self._generations.values()))
+        self._literals = sorted(literals, key=len, reverse=True)
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> EventDict:  # noqa: ARG002 - a processor's signature
         return {self.text(key): self._valued(key, value, 0) for key, value in event.items()}
@@ -152,8 +164,9 @@ class Redactor:
     def _without_literals(self, text: str) -> str:
         # Again, because what stood around a masked secret may spell another one. Each pass
         # shortens the text, as no literal is shorter than the mask.
-        while self._pattern is not None and self._pattern.search(text):
-            text = self._pattern.sub(MASK, text)
+        while any(literal in text for literal in self._literals):
+            for literal in self._literals:
+                text = text.replace(literal, MASK)
         return text
 
 

@@ -289,3 +289,25 @@ def test_a_registered_secret_never_reaches_the_output(secret: str, around: str, 
     output = rendered(around + secret + around)
     assert secret not in output
     assert json.dumps(secret)[1:-1] not in output
+
+
+def test_rotated_secrets_are_bounded() -> None:
+    """Of one owner the newest are masked, however many have been; of others nothing is lost."""
+    redactor = Redactor([Secret("of the configuration")])
+    for number in range(5_000):
+        redactor.register(Secret(f"access-{number:05}"), Secret(f"refresh-{number:05}"), of="acme")
+        redactor.register(of="acme")
+    newest, oldest = "refresh-04999 access-04992", "access-00000 refresh-04991"
+    assert redactor.text(newest) == "*** ***"
+    assert redactor.text(oldest) == oldest
+    assert redactor.text("of the configuration") == "***"
+    for _ in range(logs.KEPT_GENERATIONS):
+        redactor.register(Secret("access-04999"), Secret("refresh-04999"), of="acme")
+    assert redactor.text(newest) == "*** ***"  # the same pair again takes no place
+
+
+def test_a_secret_inside_another_leaves_no_rest() -> None:
+    """The longer one is masked whole."""
+    redactor = Redactor([Secret("abcd")])
+    redactor.register(Secret("abcdefgh"), of="acme")
+    assert redactor.text("x abcdefgh abcd") == "x *** ***"

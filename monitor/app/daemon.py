@@ -25,12 +25,14 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
+from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.merged_live_state import MergedLiveStateView
 from monitor.web.server import Server
 from monitor.web.shown_shards import ShardDirectory
+from monitor.workspace.access.stored_tokens import TokenMemory
 
 log = structlog.get_logger()
 
@@ -54,11 +56,14 @@ class Daemon:
         clock: Clock,
         registry: CollectorRegistry,
         open_store: OpenStore = open_store,
+        register: RegisterSecrets = not_logged,
     ) -> None:
+        """``register`` keeps secrets out of the log that come while the daemon runs."""
         self._configuration = configuration  # as at the start
         self._clock = clock
         self._registry = registry
         self._open_store = open_store
+        self._token_memory = TokenMemory(register)
         self._supervisor = Supervisor(clock=clock, registry=registry)
         self._metrics = DaemonMetrics(
             registry=registry, clock=clock, settings=configuration.metrics, version=__version__
@@ -139,6 +144,7 @@ class Daemon:
             registry=self._registry,
             metrics=self._metrics,
             supervisor=self._supervisor,
+            token_memory=self._token_memory,
         )
         self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(

@@ -63,7 +63,13 @@ def run(config: Path) -> None:
 async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -> None:
     clock = SystemClock()
     manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
-    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry(), open_store=open_store)
+    daemon = Daemon(
+        configuration,
+        clock=clock,
+        registry=CollectorRegistry(),
+        open_store=open_store,
+        register=redactor.register,
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     if configuration.log.slow_steps:

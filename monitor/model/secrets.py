@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from typing import Protocol
 
 
 class Secret:
@@ -49,3 +50,14 @@ class Secret:
         return "Secret(***)"
 
     __str__ = __repr__
+
+
+class RegisterSecrets(Protocol):
+    """Keeps secrets out of the log that come while the daemon runs."""
+
+    def __call__(self, *secrets: Secret, of: str) -> None:
+        """Mask these from now on, in the place of the oldest of the same owner."""
+
+
+def not_logged(*secrets: Secret, of: str) -> None:
+    """Register nothing: for what has no log."""

@@ -1,12 +1,17 @@
-"""Waits on a given clock: backoff, and an event or a time limit, whichever comes first."""
+"""Waits: backoff, an event or a time limit, whichever comes first, and what must not be cut off."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import structlog
+
 from monitor.model.clock import Clock
+
+log = structlog.get_logger()
 
 _DOUBLINGS = 60
 
@@ -51,3 +56,23 @@ async def happens_within(
         return True
     finally:
         timer.cancel()
+
+
+async def to_its_end(
+    work: Coroutine[Any, Any, None], *, name: str, on_cancelled: Callable[[], None]
+) -> None:
+    """Wait for ``work``, which has time limits, also while the call is cancelled.
+
+    A cancelled call calls ``on_cancelled`` and waits on. What the work raises then is logged.
+    """
+    task = asyncio.create_task(work, name=name)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        on_cancelled()
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((task,))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("work of a cancelled task failed", task=name, reason=str(error))
+        raise

@@ -209,7 +209,10 @@ class Transport:
             raise NotSentError(f"no connection: {exc}") from exc
         except (aiohttp.ClientResponseError, HttpProcessingError) as exc:
             # Not chained: the first carries the request's headers, and so the token.
-            raise WorkspaceUnreachableError(f"not an HTTP answer: {exc.message}") from None
+            # The library quotes what it cannot read, and that may be what we have sent.
+            token = headers.get("Authorization", "").removeprefix("Bearer ") or None
+            quoted = exc.message if token is None else exc.message.replace(token, "***")
+            raise WorkspaceUnreachableError(f"not an HTTP answer: {quoted}") from None
         except TimeoutError as exc:
             raise WorkspaceUnreachableError("no whole answer in time") from exc
         except (aiohttp.ClientError, OSError) as exc:

@@ -17,6 +17,7 @@ from monitor.config import Configuration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.registries import ShardRegistry
 from monitor.supervisor import Supervisor
+from monitor.workspace.access.stored_tokens import TokenMemory
 
 
 class RunningShard:
@@ -72,4 +73,5 @@ def _built(granted: ShardGranted, settings: Configuration, *, clock: Clock) -> H
         clock=clock,
         registry=ShardRegistry(registry, shard=granted.bus.shard),
         supervisor=Supervisor(clock=clock, registry=registry),
+        token_memory=TokenMemory(),
     )

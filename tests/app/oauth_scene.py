@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.token_store import StoredTokenStore
+from monitor.bus.contract import EventBus
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusLostError, BusUnavailableError, ConfigurationError
 from monitor.model.live_state import TokenStatus, TokenTrouble
@@ -21,7 +22,7 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import OAuthSettings, SandboxSettings
 from monitor.sandbox.world.token_pairs import replaced, revoke
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
-from monitor.workspace.access.stored_tokens import StoredTokens
+from monitor.workspace.access.stored_tokens import StoredTokens, TokenMemory
 from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome, TokenEndpoint
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.metrics import ApiMetrics
@@ -79,6 +80,7 @@ class DyingStore:
         daemon, pair = self._daemon, tokens.pair
         known = (await daemon.stored.load()).pair
         is_new = pair is not None and pair != known
+        await daemon.stop_at(Step.BEFORE_STORING if is_new else Step.BEFORE_ALL)
         if daemon.dies_at is (Step.BEFORE_STORING if is_new else Step.BEFORE_ALL):
             raise DiedError
         if is_new and daemon.dies_at is Step.FENCED_BEFORE_STORING:
@@ -86,6 +88,8 @@ class DyingStore:
         if daemon.refuses_all or (is_new and daemon.refuses_pairs):
             raise BusUnavailableError("disk full")
         await daemon.stored.store(tokens)
+        if is_new:
+            await daemon.stop_at(Step.AFTER_STORING)
         if is_new and daemon.dies_at is Step.AFTER_STORING:
             raise DiedError
 
@@ -100,10 +104,12 @@ class DyingEndpoint(TokenEndpoint):
         self._daemon = daemon
 
     def _may_send(self) -> bool:
-        return self._daemon.dies_at is not Step.FENCED_BEFORE_SENDING
+        daemon = self._daemon
+        return daemon.dies_at is not Step.FENCED_BEFORE_SENDING and daemon.bus.may_publish()
 
     async def refresh(self, refresh_token: Secret, *, client_secret: Secret | None) -> Any:
         daemon = self._daemon
+        await daemon.stop_at(Step.BEFORE_SENDING)
         if daemon.dies_at is Step.BEFORE_SENDING:
             raise DiedError
         if refresh_token.reveal() == daemon.rejects:
@@ -127,22 +133,32 @@ class DyingEndpoint(TokenEndpoint):
 
 @dataclass(kw_only=True)
 class Refresher:
-    """One life of the daemon's part, from `start` to `stop` or `kill`. ``store`` is a real file."""
+    """One life of the daemon's part, from `start` to `stop` or `kill`. ``store`` is a real file.
+
+    One that is stopped within a refresh goes on when it is woken, as a frozen process does.
+    """
 
     clock: ManualClock
     sandbox: Sandbox
     file: TokenFile
     store_path: Path
     dies_at: Step | None = None  # of its next refresh
+    stops_at: Step | None = None  # likewise
+    memory: TokenMemory = field(default_factory=TokenMemory)
     refuses_all: bool = False  # the store does, also what follows
     refuses_pairs: bool = False
     rejects: str | None = None  # the endpoint does: that refresh token, not as a dead one
     status: TokenStatus = field(default_factory=TokenStatus)
     cycles: int = 0
 
-    async def start(self) -> None:
+    async def start(self, bus: EventBus | None = None) -> None:
+        """Begin on a bus of the test, or on one of its own in the file."""
         self.registry = CollectorRegistry()
-        self.bus = await SqliteBus.open(self.store_path, clock=self.clock, registry=self.registry)
+        self.has_stopped, self.wakes = asyncio.Event(), asyncio.Event()
+        self.owns_bus = bus is None
+        self.bus: EventBus = bus or await SqliteBus.open(
+            self.store_path, clock=self.clock, registry=self.registry
+        )
         assert self.sandbox.url is not None
         assert self.sandbox.token_url is not None
         assert self.sandbox.pair is not None
@@ -164,6 +180,7 @@ class Refresher:
             oauth,
             endpoint=DyingEndpoint(settings, oauth, self),
             store=DyingStore(self),
+            memory=self.memory,
             clock=self.clock,
             metrics=ApiMetrics.of(self.registry),
             show=self._shown,
@@ -176,6 +193,12 @@ class Refresher:
     def _shown(self, status: TokenStatus) -> None:
         self.status = status
         self.cycles += 1
+
+    async def stop_at(self, step: Step) -> None:
+        if self.stops_at is step:
+            self.stops_at = None
+            self.has_stopped.set()
+            await self.wakes.wait()
 
     @property
     def trouble(self) -> TokenTrouble | None:
@@ -229,7 +252,8 @@ class Refresher:
 
     async def close(self) -> None:
         await self.client.close()
-        await self.bus.close()
+        if self.owns_bus:
+            await self.bus.close()
 
     def count(self, outcome: str) -> float:
         return (

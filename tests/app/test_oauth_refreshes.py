@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import structlog
 
+from monitor.logs import Redactor
 from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
+from monitor.model.secrets import Secret
+from monitor.workspace.access.stored_tokens import TokenMemory
 from tests.app.eventually import pause
 from tests.app.oauth_scene import ACCESS_SECONDS, OauthScene, oauth_scene
+from tests.clocks import ManualClock
 
 
 @pytest.fixture(name="scene")
@@ -31,6 +36,35 @@ async def test_tokens_are_refreshed_ahead_of_their_end(scene: OauthScene) -> Non
         assert 3_600 / (ACCESS_SECONDS * 2 / 3 + 30) < daemon.count("refreshed") <= 19
         assert daemon.refused_requests() == 0
         assert daemon.trouble is None
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+async def test_our_wall_clock_is_set(scene: OauthScene, hours: int) -> None:
+    """Access tokens live for a duration: nothing notices, and the end that is shown moves along."""
+    daemon = scene.refresher()
+    daemon.clock = ManualClock()
+    await daemon.start()
+    await daemon.begun()
+    await daemon.clock.advance(10)  # longer than the least time between two refreshes
+    daemon.clock.set_wall(daemon.clock.now() + timedelta(hours=hours))
+    for number in range(1, 10):
+        await scene.clock.advance(30)
+        await daemon.cycle()
+        assert await daemon.can_read()
+        assert daemon.count("refreshed") == (1 if number < 7 else 2)
+        assert daemon.status.expires_at is not None
+        assert timedelta(0) < daemon.status.expires_at - daemon.clock.now() < timedelta(seconds=301)
+    assert daemon.refused_requests() == 0
+    await daemon.stop()
+    # What is stored is by the clock as it was set before: at most a life is believed.
+    daemon.clock.set_wall(daemon.clock.now() - timedelta(hours=hours))
+    await daemon.start()
+    for _ in range(10):
+        await scene.clock.advance(30)
+        await daemon.cycle()
+        assert await daemon.can_read()
+    assert daemon.trouble is None
+    await daemon.stop()
 
 
 async def test_a_restart_goes_on_with_the_stored_pair(scene: OauthScene) -> None:
@@ -146,6 +180,34 @@ async def test_a_new_token_in_the_file_wins(scene: OauthScene) -> None:
         assert after is not None
         assert after.configured != before.configured
         assert await daemon.can_read()
+
+
+async def test_every_token_is_registered_before_it_is_used(scene: OauthScene) -> None:
+    """What the log masks grows with each refresh, each start and each new file, and stays few."""
+    daemon, redactor = scene.refresher(), Redactor()
+    daemon.memory = TokenMemory(redactor.register)
+    await daemon.start()
+    await daemon.begun()
+    pair = (await daemon.load()).pair
+    assert pair is not None
+    scene.generate_pair()
+    await daemon.cycle()
+    for _ in range(40):
+        await daemon.cycle(60)
+        newest = (await daemon.load()).pair
+        assert newest is not None
+        secrets = (newest.access_token, newest.refresh_token, Secret(scene.file.text))
+        assert redactor.text(" ".join(secret.reveal() for secret in secrets)) == "*** *** ***"
+    first = pair.access_token.reveal()
+    assert redactor.text(first) == first  # dead for long
+    await daemon.stop()
+    daemon, after = scene.refresher(), Redactor()
+    daemon.memory = TokenMemory(after.register)
+    await daemon.start()
+    await daemon.begun()
+    assert newest is not None
+    assert after.text(newest.access_token.reveal()) == "***"
+    await daemon.stop()
 
 
 async def test_a_wrong_token_in_the_file_costs_nothing(scene: OauthScene) -> None:

@@ -13,7 +13,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from monitor.cli.settings_files import load
+from monitor.logs import Redactor
 from monitor.model.errors import UnauthorizedError
+from monitor.model.secrets import Secret
 from monitor.workspace.access.access_tokens import ConfiguredToken
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
@@ -49,6 +51,7 @@ class FileScene:
     clock: ManualClock
     gate: Gate
     folder: Path
+    redactor: Redactor
 
     async def read(self) -> None:
         await self.client.requester.request("listFlows", priority=Priority.CHANGES)
@@ -68,11 +71,16 @@ async def _scene(
         )
         (workspace,) = load(tmp_path / "monitor.toml").workspaces
         settings = workspace.workspace
-        tokens = ConfiguredToken(settings.token, workspace="north", clock=clock)
+        redactor = Redactor([Secret("first")])
+        tokens = ConfiguredToken(
+            settings.token, workspace="north", clock=clock, register=redactor.register
+        )
         running = asyncio.create_task(tokens.run())
         client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry(), tokens=tokens)
         async with client:
-            yield FileScene(client=client, clock=clock, gate=gate, folder=tmp_path)
+            yield FileScene(
+                client=client, clock=clock, gate=gate, folder=tmp_path, redactor=redactor
+            )
         running.cancel()
 
 
@@ -106,6 +114,7 @@ async def test_it_is_read_again_at_a_401(
         change(scene.folder, f"number {number}")
         scene.gate.token = f"number {number}"
         await scene.read()
+        assert scene.redactor.text(f"a number {number}, first") == "a ***, ***"
     assert scene.gate.refused == 3
 
 

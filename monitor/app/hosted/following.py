@@ -27,6 +27,7 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.status_memory import StatusMemory
 from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.access.refreshed_tokens import RefreshedTokens
+from monitor.workspace.access.stored_tokens import TokenMemory
 from monitor.workspace.access.token_endpoint import TokenEndpoint
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.metrics import ApiMetrics
@@ -49,13 +50,14 @@ class FollowedWorkspace:
         live_state: LiveState,
         clock: Clock,
         registry: CollectorRegistry,
+        token_memory: TokenMemory,
         instance: str,
     ) -> None:
         self.configuration = configuration
         self.name = configuration.name
         self._observer = observer
         self._bus, self._live_state = bus, live_state
-        self._tokens = self._access_tokens(bus, clock=clock, registry=registry)
+        self._tokens = self._access_tokens(bus, clock=clock, registry=registry, memory=token_memory)
         self._client = WorkspaceClient(
             configuration.workspace,
             clock=clock,
@@ -99,16 +101,19 @@ class FollowedWorkspace:
             )
 
     def _access_tokens(
-        self, bus: EventBus, *, clock: Clock, registry: CollectorRegistry
+        self, bus: EventBus, *, clock: Clock, registry: CollectorRegistry, memory: TokenMemory
     ) -> AccessTokens:
         settings = self.configuration.workspace
         if settings.oauth is None:
-            return ConfiguredToken(settings.token, workspace=self.name, clock=clock)
+            return ConfiguredToken(
+                settings.token, workspace=self.name, clock=clock, register=memory.register
+            )
         return RefreshedTokens(
             self.name,
             settings.oauth,
             endpoint=TokenEndpoint(settings, settings.oauth, may_send=bus.may_publish),
             store=StoredTokenStore(self.name, bus),
+            memory=memory,
             clock=clock,
             metrics=ApiMetrics.of(registry),
             show=self._show_token,

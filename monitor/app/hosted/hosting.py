@@ -30,6 +30,7 @@ from monitor.model.registries import ShardRegistry
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
 from monitor.web.shown_shards import ShownShard
+from monitor.workspace.access.stored_tokens import TokenMemory
 
 log = structlog.get_logger()
 
@@ -71,6 +72,7 @@ class Hosting:
         registry: CollectorRegistry,
         metrics: DaemonMetrics,
         supervisor: Supervisor,
+        token_memory: TokenMemory,
     ) -> None:
         self._configuration = configuration
         self._store = store
@@ -78,6 +80,7 @@ class Hosting:
         self._registry = registry
         self._metrics = metrics
         self._supervisor = supervisor
+        self._token_memory = token_memory
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
@@ -210,6 +213,7 @@ class Hosting:
             clock=self._clock,
             registry=ShardRegistry(self._registry, shard=granted.bus.shard),
             supervisor=self._supervisor,
+            token_memory=self._token_memory,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
             silences=self._silences,
         )

@@ -37,6 +37,7 @@ from monitor.tracking.observer import Observer
 from monitor.web.daemon_status import OutputStatus
 from monitor.web.requests import ShardRequests
 from monitor.web.shown_shards import ShownShard
+from monitor.workspace.access.stored_tokens import TokenMemory
 
 log = structlog.get_logger()
 
@@ -56,6 +57,7 @@ class HostedShard:
         clock: Clock,
         registry: ShardRegistry,
         supervisor: Supervisor,
+        token_memory: TokenMemory,
         cluster: ClusterWatch | None = None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class HostedShard:
             live_state=self.live_state,
             clock=clock,
             registry=registry,
+            token_memory=token_memory,
             tasks=self.tasks,
         )
 

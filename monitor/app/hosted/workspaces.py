@@ -14,6 +14,7 @@ from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
+from monitor.workspace.access.stored_tokens import TokenMemory
 
 
 class FollowedWorkspaces:
@@ -27,6 +28,7 @@ class FollowedWorkspaces:
         live_state: LiveState,
         clock: Clock,
         registry: CollectorRegistry,
+        token_memory: TokenMemory,
         tasks: DaemonTasks,
     ) -> None:
         self._followed: dict[str, FollowedWorkspace] = {}
@@ -41,6 +43,7 @@ class FollowedWorkspaces:
             live_state=live_state,
             clock=clock,
             registry=registry,
+            token_memory=token_memory,
         )
 
     @property

@@ -36,6 +36,10 @@ class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
     key: str
     value: bytes | None
 
+    def __repr__(self) -> str:  # a value may hold secrets
+        size = "deleted" if self.value is None else f"{len(self.value)} bytes"
+        return f"StateEntry({self.workspace!r}, {self.topic!r}, {self.key!r}, {size})"
+
 
 def decode_entry(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> T:
     """Return the decoded value of a state entry.

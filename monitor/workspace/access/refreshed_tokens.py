@@ -28,30 +28,35 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import TokenStatus
 from monitor.model.secrets import Secret
-from monitor.model.waits import backoff_seconds, happens_within
-from monitor.workspace.access.access_tokens import READ_AGAIN_SECONDS, ReadSecret
+from monitor.model.waits import backoff_seconds, happens_within, to_its_end
+from monitor.workspace.access.access_tokens import (
+    READ_AGAIN_SECONDS,
+    OauthSecrets,
+    TokenInUse,
+)
 from monitor.workspace.access.stored_tokens import (
     Candidate,
     StoredTokens,
+    TokenMemory,
     TokenPair,
     TokenStore,
+    UnstoredPair,
     is_beside_pair,
     next_candidate,
-    refresh_due_at,
+    refresh_due_in,
     trimmed,
     with_pair,
     with_refusal,
     with_sent,
     without_sent,
 )
-from monitor.workspace.access.to_its_end import to_its_end
 from monitor.workspace.access.token_endpoint import (
     NotRefreshed,
     Refreshed,
     RefreshOutcome,
     TokenEndpoint,
 )
-from monitor.workspace.access.troubles import Failing, PutOff, failing_after, trouble_of, wait_after
+from monitor.workspace.access.troubles import RefreshFailures
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.settings import OauthSettings
 
@@ -76,35 +81,27 @@ class RefreshedTokens:
         *,
         endpoint: TokenEndpoint,
         store: TokenStore,
+        memory: TokenMemory,
         clock: Clock,
         metrics: ApiMetrics,
         show: Callable[[TokenStatus], None],
     ) -> None:
-        if oauth.refresh_token is None:
-            raise ValueError("validated settings have a refresh token")
         self._workspace = workspace
         self._endpoint = endpoint
         self._store = store
+        self._memory = memory
         self._clock = clock
         self._metrics = metrics
         self._show = show
         self._pair_expires_at = oauth.expires_at
         for outcome in RefreshOutcome:
             metrics.token_refreshes.labels(workspace, outcome.value)
-        self._configured = ReadSecret(
-            oauth.refresh_token, workspace=workspace, key="oauth.refresh_token"
-        )
-        self._client_secret = (
-            None
-            if oauth.client_secret is None
-            else ReadSecret(oauth.client_secret, workspace=workspace, key="oauth.client_secret")
+        self._configured = OauthSecrets(
+            oauth, workspace=workspace, clock=clock, register=memory.register
         )
         self._tokens: StoredTokens | None = None  # None: not loaded
-        self._unstored: StoredTokens | None = None  # with a new pair that the store refused
-        self._failing: Failing | None = None
-        self._put_off: PutOff | None = None
-        self._wait_until = float("-inf")  # monotonic; before it nothing is sent
-        self._read_at = float("-inf")  # monotonic
+        self._in_use = TokenInUse(clock)
+        self._failures = RefreshFailures()
         self._renewed_at = float("-inf")  # monotonic; because of a 401
         self._must_renew = False  # True until the refresh that a 401 asked for is over
         self._ending = asyncio.Event()
@@ -115,27 +112,21 @@ class RefreshedTokens:
     # --- for requests ---
 
     async def current(self) -> Secret:
-        if (token := self._usable()) is None:
+        if (token := self._in_use.token) is None:
             token = await self._other_than(None)
         if token is None:
             raise self._why_none()
         return token
 
     async def renew(self, refused: Secret | None) -> bool:
-        if self._usable() != refused:
-            return self._usable() is not None
+        if self._in_use.token != refused:
+            return self._in_use.token is not None
         if not self._must_renew:
             now = self._clock.monotonic()
             if now - self._renewed_at < _REFUSED_GAP_SECONDS:
                 return False  # a new token is refused as well, so the tokens are not the cause
             self._renewed_at, self._must_renew = now, True
         return await self._other_than(refused) is not None
-
-    def _usable(self) -> Secret | None:
-        pair = None if self._tokens is None else self._tokens.pair
-        if pair is None or (pair.expires_at is not None and pair.expires_at <= self._clock.now()):
-            return None
-        return pair.access_token
 
     async def _other_than(self, refused: Secret | None) -> Secret | None:
         """Return another access token once there is one; None if the refresh brings none."""
@@ -149,7 +140,7 @@ class RefreshedTokens:
                 seconds=_REQUEST_WAIT_SECONDS,
                 name=f"{self._workspace}: access token",
             )
-            if (token := self._usable()) is not None and token != refused:
+            if (token := self._in_use.token) is not None and token != refused:
                 return token
         return None
 
@@ -157,12 +148,16 @@ class RefreshedTokens:
         status = self._status()
         if status.trouble is not None and self._is_locked_out():
             return UnauthorizedError(f"no access token: {status.trouble.reason}")
-        reason = "it is not refreshed yet" if self._failing is None else self._failing.reason
+        failing = self._failures.failing
+        reason = "it is not refreshed yet" if failing is None else failing.reason
         return WorkspaceUnreachableError(f"no access token: {reason}")
 
     def _is_locked_out(self) -> bool:
         tokens, now = self._tokens, self._clock.now()
-        return tokens is not None and next_candidate(tokens, self._configured.secret, now) is None
+        return (
+            tokens is not None
+            and next_candidate(tokens, self._configured.refresh_token, now) is None
+        )
 
     # --- the task ---
 
@@ -182,12 +177,15 @@ class RefreshedTokens:
     async def _run(self) -> None:
         # Only now: whoever held the pair before has ended, so nobody else changes it.
         self._tokens = await self._store.load()
+        if (pair := self._tokens.pair) is not None:
+            self._register(pair)
+        self._in_use.load(pair)
         self._ending.clear()
-        if self._unstored is not None:
-            await self._keep(self._unstored)
+        await self._store_left_pair()
         while True:
             self._woken.clear()
-            await self._read_configured()
+            if await self._configured.read_again():
+                self._failures.retry_now()
             await self._refresh_if_due()
             self._show_status()
             cycle, self._cycle = self._cycle, asyncio.Event()
@@ -199,48 +197,51 @@ class RefreshedTokens:
                 name=f"{self._workspace}: next refresh",
             )
 
-    async def _read_configured(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._read_at < READ_AGAIN_SECONDS and self._read_at <= now:
-            return
-        self._read_at = now
-        has_changed = await self._configured.read_again()
-        if self._client_secret is not None:
-            has_changed |= await self._client_secret.read_again()
-        if has_changed:
-            self._wait_until, self._put_off = float("-inf"), None
+    def _register(self, pair: TokenPair) -> None:
+        owner = f"{self._workspace} token pair"
+        self._memory.register(pair.access_token, pair.refresh_token, of=owner)
 
-    def _due(self) -> tuple[Candidate, datetime | None] | None:
-        """Return what is to be sent and when; None while every refresh token is refused."""
+    async def _store_left_pair(self) -> None:
+        """Store a pair that the store refused before this task, or the shard, came back."""
+        left = self._memory.unstored.get(self._workspace)
+        if left is None or self._tokens is None:
+            return
+        if left.follows(self._tokens, self._configured.refresh_token):
+            await self._keep(left)
+        else:
+            self._memory.unstored.pop(self._workspace)
+
+    def _due(self) -> tuple[Candidate, float] | None:
+        """Return what is to be sent, and in how many seconds; None: nothing, as far as is known."""
         tokens = self._tokens
         if tokens is None:
             return None
-        configured, now, put_off = self._configured.secret, self._clock.now(), self._put_off
-        candidate = None
-        if put_off is not None and self._clock.monotonic() < put_off.until:
-            candidate = next_candidate(tokens, configured, now, but=put_off.digest)
+        configured, now = self._configured.refresh_token, self._clock.now()
+        monotonic, candidate = self._clock.monotonic(), None
+        if (put_off := self._failures.put_off(monotonic)) is not None:
+            candidate = next_candidate(tokens, configured, now, but=put_off)
         candidate = candidate or next_candidate(tokens, configured, now)
-        return None if candidate is None else (candidate, refresh_due_at(tokens, candidate))
+        if candidate is None:
+            return None
+        due_in = 0.0
+        if not self._must_renew:
+            known = refresh_due_in(tokens, candidate, left_seconds=self._in_use.left_seconds)
+            if known is None:
+                return None
+            due_in = known
+        return candidate, max(due_in, self._failures.wait_until - monotonic)
 
     def _seconds_until_due(self) -> float:
         due = self._due()
-        now = self._clock.now()
-        if due is None or (due[1] is None and not self._must_renew):
-            return READ_AGAIN_SECONDS
-        seconds = self._wait_until - self._clock.monotonic()
-        if due[1] is not None and not self._must_renew:
-            seconds = max(seconds, (due[1] - now).total_seconds())
         # Never long: a machine may sleep, and its clock be set.
-        return min(max(seconds, 0.05), READ_AGAIN_SECONDS)
+        return READ_AGAIN_SECONDS if due is None else min(max(due[1], 0.05), READ_AGAIN_SECONDS)
 
     async def _refresh_if_due(self) -> None:
         due = self._due()
-        if due is None or self._clock.monotonic() < self._wait_until:
-            return
-        candidate, due_at = due
-        if self._must_renew or (due_at is not None and due_at <= self._clock.now()):
+        if due is not None and due[1] <= 0:
+            name = f"{self._workspace}: refresh"
             try:
-                await to_its_end(self._refresh(candidate), self._ending, self._workspace)
+                await to_its_end(self._refresh(due[0]), on_cancelled=self._ending.set, name=name)
             finally:
                 self._must_renew = False
 
@@ -248,7 +249,9 @@ class RefreshedTokens:
         tokens = self._tokens or StoredTokens()
         unanswered_at = tokens.sent.get(candidate.digest)
         if unanswered_at is None:
-            sent = trimmed(with_sent(tokens, candidate, self._clock.now()), self._configured.secret)
+            sent = trimmed(
+                with_sent(tokens, candidate, self._clock.now()), self._configured.refresh_token
+            )
             try:
                 await self._store.store(sent)
             except BusLostError:
@@ -258,42 +261,44 @@ class RefreshedTokens:
                 self._failed(NotRefreshed(outcome=RefreshOutcome.STORE, reason=reason))
                 return
             self._tokens = tokens = sent
-        client_secret = None if self._client_secret is None else self._client_secret.secret
-        began_at = self._clock.now()
-        answer = await self._endpoint.refresh(candidate.token, client_secret=client_secret)
+        began_at, began = self._clock.now(), self._clock.monotonic()
+        answer = await self._endpoint.refresh(
+            candidate.token, client_secret=self._configured.client_secret
+        )
         if isinstance(answer, Refreshed):
-            await self._take(tokens, candidate, answer, began_at)
+            life = answer.life_seconds
+            pair = TokenPair(
+                refresh_token=answer.refresh_token or candidate.token,
+                access_token=answer.access_token,
+                obtained_at=began_at,
+                expires_at=None if life is None else began_at + timedelta(seconds=life),
+                configured=candidate.configured,
+            )
+            self._register(pair)
+            await self._take(tokens, candidate, pair, ends=None if life is None else began + life)
         else:
             await self._take_failure(tokens, candidate, answer, unanswered_at)
 
     async def _take(
-        self, tokens: StoredTokens, candidate: Candidate, answer: Refreshed, began_at: datetime
+        self, tokens: StoredTokens, candidate: Candidate, pair: TokenPair, *, ends: float | None
     ) -> None:
-        life = answer.life_seconds
-        pair = TokenPair(
-            refresh_token=answer.refresh_token or candidate.token,
-            access_token=answer.access_token,
-            obtained_at=began_at,
-            expires_at=None if life is None else began_at + timedelta(seconds=life),
-            configured=candidate.configured,
-        )
-        renewed = with_pair(tokens, candidate, pair)
-        await self._keep(trimmed(renewed, self._configured.secret))
+        renewed = trimmed(with_pair(tokens, candidate, pair), self._configured.refresh_token)
+        await self._keep(UnstoredPair(tokens=renewed, before=tokens.pair, ends=ends))
         self._metrics.token_refreshes.labels(self._workspace, RefreshOutcome.REFRESHED.value).inc()
-        self._wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
+        self._failures.wait_until = self._clock.monotonic() + _LEAST_GAP_SECONDS
         expires_at = None if pair.expires_at is None else pair.expires_at.isoformat()
         log.info("access token refreshed", workspace=self._workspace, expires_at=expires_at)
 
-    async def _keep(self, tokens: StoredTokens) -> None:
+    async def _keep(self, new: UnstoredPair) -> None:
         """Return once a new pair is stored. Until then its access token is not used."""
-        self._unstored = tokens
+        self._memory.unstored[self._workspace] = new
         attempt, end = 0, float("inf")
         while True:
             attempt += 1
             if self._ending.is_set():
                 end = min(end, self._clock.monotonic() + _STORED_AT_END_SECONDS)
             try:
-                await self._store.store(tokens)
+                await self._store.store(new.tokens)
                 break
             except BusError as exc:
                 log.error(  # noqa: TRY400 - an error of the store explains itself
@@ -319,7 +324,9 @@ class RefreshedTokens:
                 await happens_within(
                     self._ending.wait(), clock=self._clock, seconds=wait, name=name
                 )
-        self._tokens, self._unstored, self._failing = tokens, None, None
+        self._memory.unstored.pop(self._workspace)
+        self._in_use.take(new.tokens.pair, ends=new.ends)
+        self._tokens, self._failures.failing = new.tokens, None
 
     async def _take_failure(
         self,
@@ -344,7 +351,7 @@ class RefreshedTokens:
         self._tokens = tokens
         new = None  # one that fails while the stored pair goes on
         if failure.outcome is not RefreshOutcome.REFUSED and is_beside_pair(
-            tokens, candidate, self._configured.secret, self._clock.now()
+            tokens, candidate, self._configured.refresh_token, self._clock.now()
         ):
             new = candidate.digest
         self._failed(failure, new=new, is_from_before=unanswered_at is not None)
@@ -352,25 +359,17 @@ class RefreshedTokens:
     def _failed(
         self, failure: NotRefreshed, *, new: str | None = None, is_from_before: bool = False
     ) -> None:
-        """``is_from_before``: an earlier life of the daemon may have sent a refresh, too."""
         self._metrics.token_refreshes.labels(self._workspace, failure.outcome.value).inc()
-        before = self._failing
-        if new is not None:
-            before = None if self._put_off is None else self._put_off.failing
-        now, is_from_before = self._clock.now(), is_from_before and before is None
-        failing = failing_after(before, failure, now=now, is_from_before=is_from_before)
-        if before is None or before.outcome is not failure.outcome:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        if self._failures.add(
+            failure, new=new, is_from_before=is_from_before, now=now, monotonic=monotonic
+        ):
             log.warning(
                 "access token not refreshed",
                 workspace=self._workspace,
                 outcome=failure.outcome.value,
                 reason=failure.reason,
             )
-        until = self._clock.monotonic() + wait_after(failing, failure)
-        if new is None:
-            self._failing, self._wait_until = failing, until
-        else:
-            self._put_off = PutOff(digest=new, failing=failing, until=until)
 
     def _show_status(self) -> None:
         status = self._status()
@@ -378,19 +377,18 @@ class RefreshedTokens:
         if status.expires_at is not None:
             stamp = status.expires_at.timestamp()
             self._metrics.token_expiry.labels(self._workspace).set(stamp)
+        elif status.refreshed_at is not None:  # the newest answer does not say
+            with contextlib.suppress(KeyError):
+                self._metrics.token_expiry.remove(self._workspace)
 
     def _status(self) -> TokenStatus:
         tokens = self._tokens or StoredTokens()
         pair = tokens.pair
         return TokenStatus(
             refreshed_at=None if pair is None else pair.obtained_at,
-            expires_at=None if pair is None else pair.expires_at,
+            expires_at=self._in_use.expires_at,
             pair_expires_at=self._pair_expires_at,
-            trouble=trouble_of(
-                tokens,
-                self._configured.secret,
-                self._failing,
-                self._clock.now(),
-                put_off=self._put_off,
+            trouble=self._failures.trouble(
+                tokens, self._configured.refresh_token, self._clock.now()
             ),
         )

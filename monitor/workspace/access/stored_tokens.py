@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from monitor.model.secrets import Secret
+from monitor.model.secrets import RegisterSecrets, Secret, not_logged
 
 # An administrator may enable a pair again that was disabled; nobody should have to restart then.
 _REFUSED_AGAIN = timedelta(hours=1)
+_SPENT_KEPT = 8
 _AHEAD = 2 / 3  # of an access token's life, after which it is refreshed
 
 
@@ -33,6 +34,19 @@ class TokenPair(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None  # of the access token; None: it is used until it is refused
     configured: str
 
+    @property
+    def life_seconds(self) -> float | None:
+        """The life of the access token; None where nothing says that."""
+        if self.expires_at is None:
+            return None
+        return (self.expires_at - self.obtained_at).total_seconds()
+
+    def left_seconds(self, now: datetime) -> float | None:
+        """Return what is left of that, by a clock that may have been set since: never more."""
+        if self.expires_at is None or (life := self.life_seconds) is None:
+            return None
+        return min((self.expires_at - now).total_seconds(), life)
+
 
 class RefusedToken(Struct, frozen=True, kw_only=True):
     """A refresh token that the endpoint does not accept any more."""
@@ -46,12 +60,40 @@ class RefusedToken(Struct, frozen=True, kw_only=True):
 class StoredTokens(Struct, frozen=True, kw_only=True):
     """``sent`` and ``refused`` are by digest of a refresh token.
 
-    ``sent`` has when a refresh was first sent of which no answer was stored.
+    ``sent`` has when a refresh was first sent of which no answer was stored. ``spent`` are the
+    newest configured ones that a refresh has replaced: they are dead.
     """
 
     pair: TokenPair | None = None
     sent: dict[str, datetime] = {}
     refused: dict[str, RefusedToken] = {}
+    spent: tuple[str, ...] = ()
+
+
+class UnstoredPair(Struct, frozen=True, kw_only=True):
+    """A new pair that the store has not taken, and the one whose place it takes."""
+
+    tokens: StoredTokens
+    before: TokenPair | None
+    ends: float | None  # monotonic; of the access token
+
+    def follows(self, stored: StoredTokens, configured: Secret) -> bool:
+        """Return True where nobody has brought another pair meanwhile, and it is still wanted."""
+        if self.tokens.pair is None or stored.pair != self.before:
+            return False
+        return self.before is not None or self.tokens.pair.configured == digest(configured)
+
+
+class TokenMemory:
+    """What a daemon remembers of tokens while it runs, whatever shards come and go.
+
+    ``unstored`` is by workspace: a daemon that loses its shard to an outage of the database, and
+    gets it again, has the only copy of such a pair.
+    """
+
+    def __init__(self, register: RegisterSecrets = not_logged) -> None:
+        self.register = register
+        self.unstored: dict[str, UnstoredPair] = {}
 
 
 class TokenStore(Protocol):
@@ -81,7 +123,9 @@ def candidates(tokens: StoredTokens, configured: Secret) -> list[Candidate]:
     """Return the refresh tokens that may be alive, the one to try first before the other.
 
     A configured one that is new goes first: a person has put it there. It takes the place of the
-    stored pair when the endpoint has accepted it, so a broken file costs no pair that works.
+    stored pair when the endpoint has accepted it, so a broken file costs no pair that works. One
+    that is spent stands in the file of a daemon that has got no new one yet; some endpoints revoke
+    the whole pair where it is sent again.
     """
     own = digest(configured)
     pair = tokens.pair
@@ -90,7 +134,7 @@ def candidates(tokens: StoredTokens, configured: Secret) -> list[Candidate]:
     stored = Candidate(
         token=pair.refresh_token, digest=digest(pair.refresh_token), configured=pair.configured
     )
-    if own in (pair.configured, stored.digest):
+    if own in (pair.configured, stored.digest, *tokens.spent):
         return [stored]
     return [Candidate(token=configured, digest=own, configured=own), stored]
 
@@ -117,15 +161,20 @@ def is_beside_pair(
     return next_candidate(tokens, configured, now, but=candidate.digest) is not None
 
 
-def refresh_due_at(tokens: StoredTokens, candidate: Candidate) -> datetime | None:
-    """Return when to refresh with that token; None: when the access token is refused."""
+def refresh_due_in(
+    tokens: StoredTokens, candidate: Candidate, *, left_seconds: float | None
+) -> float | None:
+    """Return in how many seconds to refresh with that token, by what is left of the access token.
+
+    None: when the workspace refuses the access token.
+    """
     pair = tokens.pair
     is_pending = candidate.digest in tokens.sent or candidate.digest in tokens.refused
     if pair is None or pair.configured != candidate.configured or is_pending:
-        return datetime.min.replace(tzinfo=UTC)
-    if pair.expires_at is None:
+        return 0.0
+    if left_seconds is None or (life := pair.life_seconds) is None:
         return None
-    return pair.obtained_at + _AHEAD * (pair.expires_at - pair.obtained_at)
+    return left_seconds - (1 - _AHEAD) * life
 
 
 def with_sent(tokens: StoredTokens, candidate: Candidate, at: datetime) -> StoredTokens:
@@ -161,7 +210,12 @@ def with_refusal(
 def with_pair(tokens: StoredTokens, candidate: Candidate, pair: TokenPair) -> StoredTokens:
     """Return the tokens with the pair that the candidate brought; what was said of it is over."""
     refused = {name: each for name, each in tokens.refused.items() if name != candidate.digest}
-    return msgspec.structs.replace(without_sent(tokens, candidate), pair=pair, refused=refused)
+    spent = tokens.spent
+    if candidate.digest == candidate.configured and pair.refresh_token != candidate.token:
+        spent = (*spent, candidate.digest)[-_SPENT_KEPT:]
+    return msgspec.structs.replace(
+        without_sent(tokens, candidate), pair=pair, refused=refused, spent=spent
+    )
 
 
 def trimmed(tokens: StoredTokens, configured: Secret) -> StoredTokens:

@@ -136,7 +136,8 @@ def _failure(exc: Exception) -> NotRefreshed:
     elif isinstance(exc, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         outcome, reason = RefreshOutcome.NOT_SENT, f"no connection: {exc}"
     elif isinstance(exc, aiohttp.ClientResponseError | HttpProcessingError):
-        reason = f"not an HTTP answer: {exc.message}"
+        # The library quotes what it cannot read, and that may be the new tokens.
+        reason = f"not an HTTP answer ({type(exc).__name__})"
     elif isinstance(exc, TimeoutError):
         reason = f"no whole answer within {ANSWER_SECONDS:.0f} s"
     else:

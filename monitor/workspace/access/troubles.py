@@ -1,4 +1,4 @@
-"""What is wrong with a token pair, in words for people: what happened, and what to do. Pure."""
+"""What is wrong with a token pair, in words for people: what happened, and what to do. No I/O."""
 
 from __future__ import annotations
 
@@ -46,6 +46,59 @@ class PutOff(Struct, frozen=True, kw_only=True):
     digest: str
     failing: Failing
     until: float  # monotonic
+
+
+class RefreshFailures:
+    """The refreshes that fail since the last good one, and when the next may be sent.
+
+    A new configured token that fails beside a stored pair is counted by itself, so that it does
+    not delay the pair's own refreshes. Instants are given: ``now`` and monotonic seconds.
+    """
+
+    def __init__(self) -> None:
+        self.failing: Failing | None = None
+        self._put_off: PutOff | None = None
+        self.wait_until = float("-inf")  # monotonic; before it nothing is sent
+
+    def add(
+        self,
+        failure: NotRefreshed,
+        *,
+        new: str | None,
+        is_from_before: bool,
+        now: datetime,
+        monotonic: float,
+    ) -> bool:
+        """Count one more, and return True where it is of another kind than the one before.
+
+        ``new`` is the digest of a new token that fails while the stored pair goes on.
+        ``is_from_before``: an earlier life of the daemon may have sent a refresh, too.
+        """
+        before = self.failing
+        if new is not None:
+            before = None if self._put_off is None else self._put_off.failing
+        is_from_before = is_from_before and before is None
+        failing = failing_after(before, failure, now=now, is_from_before=is_from_before)
+        until = monotonic + wait_after(failing, failure)
+        if new is None:
+            self.failing, self.wait_until = failing, until
+        else:
+            self._put_off = PutOff(digest=new, failing=failing, until=until)
+        return before is None or before.outcome is not failure.outcome
+
+    def put_off(self, monotonic: float) -> str | None:
+        """Return the digest of a new token that is not to be tried yet."""
+        put_off = self._put_off
+        return None if put_off is None or monotonic >= put_off.until else put_off.digest
+
+    def retry_now(self) -> None:
+        """Let the next refresh be sent at once: a person has changed something."""
+        self.wait_until, self._put_off = float("-inf"), None
+
+    def trouble(
+        self, tokens: StoredTokens, configured: Secret, now: datetime
+    ) -> TokenTrouble | None:
+        return trouble_of(tokens, configured, self.failing, now, put_off=self._put_off)
 
 
 def failing_after(

@@ -14,6 +14,10 @@ _COLUMNS = (
     Column("reachability", "state", Form.STATE),
     Column("since", "since", Form.INSTANT),
     Column("known_at", "confirmed", Form.INSTANT),
+    Column("access", "access"),
+    Column("token_ends", "token ends", Form.INSTANT, gives_way=True),
+    Column("token_refreshed", "token refreshed", Form.INSTANT, is_wide=True),
+    Column("refresh_token_ends", "refresh token ends", Form.INSTANT, is_wide=True),
     Column("edition", "edition"),
     Column("active_runs", "running", Form.COUNT),
     Column("schedules_watched", "schedules", Form.COUNT),
@@ -28,7 +32,9 @@ _COLUMNS = (
 _FIELDS = (
     "workspace", "reachability", "since", "known_at", "reason", "edition", "active_runs",
     "schedules_watched", "schedules_of", "callbacks_missed", "clock_skew_seconds",
-    "followed_since", "capabilities", "unwatched",
+    "followed_since", "capabilities", "unwatched", "authentication",
+    "refreshed_token.refreshed_at", "refreshed_token.expires_at",
+    "refreshed_token.pair_expires_at", "refreshed_token.trouble.reason",
 )  # fmt: skip
 
 
@@ -50,6 +56,17 @@ def workspaces(
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a workspace with why something is not watched there, where nothing else fails."""
+    """Return a workspace with its tokens, and why something is not watched or in danger there."""
+    token = row.get("refreshed_token") or {}
+    trouble = token.get("trouble") or {}
     whys = dict.fromkeys(known["reason"] for known in row.get("unwatched_because") or ())
-    return {**row, "reason": row.get("reason") or "; ".join(whys) or None}
+    reasons = (row.get("reason") or "; ".join(whys), trouble.get("reason"))
+    access = (row.get("authentication") or "").replace("_", " ")
+    return {
+        **row,
+        "access": f"{access}, in danger" if trouble else access or None,
+        "token_ends": token.get("expires_at"),
+        "token_refreshed": token.get("refreshed_at"),
+        "refresh_token_ends": token.get("pair_expires_at"),
+        "reason": "; ".join(filter(None, reasons)) or None,
+    }

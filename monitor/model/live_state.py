@@ -201,6 +201,14 @@ class TokenTrouble(Struct, frozen=True, kw_only=True, gc=False):
     advice: str  # what to do, likewise
 
 
+class Authentication(StrEnum):
+    """How requests to a workspace are authenticated."""
+
+    NONE = "none"
+    STATIC_TOKEN = "static_token"  # noqa: S105 - a word; only a person renews it
+    REFRESHED_TOKEN = "refreshed_token"  # noqa: S105 - a word
+
+
 class TokenStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The refreshed tokens of a workspace. Instants are ours."""
 
@@ -237,6 +245,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
     inventory: Inventory = Inventory()
+    authentication: Authentication | None = None  # None: another daemon has the workspace
     token: TokenStatus | None = None  # None: it is not refreshed, or another daemon does that
 
     def time_there(self, now: datetime) -> datetime:

@@ -6,6 +6,7 @@ The sandbox takes only such tokens; they live for seconds of the machine's clock
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.settings import AlertingSettings
 from monitor.app.daemon import Addresses, Daemon
+from monitor.bus.settings import StorageSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
@@ -130,6 +132,58 @@ async def test_a_daemon_lives_on_refreshed_tokens(
     shown = "\n".join([*pages, logged.out, logged.err])
     assert len(secrets) > 5
     assert not [secret for secret in secrets if secret in shown]
+
+
+async def refreshes_of(face: Face, outcome: str = "refreshed") -> float:
+    metric = f'dataprep_monitor_token_refreshes_total{{workspace="acme",outcome="{outcome}"'
+    lines = (await face.text("/metrics")).splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
+
+
+async def test_of_two_daemons_the_holder_refreshes(
+    tmp_path: Path, sandbox: Sandbox, empty_database: str
+) -> None:
+    """The other never does, and goes on with the pair when the holder ends."""
+    assert sandbox.pair is not None
+    pair, file = sandbox.pair, TokenFile(sandbox.pair.refresh_token)
+    living: dict[str, contextlib.AsyncExitStack] = {}
+    faces: dict[str, Face] = {}
+
+    async def start(name: str) -> None:
+        (tmp_path / name).mkdir()
+        storage = StorageSettings(url=empty_database, daemon=name, lease_seconds=3.0)
+        made = msgspec.structs.replace(settings(tmp_path / name, sandbox, file), storage=storage)
+        living[name] = contextlib.AsyncExitStack()
+        faces[name] = await living[name].enter_async_context(stage.daemon(made))
+
+    async def holders() -> list[str]:
+        details = {name: await face.json("/api/v1/workspaces/acme") for name, face in faces.items()}
+        return [name for name, known in details.items() if known["authentication"] is not None]
+
+    async def refreshed_by(number: int) -> None:
+        before = pair.refreshes
+        await eventually(lambda: pair.refreshes >= before + number, why=lambda: pair)
+
+    try:
+        await start("north")
+        await refreshed_by(1)
+        await start("south")
+        await refreshed_by(2)  # where the shard is handed over, that is behind it
+        (holder,) = await holders()
+        (other,) = set(faces) - {holder}
+        before = await refreshes_of(faces[other])
+        await refreshed_by(2)
+        assert await holders() == [holder]
+        assert await refreshes_of(faces[other]) == before
+        await living.pop(holder).aclose()
+        del faces[holder]
+        await refreshed_by(2)
+        details = await faces[other].json("/api/v1/workspaces/acme")
+        assert details["refreshed_token"]["trouble"] is None
+        assert await refreshes_of(faces[other], "refused") == 0
+    finally:
+        for stack in living.values():
+            await stack.aclose()
 
 
 async def test_a_reload_within_a_refresh_costs_nothing(tmp_path: Path, sandbox: Sandbox) -> None:

@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.model.live_state import Reachability, ScheduleKnown
+from monitor.model.live_state import (
+    Authentication,
+    Reachability,
+    ScheduleKnown,
+    TokenStatus,
+    TokenTrouble,
+    TokenTroubleKind,
+)
 from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.model.triggers import DailyTrigger
 from tests.cli.canned_server import always, in_pages, other_server
@@ -116,6 +123,31 @@ async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScene
     assert "401: the token was revoked" in done.out
     fields = next(csv.reader(io.StringIO((await client.type("workspaces", "-o", "csv")).out)))
     assert fields[:2] == ["workspace", "reachability"]
+
+
+async def test_workspaces_are_listed_with_their_tokens(client: DaemonClientScene) -> None:
+    """How each is authenticated, when a refreshed token ends, and what endangers it."""
+    trouble = TokenTrouble(
+        kind=TokenTroubleKind.LOCKED_OUT,
+        since=_before(client),
+        reason="locked out: invalid_grant",
+        advice="generate a new pair",
+    )
+    client.site.live_state.update_workspace(
+        "acme",
+        authentication=Authentication.REFRESHED_TOKEN,
+        token=TokenStatus(refreshed_at=_before(client), trouble=trouble),
+    )
+    done = await client.type("workspaces")
+    assert (done.code, done.err) == (0, "")
+    assert "refreshed token, in danger" in done.out
+    assert "locked out: invalid_grant" in done.out
+    wide = await client.type("workspaces", "--output", "wide")
+    assert "token refreshed" in wide.out
+    rows = list(csv.DictReader(io.StringIO((await client.type("workspaces", "-o", "csv")).out)))
+    assert rows[0]["authentication"] == "refreshed_token"
+    assert rows[0]["refreshed_token.refreshed_at"]
+    assert rows[0]["refreshed_token.trouble.reason"] == "locked out: invalid_grant"
 
 
 async def test_schedules_name_what_they_start(client: DaemonClientScene) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,12 +11,16 @@ import pytest
 from monitor.bus.contract import DeadLetter, Start, Step
 from monitor.model.inventory import ConnectionKnown, Figures, Inventory
 from monitor.model.live_state import (
+    Authentication,
     BudgetStatus,
     DoubtedList,
     PollStatus,
     Reachability,
     ReachabilityStretch,
     RefusedCapability,
+    TokenStatus,
+    TokenTrouble,
+    TokenTroubleKind,
 )
 from monitor.model.runs import PipelineKind, Status
 from monitor.web.health import HealthFinding
@@ -186,6 +191,66 @@ async def test_workspaces_are_listed_with_a_link_to_each(site: Site) -> None:
     page = (await site.get("/workspaces")).text
     for words in ('href="/workspaces/acme"', "connection refused", "job groups, flow runs, plan"):
         assert words in page, words
+
+
+@pytest.mark.parametrize(
+    ("authentication", "token", "words"),
+    [
+        (Authentication.NONE, None, ("no token",)),
+        (Authentication.STATIC_TOKEN, None, ("static token",)),
+        (None, None, ("its holder shows it",)),
+        (Authentication.REFRESHED_TOKEN, None, ("not refreshed yet",)),
+        (
+            Authentication.REFRESHED_TOKEN,
+            {"refreshed_at": -60, "expires_at": 240, "pair_expires_at": 20 * 86_400},
+            ("refreshed <time", "1 min ago", ", ends <time", "in 4 min", "refresh token ends"),
+        ),
+        (Authentication.REFRESHED_TOKEN, {"refreshed_at": -60}, ("used until it is refused",)),
+        (
+            Authentication.REFRESHED_TOKEN,
+            {"refreshed_at": -600, "expires_at": -300, "trouble": f"locked out {EVIL}"},
+            (
+                "in danger</span>",
+                "locked out &lt;script&gt;alert(1)&lt;/script&gt;. To do: generate a new pair.",
+                ", ended <time",
+            ),
+        ),
+    ],
+)
+async def test_a_workspace_shows_how_it_is_authenticated(
+    site: Site,
+    authentication: Authentication | None,
+    token: dict[str, Any] | None,
+    words: tuple[str, ...],
+) -> None:
+    """Page and JSON have when a refreshed token ends, when it was refreshed, and its trouble."""
+    now = site.clock.now()
+    status = None
+    if token is not None:
+        instants = {
+            name: now + timedelta(seconds=seconds)
+            for name, seconds in token.items()
+            if name != "trouble"
+        }
+        trouble = None
+        if "trouble" in token:
+            trouble = TokenTrouble(
+                kind=TokenTroubleKind.LOCKED_OUT,
+                since=now,
+                reason=token["trouble"],
+                advice="generate a new pair",
+            )
+        status = TokenStatus(**instants, trouble=trouble)
+    site.live_state.update_workspace("acme", authentication=authentication, token=status)
+    (row,) = (await site.get("/api/v1/workspaces")).document["data"]
+    details = (await site.get("/api/v1/workspaces/acme")).document
+    for shown in (row, details):
+        assert shown["authentication"] == authentication
+        assert shown["refreshed_token"] == msgspec.to_builtins(status)
+    page = (await site.get("/workspaces/acme")).text
+    for word in words:
+        assert word in page, word
+    assert words[0] in (await site.get("/workspaces")).text
 
 
 async def test_an_unknown_workspace_has_a_way_back(site: Site) -> None:

@@ -19,7 +19,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.model.live_state import TokenStatus
+from monitor.model.live_state import Authentication, TokenStatus
 from monitor.polling.lists.listed_objects import show_listed_names
 from monitor.polling.poller import WorkspacePoller
 from monitor.tracking.live_state import LiveState
@@ -119,6 +119,16 @@ class FollowedWorkspace:
             show=self._show_token,
         )
 
+    def _show_authentication(self) -> None:
+        settings = self.configuration.workspace
+        if settings.oauth is not None:
+            how = Authentication.REFRESHED_TOKEN
+            self._live_state.update_workspace(self.name, authentication=how)
+            return
+        how = Authentication.NONE if settings.token is None else Authentication.STATIC_TOKEN
+        # Its tokens may have been refreshed before a reload.
+        self._live_state.update_workspace(self.name, authentication=how, token=None)
+
     def _show_token(self, token: TokenStatus) -> None:
         self._live_state.update_workspace(self.name, token=token)
 
@@ -159,8 +169,7 @@ class FollowedWorkspace:
     async def open(self) -> None:
         """Load what the store knows of the workspace."""
         await self._observer.open(self.name)
-        if self.configuration.workspace.oauth is None:  # it may have had that before a reload
-            self._live_state.update_workspace(self.name, token=None)
+        self._show_authentication()
         await self._status_memory.restore()
         # Whoever scrapes must never see a pipeline under another's name.
         await show_listed_names(self._live_state, self.name, bus=self._bus)

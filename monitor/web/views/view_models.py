@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from monitor.model.live_state import (
     ActiveRun,
+    Authentication,
     HistoryRead,
+    TokenStatus,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status
@@ -85,6 +87,8 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     followed_since: datetime | None
     history: HistoryRead | None  # of this life: how far back runs are known; workspace time
     reading: tuple[str, ...]  # what is read for the first time and not known yet
+    authentication: Authentication | None  # None: its holder shows it
+    refreshed_token: TokenStatus | None  # of a pair that this daemon refreshes; never a token
     active_runs: int
     webhook_tasks: dict[str, int]
     callbacks_missed: int
@@ -217,6 +221,8 @@ def workspace_view(
         followed_since=status.followed_since,
         history=status.history,
         reading=reading,
+        authentication=status.authentication,
+        refreshed_token=status.token,
         active_runs=active_runs,
         webhook_tasks=status.webhook_tasks,
         callbacks_missed=status.callbacks_missed,

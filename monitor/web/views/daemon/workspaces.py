@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures, Inventory
-from monitor.model.live_state import ClockSetBack, DoubtedList, TokenStatus, WorkspaceStatus
+from monitor.model.live_state import ClockSetBack, DoubtedList, WorkspaceStatus
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
@@ -94,7 +94,6 @@ class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
     objects: dict[str, float]  # type -> how many; empty where the inventory is off
     usage: dict[str, float]  # measure -> as served
     connections: dict[str, bool]  # name -> whether it could be opened
-    refreshed_token: TokenStatus | None  # of a pair that this daemon refreshes
 
 
 class WorkspacesReader:
@@ -135,7 +134,6 @@ class WorkspacesReader:
                 for connection in inventory.connections
                 if connection.until > now
             },
-            refreshed_token=status.token,
         )
 
     def _view(self, status: WorkspaceStatus, active: Mapping[str, int]) -> WorkspaceView:

@@ -30,6 +30,7 @@ from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.oauth_scene import TokenFile
+from tests.postgres_server import PostgresServer
 
 PAGES = ("/", "/metrics", "/api/v1/workspaces/acme", "/api/v1/events", "/api/v1/alerts", "/alerts")
 _LIFE_SECONDS = 6
@@ -184,6 +185,36 @@ async def test_of_two_daemons_the_holder_refreshes(
     finally:
         for stack in living.values():
             await stack.aclose()
+
+
+async def test_a_database_that_fails_within_a_refresh_costs_no_pair(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """It is away for longer than a lease: whoever gets the shard again stores the answer it has."""
+    assert sandbox.pair is not None
+    pair, file = sandbox.pair, TokenFile(sandbox.pair.refresh_token)
+    async with PostgresServer() as server:
+        url = server.url(await server.create_database())
+        storage = StorageSettings(url=url, daemon="north", lease_seconds=3.0)
+        made = msgspec.structs.replace(settings(tmp_path, sandbox, file), storage=storage)
+        async with stage.daemon(made) as face:
+
+            async def has_lost_its_shard() -> bool:
+                shown = (await face.json("/api/v1/workspaces"))["data"]
+                return not any(workspace["is_here"] for workspace in shown)
+
+            await eventually(lambda: pair.refreshes >= 1, why=lambda: pair)
+            before, sandbox.world.options.token_answer_latency = pair.refreshes, 1.0
+            await eventually(lambda: pair.refreshes > before, why=lambda: pair)
+            await server.kill()
+            sandbox.world.options.token_answer_latency = 0.0
+            await eventually(has_lost_its_shard, why="it still holds the shard")
+            await server.start()
+            after = pair.refreshes
+            await eventually(lambda: pair.refreshes > after, why=lambda: pair, within_seconds=60)
+            details = await face.json("/api/v1/workspaces/acme")
+            assert details["refreshed_token"]["trouble"] is None
+            assert await refreshes_of(face, "refused") == 0
 
 
 async def test_a_reload_within_a_refresh_costs_nothing(tmp_path: Path, sandbox: Sandbox) -> None:

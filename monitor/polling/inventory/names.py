@@ -143,7 +143,8 @@ class PipelineNames:
         flows = [row for page in pages for row in page.rows]
         await self._name(PipelineKind.FLOW, flows)
         failure = await self._read_folders(flows)
-        await self._owners.read(row.owner_id for row in flows if row.owner is None)
+        owners = (row.owner_id for row in flows if row.owner is None)
+        await self._owners.read(owners, priority=self._priority())
         async for row in in_slices(flows):
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
@@ -155,7 +156,8 @@ class PipelineNames:
         if self._context.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all(priority=self._priority())
             await self._name(PipelineKind.PLAN, plans.rows)
-            await self._owners.read(row.owner_id for row in plans.rows if row.owner is None)
+            owners = (row.owner_id for row in plans.rows if row.owner is None)
+            await self._owners.read(owners, priority=self._priority())
             async for row in in_slices(plans.rows):
                 self._place(PipelineKind.PLAN, row, folder=None)
             await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows)

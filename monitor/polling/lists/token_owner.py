@@ -38,7 +38,7 @@ class TokenOwner:
             return None
         try:
             # The first lists of flows and schedules wait for it.
-            priority = Priority.CHANGES if self._id is None else Priority.SCHEDULES
+            priority = Priority.CHANGES if self._person is None else Priority.SCHEDULES
             person = await self._context.client.inventory.current_person(priority=priority)
         except WorkspaceError as error:
             if not is_about_the_object(error):

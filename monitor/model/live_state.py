@@ -173,6 +173,15 @@ class HistoryRead(Struct, frozen=True, kw_only=True, gc=False):
         return f"{shown} of {whole:.0f} {name} read"
 
 
+class UnreadableRun(Struct, frozen=True, kw_only=True, gc=False):
+    """A run of which every read fails. ``tried_at`` (ours): the last one."""
+
+    kind: RunKind
+    id: str
+    tried_at: datetime
+    reason: str
+
+
 UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
 
 
@@ -232,6 +241,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     capabilities: frozenset[str] = frozenset()
     refused: tuple[RefusedCapability, ...] = ()  # sorted by name
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
+    unreadable: tuple[UnreadableRun, ...] = ()
     clock_skew_seconds: float | None = None  # workspace minus ours
     clock_set_back: ClockSetBack | None = None
     followed_since: datetime | None = None  # workspace time

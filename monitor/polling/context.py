@@ -84,6 +84,12 @@ class PollContext:
         turn = self.client.requester.seconds_until_turn
         return seconds > 0 and turn(priority, behind=behind) <= seconds
 
+    def first_at_once(self, poll: str, usual: Priority) -> Priority:
+        """Return for what the lists of a poll count: until it has succeeded nobody knows of it."""
+        status = self.live_state.polls.get((self.name, poll))
+        is_first = status is None or status.last_success_at is None
+        return Priority.CHANGES if is_first else usual
+
     def followed_since(self) -> datetime | None:
         return self.live_state.workspaces[self.name].followed_since
 

@@ -178,7 +178,7 @@ def build(context: PollContext) -> WorkspacePolls:
     )
     return WorkspacePolls(
         context=context,
-        change_interval=ChangeInterval(context),
+        change_interval=ChangeInterval(context, plan_runs=plan_children.unknown_plan_run),
         recipes=recipes,
         plans=plans,
         details=details,

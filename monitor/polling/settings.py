@@ -43,7 +43,10 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     idle_seconds: Annotated[
         float,
         Meta(ge=1, le=3_600),
-        Setting("Interval of polls for changes while nothing runs; a start is noticed that late."),
+        Setting(
+            "Interval of polls for changes while nothing runs, and of plan runs while none of them "
+            "is known to run; a start is noticed that late."
+        ),
     ] = 30.0
     jitter_share: float = 0.1  # of an interval, so that many monitors do not poll in step
     wake_gap_seconds: float = 1.0  # callbacks cause at most one poll in this time

@@ -39,6 +39,7 @@ FIRST_READS: Mapping[str, tuple[str, str]] = {
     "flows": ("list_flows", "names"),
     "schedules": ("read_schedules", "schedules"),
 }
+_FLOW_RUNS = "flow_runs"  # the poll that reads their ends
 # Other outcomes pass by themselves, or show nothing about the workspace: budgets, our own store.
 FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
@@ -153,7 +154,7 @@ class LiveStateView:
         """Return what is read for the first time just now: until then nobody knows of it.
 
         Empty where all of it was read, also before this start. What cannot be read is not among
-        it: see `why_unwatched`.
+        it: see `why_unwatched` and `WorkspaceStatus.unreadable`.
         """
         status = self._live_state.workspaces.get(workspace)
         if status is None or status.history is None:
@@ -166,7 +167,9 @@ class LiveStateView:
             and ((poll := polls.get((workspace, name))) is None or poll.last_success_at is None)
             and (poll is None or poll.last_outcome not in FAILED_OUTCOMES)
         ]
-        follows = "follow_flow_runs" in status.capabilities
+        ends = polls.get((workspace, _FLOW_RUNS))
+        is_stuck = status.unreadable and ends is not None and ends.last_outcome in FAILED_OUTCOMES
+        follows = "follow_flow_runs" in status.capabilities and not is_stuck
         if follows and not reads and (workspace, RunKind.FLOW_RUN) not in self._live_state.complete:
             reads.append("flow runs")
         return tuple(reads)

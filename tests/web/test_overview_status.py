@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.model.live_state import HistoryRead, PollStatus, Reachability
+from monitor.model.live_state import HistoryRead, PollStatus, Reachability, UnreadableRun
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.web.site import Site
 from tests.web.test_overview_boxes import see
@@ -185,3 +185,27 @@ async def test_a_failure_stands_while_the_rest_is_read(site: Site) -> None:
         "1 pipeline failing, 1 healthy, reading: flows, schedules, history: 1 of 24 h read"
     )
     assert answer["level"] == "critical"
+
+
+async def test_runs_that_cannot_be_read_are_named_for_an_hour(site: Site) -> None:
+    """The state is not all well, and the workspace's page has the reason."""
+    stand(site, OK)
+    runs = [
+        UnreadableRun(
+            kind=RunKind.FLOW_RUN, id=str(id_), tried_at=site.clock.now(), reason="answered 500"
+        )
+        for id_ in (71, 72, 73)
+    ]
+    site.live_state.update_workspace("acme", unreadable=tuple(runs))
+    answer = await status(site)
+    assert answer["sentence"] == (
+        "The only pipeline is healthy, not readable: flow run 71, flow run 72 and 1 more, "
+        "nothing running"
+    )
+    assert (answer["level"], answer["short"]) == ("warning", answer["unreadable"][0])
+    page = (await site.get("/workspaces/acme")).text
+    assert "Flow run 73 cannot be read" in page
+    assert "answered 500" in page
+
+    await site.clock.advance(3_601)
+    assert not (await status(site))["unreadable"]

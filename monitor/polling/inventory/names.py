@@ -25,6 +25,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
+_NAMES = "names"  # name of the poll
 _LISTED_BY = {
     PipelineKind.FLOW: Capability.LIST_FLOWS,
     PipelineKind.PLAN: Capability.LIST_PLANS,
@@ -78,7 +79,7 @@ class PipelineNames:
         settings = self._context.settings
         return (
             Poll(
-                name="names",
+                name=_NAMES,
                 priority=Priority.NAMES,
                 timing=every(settings.names_seconds),
                 run=self.poll,
@@ -131,15 +132,19 @@ class PipelineNames:
             log.info("idle pipelines and recipes forgotten", count=count)
         return False
 
+    def _priority(self) -> Priority:
+        return self._context.first_at_once(_NAMES, Priority.NAMES)
+
     async def _list_flows(self) -> None:
         if not self._context.can(Capability.LIST_FLOWS):
             return
-        client = self._context.client
-        pages = [page async for page in client.pipelines.flows(priority=Priority.NAMES)]
+        client, priority = self._context.client, self._priority()
+        pages = [page async for page in client.pipelines.flows(priority=priority)]
         flows = [row for page in pages for row in page.rows]
         await self._name(PipelineKind.FLOW, flows)
         failure = await self._read_folders(flows)
-        await self._owners.read(row.owner_id for row in flows if row.owner is None)
+        owners = (row.owner_id for row in flows if row.owner is None)
+        await self._owners.read(owners, priority=self._priority())
         async for row in in_slices(flows):
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
@@ -149,9 +154,10 @@ class PipelineNames:
 
     async def _list_plans(self) -> None:
         if self._context.can(Capability.LIST_PLANS):
-            plans = await self._plans.list_all()
+            plans = await self._plans.list_all(priority=self._priority())
             await self._name(PipelineKind.PLAN, plans.rows)
-            await self._owners.read(row.owner_id for row in plans.rows if row.owner is None)
+            owners = (row.owner_id for row in plans.rows if row.owner is None)
+            await self._owners.read(owners, priority=self._priority())
             async for row in in_slices(plans.rows):
                 self._place(PipelineKind.PLAN, row, folder=None)
             await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows)
@@ -166,7 +172,7 @@ class PipelineNames:
         try:
             self._folders = {
                 row.id: row.name
-                async for page in self._context.client.pipelines.folders(priority=Priority.NAMES)
+                async for page in self._context.client.pipelines.folders(priority=self._priority())
                 for row in page.rows
                 if row.name is not None
             }

@@ -31,7 +31,7 @@ class PipelineOwners:
             return None
         return self._names.get(person_id, _named_by_id(person_id))
 
-    async def read(self, person_ids: Iterable[str | None]) -> None:
+    async def read(self, person_ids: Iterable[str | None], *, priority: Priority) -> None:
         """Read some of those people whose names are not known yet."""
         token_owner = await self._token_owner.person()
         if token_owner is not None:
@@ -40,9 +40,7 @@ class PipelineOwners:
         room = max(0, _AT_MOST - len(self._names))
         for person_id in sorted(unknown)[: min(_READ_AT_ONCE, room)]:
             try:
-                person = await self._context.client.inventory.person(
-                    person_id, priority=Priority.NAMES
-                )
+                person = await self._context.client.inventory.person(person_id, priority=priority)
             except (NotAvailableError, TryLaterError, UnauthorizedError) as error:
                 # The next lists try it again.
                 log.info("owner not readable", person=person_id, reason=str(error))

@@ -22,6 +22,7 @@ from monitor.workspace.priority import Priority
 log = structlog.get_logger()
 
 SCHEDULE = "schedule"
+_SCHEDULES = "schedules"  # name of the poll
 _ENABLED, _DISABLED = "enabled", "disabled"
 _LONGEST_REASON = 300
 
@@ -46,7 +47,7 @@ class Schedules:
     def declared(self) -> tuple[Poll, ...]:
         return (
             Poll(
-                name="schedules",
+                name=_SCHEDULES,
                 priority=Priority.SCHEDULES,
                 timing=every(self._context.settings.schedules_seconds),
                 run=self.poll,
@@ -70,7 +71,8 @@ class Schedules:
         # What was changed before this moment is in the list.
         read_at = context.workspace_now()
         client = context.client
-        pages = [page async for page in client.pipelines.schedules(priority=Priority.SCHEDULES)]
+        priority = context.first_at_once(_SCHEDULES, Priority.SCHEDULES)
+        pages = [page async for page in client.pipelines.schedules(priority=priority)]
         # Pages overlap, so a schedule may have been shown twice.
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}

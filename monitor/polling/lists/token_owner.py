@@ -37,9 +37,9 @@ class TokenOwner:
         if not self._context.can(Capability.KNOW_THE_PERSON):
             return None
         try:
-            person = await self._context.client.inventory.current_person(
-                priority=Priority.SCHEDULES
-            )
+            # The first lists of flows and schedules wait for it.
+            priority = Priority.CHANGES if self._person is None else Priority.SCHEDULES
+            person = await self._context.client.inventory.current_person(priority=priority)
         except WorkspaceError as error:
             if not is_about_the_object(error):
                 raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 
@@ -19,12 +20,16 @@ _SHORT_AFTER_WAKE_SECONDS = 30.0
 
 
 class ChangeInterval:
-    """The interval of the change polls: short while something runs and after a callback."""
+    """The intervals of the change polls: short while something runs and after they were woken.
 
-    def __init__(self, context: PollContext) -> None:
+    Plan runs are polled as if nothing ran until one is known to run; whoever sees a part of an
+    unknown one wakes that poll.
+    """
+
+    def __init__(self, context: PollContext, *, plan_runs: WakeSignal) -> None:
         self._context = context
         self.job_groups = WakeSignal(context.clock)
-        self.plan_runs = WakeSignal(context.clock)
+        self.plan_runs = plan_runs
 
     def wake(self) -> None:
         """Run the change polls soon."""
@@ -32,10 +37,17 @@ class ChangeInterval:
         self.plan_runs.set()
 
     def seconds(self) -> float:
+        return self._seconds(self.job_groups, is_active=self._context.has_active_runs())
+
+    def seconds_of_plan_runs(self) -> float:
+        has_active = bool(self._context.active_keys(RunKind.PLAN_RUN))
+        return self._seconds(self.plan_runs, is_active=has_active)
+
+    def _seconds(self, wake: WakeSignal, *, is_active: bool) -> float:
         settings = self._context.settings
-        woken = self.job_groups.seconds_since()
+        woken = wake.seconds_since()
         is_woken = woken is not None and woken < _SHORT_AFTER_WAKE_SECONDS
-        is_active = is_woken or self._context.has_active_runs()
+        is_active = is_active or is_woken
         seconds = settings.active_seconds if is_active else settings.idle_seconds
         per_minute = self._context.client.settings.requests_per_minute
         return max(seconds, wait_between_lists(per_minute, lists=_CHANGE_LISTS))

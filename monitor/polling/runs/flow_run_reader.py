@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 import msgspec
 from msgspec import Struct
 
-from monitor.model.runs import RunKey, RunState, Source, Trigger, status_of
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger, status_of
 from monitor.polling.context import PollContext
 from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.run_observations import has_ended
-from monitor.polling.runs.tracked_flow_run import TrackedFlowRun
+from monitor.polling.runs.tracked_flow_run import TrackedFlowRun, Urgency
 from monitor.polling.runs.usual_parts import UsualParts, summed_up
 from monitor.workspace.payloads import JobGroupRow
+from monitor.workspace.priority import Priority
 
 HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
@@ -24,13 +26,14 @@ class FlowRunReading(Struct, frozen=True, kw_only=True):
     """What a flow run shows of itself. ``is_over``: its status, and none of its job groups is open.
 
     ``unfinished`` are job groups of its own list, empty where that was not read. ``parts`` are all
-    that are known now.
+    that are known now. ``is_listed`` False: its own list is to be read when there is room.
     """
 
     status: str
     is_over: bool
     unfinished: tuple[JobGroupRow, ...]
     parts: tuple[RunState, ...]
+    is_listed: bool = True
 
 
 class FlowRunReader:
@@ -52,15 +55,20 @@ class FlowRunReader:
         runs, priority = self._context.client.runs, tracked.urgency.priority
         if tracked.is_old:
             priority = self._old.priority_of(key.id)
-        if tracked.row is None and (tracked.is_old or await self._needs_record(key)):
+        if tracked.row is None and await self._needs_record(key):
             tracked.row = await runs.flow_run(key.id, priority=priority)
         status = await runs.flow_run_status(key.id, priority=priority)
         parts = await self._context.bus.children(key)
         if not has_ended(status):
             self._usual.learn_unfinished(parts)
-        if not tracked.is_old and self._is_enough(tracked, parts, status):
+        can_wait = self._can_wait(tracked, parts, status)
+        if can_wait or self._is_enough(tracked, parts, status):
             return FlowRunReading(
-                status=status, is_over=has_ended(status), unfinished=(), parts=tuple(parts)
+                status=status,
+                is_over=has_ended(status),
+                unfinished=(),
+                parts=tuple(parts),
+                is_listed=not can_wait,
             )
         page = await runs.flow_run_job_groups(key.id, priority=priority)
         rows = [_of_flow_run(row, key.id) for row in page.rows]
@@ -77,15 +85,38 @@ class FlowRunReader:
     async def _needs_record(self, key: RunKey) -> bool:
         """True where nothing that is known shows what started it, of which flow, and when."""
         state = (await self._context.observer.known((key,))).get(key)
-        if state is None:
-            return True
-        return None in (state.pipeline, state.created_at) or state.trigger is Trigger.UNKNOWN
+        # One that is not known yet has its parts' origin: see `with_origin`.
+        known = await self._context.bus.children(key) if state is None else [state]
+        return not known or any(
+            None in (run.pipeline, run.created_at) or run.trigger is Trigger.UNKNOWN
+            for run in known
+        )
 
     def _is_enough(self, tracked: TrackedFlowRun, parts: Sequence[RunState], status: str) -> bool:
         """True where the flow run's own list of job groups would hardly show more."""
         if not has_ended(status):
             return tracked.reads < _STATUS_READS
-        return summed_up(parts) is status_of(status) and self._usual.are_known(parts)
+        if summed_up(parts) is not status_of(status):
+            return False
+        if self._usual.are_known(parts):
+            return True
+        # A list that a late row cannot lack any more has shown nothing else of an old one.
+        return tracked.is_old and self._usual.are_first(parts) and self._are_listed(parts)
+
+    def _can_wait(self, tracked: TrackedFlowRun, parts: Sequence[RunState], status: str) -> bool:
+        """True where the budget has no room at once, and the list is likely to show no more."""
+        is_likely = summed_up(parts) is status_of(status) and self._usual.are_first(parts)
+        if tracked.urgency is not Urgency.NOW or not is_likely:
+            return False
+        return self._context.client.requester.seconds_until_turn(Priority.ENDS) > 0
+
+    def _are_listed(self, parts: Sequence[RunState]) -> bool:
+        """True where all changes were listed so long after these that none is missing."""
+        listed = self._context.live_state.complete.get((self._context.name, RunKind.JOB_GROUP))
+        written = [part.updated_at for part in parts if part.updated_at is not None]
+        if listed is None or len(written) < len(parts):
+            return False
+        return listed - max(written) >= timedelta(seconds=self._context.settings.overlap_seconds)
 
 
 def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:

@@ -3,7 +3,8 @@
 When all known job groups are over, the status is read, again with growing waits, until it names an
 end. It is believed at once where it is what the job groups come to and earlier runs of the flow had
 the same ones. Otherwise the flow run's own list of job groups is read as well, and none of those
-may be unfinished.
+may be unfinished. Where nothing is known of the flow and others wait for their status, that list is
+read later, as derived ends are.
 
 Where no doubt is left, see `derived_ends`, the end is published without a read, and marked as
 derived. It is read afterwards, slowly and when there is nothing else to read, at once when one of
@@ -30,7 +31,6 @@ from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
-from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
@@ -46,6 +46,7 @@ from monitor.polling.runs.run_observations import (
     with_origin,
 )
 from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency
+from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 
 log = structlog.get_logger()
@@ -70,6 +71,7 @@ class FlowRuns:
         self._derived = DerivedEnds(context)
         self.old = OldFlowRuns()
         self._reader = FlowRunReader(context, usual=self._derived.usual, old=self.old)
+        self._unreadable = UnreadableFlowRuns(context)
         self._tracked: dict[str, TrackedFlowRun] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
         self._wakes = {urgency: WakeSignal(context.clock) for urgency in Urgency}
@@ -224,9 +226,9 @@ class FlowRuns:
             self._schedule_read(tracked, after_seconds=_BASE_WAIT_SECONDS)
             return True
         observation = msgspec.structs.replace(
-            self._observation(key, tracked.row, parts[0].native_status), source=Source.PARTS
+            self._observation(key, tracked, parts[0].native_status, parts), source=Source.PARTS
         )
-        await self._end(observation, parts)
+        await self._end(observation, parts, is_listed=True)
         self._close_ended(tracked)
         tracked.is_derived, tracked.is_doubted = True, bool(tracked.open_groups)
         self._confirm_later(flow_run_id, tracked)
@@ -306,22 +308,18 @@ class FlowRuns:
                 # It was never observed, so no reconciliation will ever end it.
                 self.forget(flow_run_id)
         except MonitorError as error:
-            if tracked.urgency is not Urgency.NOW and self._is_hopeless(tracked, error):
-                log.info("flow run given up", flow_run=flow_run_id, reason=str(error))
+            is_unreadable = self._unreadable.failed(flow_run_id, tracked, error)
+            if tracked.urgency is not Urgency.NOW and is_unreadable:
                 self.forget(flow_run_id)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
-            is_refused = isinstance(error, NotAvailableError)
+            is_alone = is_unreadable and self._unreadable.is_alone(tracked)
+            is_refused = is_alone or isinstance(error, NotAvailableError)
             tracked.is_failing = not is_refused
             self._wait(tracked, is_refused=is_refused)
             return error
         tracked.is_failing = False
         return None
-
-    def _is_hopeless(self, tracked: TrackedFlowRun, error: MonitorError) -> bool:
-        if is_about_the_object(error) and not self._context.is_unreachable():
-            tracked.failures += 1
-        return tracked.failures >= self._context.settings.attempts
 
     async def _read(
         self, flow_run_id: str, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups
@@ -332,19 +330,20 @@ class FlowRuns:
             return
         requested_at = self._context.workspace_now()
         shown = await self._reader.read(key, tracked, handle_job_groups)
+        self._unreadable.answered(flow_run_id, tracked)
         self._close_ended(tracked)
         if tracked.open_groups and not shown.unfinished:
             self._plan_next_read(tracked)  # one has appeared meanwhile
             return
+        observed = partial(self._observation, key, tracked, parts=shown.parts)
         if shown.is_over:
-            await self._end(self._observation(key, tracked.row, shown.status), shown.parts)
+            await self._end(observed(shown.status), shown.parts, is_listed=shown.is_listed)
             return
         tracked.is_old, tracked.is_doubted = False, tracked.is_derived
         self.old.forget(flow_run_id)
         # Its status may run ahead of its job groups.
         word = None if shown.unfinished or has_ended(shown.status) else shown.status
-        observation = self._observation(key, tracked.row, word)
-        observation = msgspec.structs.replace(observation, requested_at=requested_at)
+        observation = msgspec.structs.replace(observed(word), requested_at=requested_at)
         await self._context.observer.observe((observation,))
         self._wait_for(tracked, shown.unfinished)
 
@@ -361,34 +360,33 @@ class FlowRuns:
         self._wait(tracked)
 
     def _observation(
-        self, key: RunKey, row: FlowRunRow | None, native_status: str | None
+        self, key: RunKey, tracked: TrackedFlowRun, word: str | None, parts: Sequence[RunState]
     ) -> Observation:
-        return flow_run_observation(
-            row or FlowRunRow(id=key.id),
+        observation = flow_run_observation(
+            tracked.row or FlowRunRow(id=key.id),
             key=key,
-            native_status=native_status,
+            native_status=word,
             source=Source.POLL,
             observed_at=self._context.clock.now(),
         )
+        return with_origin(observation, parts)
 
-    async def _end(self, observation: Observation, parts: Sequence[RunState]) -> None:
-        observations = await self._reasons.complete((with_origin(observation, parts),))
+    async def _end(self, end: Observation, parts: Sequence[RunState], *, is_listed: bool) -> None:
+        observations = await self._reasons.complete((end,))
         self._reasons.observed(observations, await self._context.observer.observe(observations))
-        if observation.source is Source.PARTS:
+        if end.source is Source.PARTS:
             return
-        if status_of(observation.native_status) is Status.SUCCEEDED:
+        self.forget(end.key.id)
+        if not is_listed:
+            self._confirm_later(end.key.id, self._tracked.setdefault(end.key.id, TrackedFlowRun()))
+        elif status_of(end.native_status) is Status.SUCCEEDED:
             self._derived.usual.learn(parts)
-        self.forget(observation.key.id)
 
     def _wait(self, tracked: TrackedFlowRun, *, is_refused: bool = False) -> None:
         tracked.reads += 1
         settings = self._context.settings
-        cap_seconds = (
-            settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
-        )
-        wait = backoff_seconds(
-            tracked.reads, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds
-        )
+        cap = settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
+        wait = backoff_seconds(tracked.reads, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap)
         self._schedule_read(tracked, after_seconds=wait)
 
     def forget(self, flow_run_id: str) -> None:

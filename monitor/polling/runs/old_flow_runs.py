@@ -14,7 +14,8 @@ from monitor.model.observations import Observation
 from monitor.workspace.priority import Priority
 
 _AT_MOST = 1_000  # more are not read
-_READ_AT_ONCE = 12  # then those that were noticed meanwhile have their turn
+_NEWEST_AT_ONCE = 12  # then those that were noticed meanwhile have their turn
+_OTHERS_AT_ONCE = 4
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
@@ -69,15 +70,19 @@ class OldFlowRuns:
         return frozenset(unread)
 
     def in_order(self, flow_run_ids: Iterable[str]) -> list[str]:
-        """Return those of them that are to be read next, the most valuable first."""
-        newest = self.newest_of_flows()
+        """Return those of them that are to be read next, the most valuable first.
 
-        def rank(flow_run_id: str) -> tuple[bool, float, str]:
+        Those that wait for room in the request budget are never among those that do not.
+        """
+        ids = list(flow_run_ids)
+        newest = self.newest_of_flows().intersection(ids)
+
+        def rank(flow_run_id: str) -> tuple[float, str]:
             run = self._unread.get(flow_run_id)
-            age = -run.created_at.timestamp() if run is not None else 0.0
-            return flow_run_id not in newest, age, flow_run_id
+            return -run.created_at.timestamp() if run is not None else 0.0, flow_run_id
 
-        return sorted(flow_run_ids, key=rank)[:_READ_AT_ONCE]
+        chosen = sorted(newest or ids, key=rank)
+        return chosen[: _NEWEST_AT_ONCE if newest else _OTHERS_AT_ONCE]
 
     def priority_of(self, flow_run_id: str) -> Priority:
         """Return for what a read of it counts: until the newest is known, nobody knows its flow."""

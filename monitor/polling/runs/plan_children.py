@@ -26,6 +26,7 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import wait_after_links
 from monitor.polling.poll_loop.poll import Poll, WhenDue
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.followed_plans import FollowedPlan, FollowedPlans
 from monitor.polling.runs.late_parts import LateParts
 from monitor.polling.runs.plan_links import PlanLinks, linked_to
@@ -50,6 +51,7 @@ class PlanChildren:
     def __init__(self, context: PollContext, *, plans: Plans, links: PlanLinks) -> None:
         self._context = context
         self._plans = plans
+        self.unknown_plan_run = WakeSignal(context.clock)  # set when a part of one appears
         self._links = links
         self._followed = FollowedPlans(context)
         self._being_read: dict[str, asyncio.Event] = {}
@@ -146,8 +148,11 @@ class PlanChildren:
     async def notice(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
         """Look up the plan runs of observed runs, which have been committed."""
         keys: list[RunKey] = []
-        for observation, _ in observed:
+        for observation, outcome in observed:
             part = part_of(observation, ended_at=None)
+            is_old = outcome is ObservationOutcome.HISTORICAL
+            if part and part.is_of_a_plan and not is_old and not self._followed.around(part):
+                self.unknown_plan_run.set()
             if self._followed.is_noticed(observation.key) or self._followed.around(part):
                 keys.append(observation.key)
             elif part is not None and self._is_late(part) and has_ended(observation.native_status):

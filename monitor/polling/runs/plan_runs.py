@@ -73,7 +73,9 @@ class PlanRuns:
             Poll(
                 name=PLAN_RUNS,
                 priority=Priority.CHANGES,
-                timing=Interval(seconds=change_interval.seconds, wake=change_interval.plan_runs),
+                timing=Interval(
+                    seconds=change_interval.seconds_of_plan_runs, wake=change_interval.plan_runs
+                ),
                 run=self.poll,
                 run_woken=self.poll_newest,
                 needs=Capability.LIST_PLAN_RUNS,

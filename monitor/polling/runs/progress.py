@@ -64,14 +64,15 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        due, has_listed = await self._due(), False
-        if self._records.can_list(len(due)):
+        (due, active), has_listed = await self._due(), False
+        if due and self._records.can_list(active):
             now = self._context.clock.monotonic()
             if now >= self._list_again_at:
-                # A page shows more than what is due, so all is read, and less often.
-                self._list_again_at = now + self._context.settings.progress_seconds / 2
+                # A page shows more than what is due, so all is read, and what begins waits for it.
+                self._list_again_at = now + self._context.settings.progress_seconds
                 await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
-                due, has_listed = await self._due(), True
+                (left, _), has_listed = await self._due(), True
+                due = [key for key in left if key in set(due)]  # what began meanwhile can wait
             elif self._records.is_proven:
                 return False
         chosen = due[:_READS_PER_ROUND]
@@ -91,23 +92,26 @@ class Progress:
             raise failure
         return has_listed or bool(chosen)
 
-    async def _due(self) -> list[RunKey]:
-        """Return those whose records were not read for long enough, the first to be read first."""
+    async def _due(self) -> tuple[list[RunKey], int]:
+        """Return those not read for long enough, the longest first, and how many are active."""
         oldest = self._context.workspace_now() - timedelta(
             seconds=self._context.settings.progress_seconds
         )
         tried_at: dict[RunKey, datetime] = {}
         due: list[tuple[datetime, RunKey]] = []
+        active = 0
         async for key in in_slices(list(self._context.live_state.active)):
             if key.workspace != self._context.name or key.kind is not RunKind.JOB_GROUP:
                 continue
             if key in self._tried_at:
                 tried_at[key] = self._tried_at[key]
+            active += 1
             at = self._read_at(key) or _NEVER  # comes before what was read long ago
             if at <= oldest:
                 due.append((at, key))
         self._tried_at = tried_at
-        return [key async for _, key in in_slices(await sorted_in_slices(due, key=itemgetter(0)))]
+        ordered = await sorted_in_slices(due, key=itemgetter(0))
+        return [key async for _, key in in_slices(ordered)], active
 
     def _read_at(self, key: RunKey) -> datetime | None:
         active = self._context.live_state.active.get(key)

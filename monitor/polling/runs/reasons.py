@@ -236,7 +236,7 @@ class Reasons:
             end,
             finished_at=finished_at,
             finished_by=None if finished_at is None else EndBasis.DERIVED,
-            approximate=() if finished_at is None else ("finished_at",),
+            approximate=(*end.approximate, *(() if finished_at is None else ("finished_at",))),
             is_detail_final=end.is_detail_final or all(map(_is_explained_wholly, parts)),
         )
 

@@ -146,11 +146,16 @@ def flow_run_observation(
 
 
 def with_origin(observation: Observation, parts: Sequence[RunState]) -> Observation:
-    """Add what only the job groups show: the owner and, where need be, flow and trigger."""
+    """Add what only the job groups show: the owner and, where need be, flow, trigger, creation."""
     pipelines = [part.pipeline for part in parts if part.pipeline is not None]
     triggers = [part.trigger for part in parts if part.trigger is not Trigger.UNKNOWN]
     owners = [part.owner for part in parts if part.owner is not None]
     is_scheduled = observation.trigger is Trigger.SCHEDULE
+    created_at = min((part.created_at for part in parts if part.created_at), default=None)
+    if observation.created_at is None and created_at is not None:
+        observation = msgspec.structs.replace(
+            observation, created_at=created_at, approximate=("created_at",)
+        )
     return msgspec.structs.replace(
         observation,
         pipeline=observation.pipeline or (pipelines[0] if pipelines else None),

@@ -33,7 +33,8 @@ class TrackedFlowRun:
     over_since: float = NEVER  # the same, monotonic
     due_at: float = NEVER  # monotonic
     reads: int = 0  # in a row in which it had not ended
-    failures: int = 0  # to read it, where others can be read
+    failures: int = 0  # to read it, in a row
+    failing_since: float = NEVER  # monotonic
     row: FlowRunRow | None = None  # read where the job groups do not show what it shows
     is_old: bool = False  # only old job groups have shown it, and it was not observed yet
     is_derived: bool = False  # its end is published, as its job groups have shown it

@@ -56,6 +56,11 @@ class UsualParts:
         """True where the earlier runs that are remembered had exactly these job groups."""
         return self._runs_alike(parts) > 0
 
+    def are_first(self, parts: Sequence[RunState]) -> bool:
+        """True where no earlier run of their flow is remembered, and each recipe is there once."""
+        flow = _flow_of(parts)
+        return flow is not None and _recipes_of(parts) is not None and not self._runs.get(flow)
+
     def are_all(self, parts: Sequence[RunState]) -> bool:
         """True where enough earlier runs are remembered, and each had exactly these job groups."""
         return self._runs_alike(parts) == _REMEMBERED_RUNS

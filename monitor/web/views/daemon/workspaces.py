@@ -11,7 +11,12 @@ from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures, Inventory
-from monitor.model.live_state import ClockSetBack, DoubtedList, WorkspaceStatus
+from monitor.model.live_state import (
+    ClockSetBack,
+    DoubtedList,
+    UnreadableRun,
+    WorkspaceStatus,
+)
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
@@ -86,6 +91,7 @@ class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
 
     capabilities_in_words: tuple[CapabilityView, ...]
     doubted: tuple[DoubtedList, ...]
+    unreadable: tuple[UnreadableRun, ...]  # runs of which every read fails
     clock_set_back: ClockSetBack | None
     is_remembered: bool  # as before the start; nothing has confirmed it since
     flows: int
@@ -122,6 +128,7 @@ class WorkspacesReader:
             **msgspec.structs.asdict(self._view(status, active)),
             capabilities_in_words=_capabilities(status),
             doubted=status.doubted,
+            unreadable=status.unreadable,
             clock_set_back=status.clock_set_back,
             is_remembered=status.is_remembered,
             flows=kinds[PipelineKind.FLOW],

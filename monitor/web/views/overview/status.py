@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
-from monitor.web.views.overview.reading import first_reads_of, history_of
+from monitor.web.views.overview.reading import first_reads_of, history_of, unreadable_of
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
@@ -70,6 +70,7 @@ class StateSummary(_Counts, frozen=True, kw_only=True):
     cluster: tuple[str, ...]  # what is wrong where daemons share the store, in words
     reading: tuple[str, ...]  # what is read for the first time and not known yet, in words
     history: tuple[str, ...]  # how far back what was before the start is read, in words
+    unreadable: tuple[str, ...]  # runs of which every read fails, in words
     elsewhere: int  # workspaces that other daemons hold
     elsewhere_as_of: datetime | None  # when the oldest of them was read from the store
     confirmed_at: datetime | None
@@ -86,6 +87,7 @@ class _Blindness(Struct, frozen=True, kw_only=True):
     unnotified: str | None
     reading: tuple[str, ...]
     history: tuple[str, ...]
+    unreadable: tuple[str, ...]
 
 
 class StatusReader:
@@ -115,7 +117,7 @@ class StatusReader:
             other_alerts=len(self._index.other_alerts()),
             critical_alerts=self._index.critical_alerts,
         )
-        live = self._sources.live
+        live, now = self._sources.live, self._sources.clock.now()
         workspaces = live.workspaces()
         whys = (why_unseen(live, self._index, status) for status in workspaces)
         unseen = tuple(why for why in whys if why is not None)
@@ -134,6 +136,9 @@ class StatusReader:
             unnotified=self._sources.alerting.unnotified(),
             reading=tuple(filter(None, (first_reads_of(live, known) for known in workspaces))),
             history=tuple(filter(None, (history_of(live, known) for known in workspaces))),
+            unreadable=tuple(
+                filter(None, (unreadable_of(live, known, now) for known in workspaces))
+            ),
         )
         elsewhere, as_of = self._elsewhere()
         return StateSummary(
@@ -176,7 +181,11 @@ def _level(counts: _Counts, blindness: _Blindness) -> Level:
     if is_blind or is_unknown or STARTING in blindness.not_ready:
         return Level.UNKNOWN
     is_warned = (
-        counts.warnings or counts.other_alerts or blindness.not_ready or blindness.unnotified
+        counts.warnings
+        or counts.other_alerts
+        or blindness.not_ready
+        or blindness.unnotified
+        or blindness.unreadable
     )
     return Level.WARNING if is_warned else Level.OK
 
@@ -226,6 +235,7 @@ def _others(counts: _Counts, blindness: _Blindness) -> list[str]:
         f"the monitor itself is not ready: {_named(not_ready)}" if not_ready else "",
         *(problem[:_WORDS_CHARACTERS] for problem in blindness.cluster),
         _named(blindness.limited),
+        *blindness.unreadable,
         f"nobody is notified: {blindness.unnotified}" if blindness.unnotified else "",
     ]
     return [part for part in words if part]
@@ -271,6 +281,7 @@ def _short(counts: _Counts, blindness: _Blindness) -> str:
         "cluster in trouble" if blindness.cluster else "",
         "nobody is notified" if blindness.unnotified else "",
         _counted(counts.unconfirmed, "run not confirmed", "runs not confirmed"),
+        *blindness.unreadable,
         _counted(counts.canceled, "canceled", "canceled"),
     ]
     parts = [part for part in [*parts, *blindness.reading] if part]

@@ -64,14 +64,15 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        due, has_listed = await self._due(), False
+        (due, others), has_listed = await self._due(), False
         if self._records.can_list(len(due)):
             now = self._context.clock.monotonic()
             if now >= self._list_again_at:
-                # A page shows more than what is due, so all is read, and less often.
+                # A page shows more than what is due, so others are read too, and less often.
                 self._list_again_at = now + self._context.settings.progress_seconds / 2
-                await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
-                due, has_listed = await self._due(), True
+                most = _READS_PER_ROUND * self._context.client.settings.page_size
+                await self._read_many([*due, *others][:most])
+                (due, _), has_listed = await self._due(), True
             elif self._records.is_proven:
                 return False
         chosen = due[:_READS_PER_ROUND]
@@ -91,13 +92,17 @@ class Progress:
             raise failure
         return has_listed or bool(chosen)
 
-    async def _due(self) -> list[RunKey]:
-        """Return those whose records were not read for long enough, the first to be read first."""
+    async def _due(self) -> tuple[list[RunKey], list[RunKey]]:
+        """Return those whose records were not read for long enough, and all others.
+
+        Those that are due stand in the order in which they are to be read.
+        """
         oldest = self._context.workspace_now() - timedelta(
             seconds=self._context.settings.progress_seconds
         )
         tried_at: dict[RunKey, datetime] = {}
         due: list[tuple[datetime, RunKey]] = []
+        others: list[RunKey] = []
         async for key in in_slices(list(self._context.live_state.active)):
             if key.workspace != self._context.name or key.kind is not RunKind.JOB_GROUP:
                 continue
@@ -106,8 +111,11 @@ class Progress:
             at = self._read_at(key) or _NEVER  # comes before what was read long ago
             if at <= oldest:
                 due.append((at, key))
+            else:
+                others.append(key)
         self._tried_at = tried_at
-        return [key async for _, key in in_slices(await sorted_in_slices(due, key=itemgetter(0)))]
+        in_order = await sorted_in_slices(due, key=itemgetter(0))
+        return [key async for _, key in in_slices(in_order)], others
 
     def _read_at(self, key: RunKey) -> datetime | None:
         active = self._context.live_state.active.get(key)

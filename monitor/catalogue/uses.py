@@ -5,6 +5,7 @@ from __future__ import annotations
 USES: dict[str, str] = {
     "getOpenApiSpec": "finds the edition (a hint)",
     "getCurrentPerson": "finds the edition, names the token's owner",
+    "getPerson": "names the owners of flows and plans",
     "listApiAccessTokens": "shows when tokens expire",
     "listOutputObjects": "finds the edition",
     "listUserDefinedFunctions": "finds the edition",

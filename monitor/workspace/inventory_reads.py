@@ -89,6 +89,15 @@ class InventoryReader:
         )
         return decoded(rows.PERSON, answer, "getCurrentPerson")
 
+    async def person(
+        self, person_id: str, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> PersonRow:
+        """Read anybody; many tokens may not."""
+        answer = await self._requester.request(
+            "getPerson", person_id, priority=priority, wait_seconds=wait_seconds
+        )
+        return decoded(rows.PERSON, answer, "getPerson")
+
     async def access_tokens(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> tuple[AccessTokenRow, ...]:

@@ -225,13 +225,18 @@ class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PersonRow(Struct, frozen=True, kw_only=True, gc=False):
-    """The person that the token belongs to."""
+    """Someone who uses the workspace."""
 
     id: str
     email: str | None = None
     name: str | None = None
     state: str | None = None
     is_disabled: bool = False
+
+    @property
+    def called(self) -> str:
+        """What people know them by."""
+        return self.email or self.name or f"person {self.id}"
 
 
 class AccessTokenRow(Struct, frozen=True, kw_only=True, gc=False):

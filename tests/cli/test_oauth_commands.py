@@ -57,7 +57,7 @@ async def test_doctor_without_a_daemon_refreshes_nothing(tmp_path: Path, sandbox
     report = await run_checks(tmp_path, workspace_of(sandbox))
     assert sandbox.pair.refreshes == 0
     assert report["acme reachability"].outcome == "ok"
-    assert report["acme token endpoint"].outcome == "ok"
+    assert report["acme token endpoint TLS"].outcome == "ok"
     assert report["acme token"].outcome == "warning"
     assert "not tried" in report["acme token"].found
     assert report["acme token expiry"].outcome == "warning"

@@ -253,3 +253,36 @@ async def test_a_schedule_that_cannot_be_read_is_not_gone(
     del rows[1]
     await scene.poll("schedules")
     assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}
+
+
+async def test_each_owner_is_read_once_where_the_list_shows_an_id_alone(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A person that is gone is not asked for again, and keeps the id for a name."""
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "creator": {"id": 3}},
+        12: {"id": 12, "name": "B", "creator": {"id": 4}},
+        13: {"id": 13, "name": "C", "creator": {"id": 3}},
+    }
+    workspace.documents["people/3"] = {"id": 3, "email": "cy@example.com"}
+    for _ in range(2):
+        await scene.polls.pipeline_names.poll()
+
+    assert place(scene, "11") == place(scene, "13") == (None, "cy@example.com")
+    assert place(scene, "12") == (None, "person 4")
+    assert workspace.count("people/[34]") == 2
+
+
+async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Flows keep the ids of their owners for names, and the lists succeed."""
+    workspace.tables["flows"] = {
+        id_: {"id": id_, "name": "A", "creator": {"id": id_}} for id_ in range(11, 31)
+    }
+    for id_ in range(11, 31):
+        workspace.faults[f"people/{id_}"] = FORBIDDEN
+    await scene.polls.pipeline_names.poll()
+
+    assert place(scene, "11") == (None, "person 11")
+    assert workspace.count("people/[0-9]+") <= 1

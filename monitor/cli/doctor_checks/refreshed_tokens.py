@@ -33,7 +33,7 @@ async def check_refreshed_tokens(
     now: datetime,
 ) -> list[CheckLine]:
     """Check the way to the token endpoint, and ask a running daemon for the rest."""
-    token, endpoint = f"{settings.name} token", f"{settings.name} token endpoint"
+    token, endpoint = f"{settings.name} token", f"{settings.name} token endpoint TLS"
     at_endpoint = msgspec.structs.replace(settings, url=oauth.token_url)
     known, tls = await together(
         {

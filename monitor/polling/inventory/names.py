@@ -13,6 +13,7 @@ from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
+from monitor.polling.inventory.owners import PipelineOwners
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.listed_objects import NAMED_AT_ONCE, ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
@@ -50,6 +51,7 @@ class PipelineNames:
         self._context = context
         self._plans = plans
         self._owner = owner
+        self._owners = PipelineOwners(context, token_owner=owner)
         pipelines = context.client.pipelines
         self._listed = {
             PipelineKind.FLOW: ListedObjects(
@@ -137,6 +139,7 @@ class PipelineNames:
         flows = [row for page in pages for row in page.rows]
         await self._name(PipelineKind.FLOW, flows)
         failure = await self._read_folders(flows)
+        await self._owners.read(row.owner_id for row in flows if row.owner is None)
         async for row in in_slices(flows):
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
@@ -148,6 +151,7 @@ class PipelineNames:
         if self._context.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all()
             await self._name(PipelineKind.PLAN, plans.rows)
+            await self._owners.read(row.owner_id for row in plans.rows if row.owner is None)
             async for row in in_slices(plans.rows):
                 self._place(PipelineKind.PLAN, row, folder=None)
             await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows)
@@ -181,7 +185,7 @@ class PipelineNames:
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
         context = self._context
         identity = (context.name, kind, row.id)
-        owner = row.owner or self._owner.name_of(row.owner_id)
+        owner = row.owner or self._owners.name_of(row.owner_id)
         context.live_state.names.place(identity, folder=folder, owner=owner)
 
     async def _name(self, kind: PipelineKind, rows: Sequence[FlowRow | PlanRow]) -> None:

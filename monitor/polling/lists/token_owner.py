@@ -8,6 +8,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import WorkspaceError
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.workspace.payloads import PersonRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -18,18 +19,18 @@ class TokenOwner:
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        self._owner: str | None = None
-        self._id: str | None = None
+        self._person: PersonRow | None = None
 
     async def known(self) -> str | None:
         """Return the owner; None where the workspace does not show it."""
-        return self._owner or await self.read()
+        person = await self.person()
+        return person.called if person is not None else None
 
-    def name_of(self, person_id: str | None) -> str | None:
-        """Return how a person is called of whom a row shows only the id, as most lists do."""
-        if person_id is None or person_id == self._id:
-            return None if person_id is None else self._owner
-        return f"person {person_id}"
+    async def person(self) -> PersonRow | None:
+        """Return the owner with their id."""
+        if self._person is None:
+            await self.read()
+        return self._person
 
     async def read(self) -> str | None:
         """Return the owner as the workspace shows it now."""
@@ -44,6 +45,5 @@ class TokenOwner:
                 raise
             log.info("token owner not readable", reason=str(error))
             return None
-        self._id = person.id
-        self._owner = person.email or person.name or f"person {person.id}"
-        return self._owner
+        self._person = person
+        return person.called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,22 +22,33 @@ ACTIVE_RUNS = 2_000
 ALERTS = 5_000
 # So many lines of Python run in 1 ms on the developers' machine, and a step may take 2.
 LINES_IN_A_STEP = 20_000
+# The garbage collector searches so many containers in 2 ms.
+CONTAINERS_IN_A_STEP = 2_000
 
 
 class LongestStep:
-    """The longest step of the event loop so far."""
+    """The longest step of the event loop so far, and the most containers that one has left."""
 
     def __init__(self) -> None:
         self.lines = 0
         self.name = ""
+        self.containers = 0
+        self.hoarder = ""
         self.steps = 0
+
+    def assert_short(self) -> None:
+        assert self.lines <= LINES_IN_A_STEP, f"{self.name}: {self.lines} lines in one step"
+        assert self.containers <= CONTAINERS_IN_A_STEP, (
+            f"{self.hoarder}: {self.containers} containers left by one step"
+        )
 
 
 @contextlib.contextmanager
 def counting_steps() -> Iterator[LongestStep]:
     """Count the lines that each step of the loop runs, instead of its time, which others share.
 
-    Only of this thread, and of steps that begin inside.
+    Only of this thread, and of steps that begin inside. Beside the lines it counts the objects that
+    a step leaves to the garbage collector, which is switched off meanwhile.
     """
     longest = LongestStep()
     handles: Any = asyncio.events.Handle  # whose members are private
@@ -54,22 +66,33 @@ def counting_steps() -> Iterator[LongestStep]:
             return
         lines = 0
         before = sys.gettrace()
+        containers = gc.get_count()[0]
         sys.settrace(count)
         try:
             run(handle)
         finally:
             sys.settrace(before)
+        containers = gc.get_count()[0] - containers
         longest.steps += 1
         if lines > longest.lines:
-            task = getattr(handle._callback, "__self__", None)
-            longest.lines = lines
-            longest.name = task.get_name() if isinstance(task, asyncio.Task) else repr(handle)
+            longest.lines, longest.name = lines, _name_of(handle)
+        if containers > longest.containers:
+            longest.containers, longest.hoarder = containers, _name_of(handle)
 
+    was_enabled = gc.isenabled()
+    gc.disable()
     handles._run = counted
     try:
         yield longest
     finally:
         handles._run = run
+        if was_enabled:
+            gc.enable()
+
+
+def _name_of(handle: Any) -> str:
+    task = getattr(handle._callback, "__self__", None)
+    return task.get_name() if isinstance(task, asyncio.Task) else repr(handle)
 
 
 def fill(live_state: LiveState, workspace: str, *, now: datetime) -> None:

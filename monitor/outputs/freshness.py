@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
-from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
+from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
 
 UNSEEN_FACTOR = 4  # how many times the limit a single run may be unobserved beside a fresh list
@@ -16,23 +15,23 @@ def knows_what_runs(
     kind: RunKind,
     *,
     is_unread: bool,
-    active: Iterable[ActiveRun],
+    oldest_at: datetime | None,
     listed_at: datetime | None,
     known_since: datetime,
     seen_since: datetime,
 ) -> bool:
     """True while the live state of one pipeline's runs is fresh; a stale one is not repeated.
 
-    ``is_unread``: runs of the kind cannot be read. ``active`` are the pipeline's runs of it that
-    have not ended, ``listed_at`` is when runs of it were last confirmed as a whole, ``known_since``
-    the instant behind which all is too old.
+    ``is_unread``: runs of the kind cannot be read. ``oldest_at`` is when that of the pipeline's
+    active runs was confirmed which was confirmed longest ago, None where none is active.
+    ``listed_at`` is when runs of it were last confirmed as a whole, ``known_since`` the instant
+    behind which all is too old.
     No list keeps a run fresh that was not observed since ``seen_since``, which lies further back,
     because an unchanged run is observed by reconciliation alone.
     """
     if status.reachability is Reachability.UNKNOWN or is_unread:
         return False
-    confirmed = [active_run.confirmed_at for active_run in active]
-    if any(at < seen_since for at in confirmed):
+    if oldest_at is not None and oldest_at < seen_since:
         return False
     if listed_at is not None and listed_at >= known_since:
         return True
@@ -40,4 +39,4 @@ def knows_what_runs(
         return False  # single runs are still read, but new ones are seen no more
     # The list of all runs is old, or was never to be had; then each single run must be fresh.
     # Where there is none, nobody knows that there is none.
-    return bool(confirmed) and all(at >= known_since for at in confirmed)
+    return oldest_at is not None and oldest_at >= known_since

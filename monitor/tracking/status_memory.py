@@ -214,7 +214,8 @@ class StatusMemory:
 
     async def _last(self, status: WorkspaceStatus, known_at: datetime) -> LastStatus:
         active: dict[RunKind, datetime] = {}
-        async for key, active_run in in_slices(list(self._live_state.active.items())):
+        async for active_run in in_slices(list(self._live_state.active.values())):
+            key = active_run.run.key
             if key.workspace == self._workspace:
                 at = active_run.confirmed_at
                 active[key.kind] = min(at, active.get(key.kind, at))

@@ -20,9 +20,7 @@ from monitor.outputs.metrics.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState, active_of
 from tests.full_size import (
     ALERTS,
-    LINES_IN_A_STEP,
     PIPELINES,
-    LongestStep,
     counting_steps,
     fill,
     firing,
@@ -36,6 +34,8 @@ from tests.outputs.stories import change, run_event
 from tests.servers import Mosquitto
 
 EVENTS = 1_000
+BUSY_FLOWS = 50
+RUNS_OF_A_BUSY_FLOW = 400
 MANY_IN_FLIGHT = ("max_inflight_messages 0", "max_queued_messages 0")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -54,10 +54,6 @@ class CountedCalls:
     def __call__(self) -> tuple[PipelineHealth, ...]:
         self.number += 1
         return self._function()
-
-
-def assert_short(longest: LongestStep) -> None:
-    assert longest.lines <= LINES_IN_A_STEP, f"{longest.name}: {longest.lines} lines in one step"
 
 
 async def test_no_round_over_retained_states_holds_the_loop(tmp_path: Path) -> None:
@@ -89,7 +85,38 @@ async def test_no_round_over_retained_states_holds_the_loop(tmp_path: Path) -> N
             async with asyncio.timeout(10):
                 message = await anext(client.messages)
         assert received_message(message).json()["last_run"]["id"] == "new"
-        assert_short(longest)
+        longest.assert_short()
+
+
+async def test_no_round_over_busy_pipelines_holds_the_loop(tmp_path: Path) -> None:
+    """Each of some flows has hundreds of active runs, and each second events of all of them."""
+    flows = [flow_of(number) for number in range(BUSY_FLOWS)]
+    async with Mosquitto(tmp_path, options=MANY_IN_FLIGHT) as broker:
+        settings = settings_for(broker.url, state_scan_seconds=0.2)
+        async with MqttScene(tmp_path, settings) as scene:
+            now, view = scene.clock.now(), scene.live_state.view
+            fill(scene.live_state, "w", now=now)
+            for number in range(BUSY_FLOWS * RUNS_OF_A_BUSY_FLOW):
+                run = RunState(
+                    key=RunKey("w", RunKind.JOB_GROUP, f"b{number}"),
+                    status=Status.RUNNING,
+                    pipeline=flows[number % BUSY_FLOWS],
+                    confirmed_at=now,
+                    confirmed_by=Source.POLL,
+                )
+                scene.live_state.active[run.key] = active_of(run)
+            rounds = CountedCalls(view.pipeline_health)
+            view.pipeline_health = rounds  # type: ignore[method-assign]  # counts, and returns the same
+            await scene.start()
+            await scene.until(lambda: rounds.number >= 2)  # the first has published all of them
+            with counting_steps() as longest:
+                before = rounds.number
+                for flow in flows:
+                    key = RunKey("w", RunKind.JOB_GROUP, f"c{flow.id}")
+                    await scene.emit(run_event(key.id, Status.RUNNING, key=key, pipeline=flow))
+                await scene.until(lambda: rounds.number >= before + 4)
+            await scene.stop()
+    longest.assert_short()
 
 
 async def test_neither_counting_nor_a_scrape_holds_the_loop(tmp_path: Path) -> None:
@@ -126,7 +153,7 @@ async def test_neither_counting_nor_a_scrape_holds_the_loop(tmp_path: Path) -> N
             assert page.count(b"dataprep_runs_total{") > 0
     await metrics.exposition.close()
     await bus.close()
-    assert_short(longest)
+    longest.assert_short()
 
 
 async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
@@ -146,7 +173,7 @@ async def test_repeating_alerts_does_not_hold_the_loop(tmp_path: Path) -> None:
                 await receiver.until(
                     lambda: sum(len(request.json()) for request in receiver.requests) >= ALERTS
                 )
-    assert_short(longest)
+    longest.assert_short()
 
 
 async def test_a_run_that_ends_while_states_are_gathered_is_in_one_half(tmp_path: Path) -> None:

@@ -263,3 +263,22 @@ async def test_a_list_that_cannot_be_proven_keeps_no_progress_from_being_read(
         await clock.advance(5)
 
     assert scene.live_state.active[scene.key(13)].percent_complete == 40
+
+
+async def test_progress_of_more_runs_than_pages_can_show_is_read_in_turns(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Those that were read longest ago come first, whatever their ids are."""
+    scene.page_size = 10
+    await scene.restart()
+    for number in range(1, 281):
+        workspace.put_job_group(number, "InProgress")
+        workspace.put_job(number, "InProgress", percentComplete=40)
+    await scene.polls.changes.poll()
+    for _ in range(7):
+        await scene.poll("progress")
+        await clock.advance(30)
+
+    active = scene.live_state.active
+    unread = [key.id for key, run in active.items() if run.percent_complete is None]
+    assert (len(active), unread) == (280, [])

@@ -17,7 +17,10 @@ from monitor.tracking.live_state import LiveState
 from monitor.tracking.status_memory import StatusMemory
 from tests.app.eventually import eventually
 from tests.clocks import ManualClock
+from tests.full_size import counting_steps
 from tests.outputs.stories import run_state
+
+ACTIVE_RUNS = 40_000
 
 
 @pytest.fixture
@@ -151,3 +154,22 @@ async def test_of_two_pipelines_with_one_name_each_keeps_its_label(
 
     assert before.view.label("w", later) == after.view.label("w", later) == "Sales#12"
     assert not after.view.knows("w", Pipeline(kind=PipelineKind.FLOW, id="9"))
+
+
+async def test_storing_the_status_beside_many_active_runs_does_not_hold_the_loop(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """The runs are gone through in slices, without a copy of each."""
+    live_state, memory = await life(bus, clock)
+    now = clock.now()
+    live_state.update_workspace(
+        "w", reachability=Reachability.REACHABLE, since=now, known_at=now, is_remembered=False
+    )
+    for number in range(ACTIVE_RUNS):
+        run = run_state(str(number), confirmed_at=now)
+        live_state.active[run.key] = ActiveRun(run=run, confirmed_at=now, confirmed_by=Source.POLL)
+    with counting_steps() as longest:
+        await asyncio.create_task(memory.store(), name="status memory")
+
+    assert (await life(bus, clock))[0].workspaces["w"].known_at == now
+    longest.assert_short()

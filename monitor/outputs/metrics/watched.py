@@ -197,7 +197,7 @@ def _present(
             statuses[group.workspace],
             group.kind,
             is_unread=(group.workspace, group.kind) in snapshot.unread,
-            active=group.active,
+            oldest_at=min((run.confirmed_at for run in group.active), default=None),
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,
             seen_since=seen_since,

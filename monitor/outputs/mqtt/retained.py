@@ -47,7 +47,7 @@ _STORE_SECONDS = 10.0
 _WATCH_ATTEMPTS = 3
 _ALL = frozenset({"+"})  # workspaces
 # By what the dearest item costs, these many take less than the 2 ms that a step may take.
-_STATES_IN_A_SLICE = 25
+_STATES_IN_A_SLICE = 10
 _GROUPED_IN_A_SLICE = 500
 _TOPICS_IN_A_SLICE = 200
 
@@ -210,12 +210,13 @@ class RetainedStates:
         self._has_touched_workspaces = False
         present = await self._gather(only)
         await self._publish(link, self._news(present.workspaces()))
-        before = self._bases
+        before, unneeded = self._bases, set[str]()
         if only is None:
             self._bases = {}  # filled again, without the pipelines that are gone
-        await self._publish_some_by_some(link, self._changed(present, before))
+            unneeded = self._listed.difference(self._bridge_topics)
+        await self._publish_some_by_some(link, self._changed(present, before, unneeded))
         if only is None:
-            await self._delete(link, await self._leftovers(present))
+            await self._delete(link, await self._leftovers(present, unneeded))
 
     async def _gather(self, only: Collection[PipelineIdentity] | None) -> StateSnapshot:
         stale = timedelta(seconds=self._settings.state_stale_seconds)
@@ -240,36 +241,40 @@ class RetainedStates:
         return present
 
     def _changed(
-        self, present: StateSnapshot, before: dict[PipelineIdentity, tuple[object, ...]]
+        self,
+        present: StateSnapshot,
+        before: dict[PipelineIdentity, tuple[object, ...]],
+        unneeded: set[str],
     ) -> Iterator[AnyRetained | None]:
-        """Yield the state of each pipeline; None for one that follows from the same as before."""
+        """Yield the state of each pipeline; None for one that follows from the same as before.
+
+        Its topic leaves those that seem to be ``unneeded``.
+        """
         for identity in present.identities():
-            basis = present.basis(identity)
-            if basis is None or before.get(identity) != basis:
+            unneeded.discard(self._topics.pipeline_state(*identity))
+            basis, known = present.basis(identity), before.pop(identity, None)
+            if basis is None or basis != known:
                 yield present.pipeline(identity)
             else:
+                basis = known
                 yield None
-            # Taken again after the yield, so its state was published or is about to be.
+            # Kept after the yield, so its state was published or is about to be.
             if basis is not None:
                 self._bases[identity] = basis
-            else:
-                self._bases.pop(identity, None)
 
     async def _publish_some_by_some(
         self, link: MqttLink, states: Iterable[AnyRetained | None]
     ) -> None:
         """Publish those that are news, few at a time."""
-        some: list[AnyRetained] = []
+        news: list[tuple[AnyRetained, int]] = []
         async for state in in_slices(states, size=_STATES_IN_A_SLICE):
-            if state is not None:
-                some.append(state)
-            if len(some) == _LISTED_AT_ONCE:
-                await self._publish_listed(link, some)
-                some = []
-        await self._publish_listed(link, some)
+            news += self._news(() if state is None else (state,))
+            if len(news) == _LISTED_AT_ONCE:
+                await self._publish_listed(link, news)
+                news = []
+        await self._publish_listed(link, news)
 
-    async def _publish_listed(self, link: MqttLink, states: list[AnyRetained]) -> None:
-        news = self._news(states)
+    async def _publish_listed(self, link: MqttLink, news: list[tuple[AnyRetained, int]]) -> None:
         await self._list([state.topic for state, _ in news])
         for few in pieces_of(news, size=_AT_ONCE):
             await self._publish(link, few)
@@ -339,11 +344,10 @@ class RetainedStates:
         if len(taken) < len(news):
             log.warning("retained states refused", count=len(news) - len(taken))
 
-    async def _leftovers(self, present: StateSnapshot) -> list[str]:
+    async def _leftovers(self, present: StateSnapshot, unneeded: set[str]) -> list[str]:
+        """Return those of the topics that nothing present needs either."""
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
-        unneeded = self._listed.difference(self._bridge_topics, configured.values())
-        async for identity in in_slices(present.identities(), size=_TOPICS_IN_A_SLICE):
-            unneeded.discard(self._topics.pipeline_state(*identity))
+        unneeded.difference_update(configured.values())
         async for alert in in_slices(self._alerts.values(), size=_TOPICS_IN_A_SLICE):
             unneeded.discard(self._topics.alert_state(alert))
         leftovers: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -200,13 +200,20 @@ class StateSnapshot:
             yield self._workspace(health)
 
     def identities(self) -> Iterator[PipelineIdentity]:
-        """Yield every pipeline of a configured workspace that has run or is running."""
+        """Yield every pipeline of a configured workspace that has run or is running, once.
+
+        Each is forgotten when the next one is asked for: to drop all of them at the end would take
+        long, with the runs that have changed since.
+        """
         for known in (self._pipeline_health, self._active):
-            for identity in known:
-                is_second = known is self._active and identity in self._pipeline_health
-                is_needed = self._only is None or identity in self._only
-                if identity[0] in self._workspaces and is_needed and not is_second:
+            for identity in list(known):
+                if identity[0] in self._workspaces and self._is_needed(identity):
                     yield identity
+                self._pipeline_health.pop(identity, None)
+                self._active.pop(identity, None)
+
+    def _is_needed(self, identity: PipelineIdentity) -> bool:
+        return self._only is None or identity in self._only
 
     def is_confirmed(self, workspace: str) -> bool:
         """True once the workspace has answered, so that what is not known is not there."""
@@ -225,7 +232,7 @@ class StateSnapshot:
         pipeline = health[0].pipeline
         return (
             *health,
-            self._knows_what_runs(workspace, kind, active=()),
+            self._knows_what_runs(workspace, kind, oldest=None),
             self._name_of(workspace, pipeline),
             self._next_start(workspace, pipeline),
         )
@@ -242,7 +249,7 @@ class StateSnapshot:
         newest = newest_of(pipeline_health)
         oldest = min(active, key=lambda active_run: active_run.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
-        is_known = self._knows_what_runs(workspace, kind, active=active)
+        is_known = self._knows_what_runs(workspace, kind, oldest=oldest)
         state = PipelineState(
             workspace=workspace,
             kind=kind,
@@ -262,21 +269,19 @@ class StateSnapshot:
         topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
         return Retained(topic, state, is_alive=bool(active))
 
-    def _knows_what_runs(
-        self, workspace: str, kind: RunKind, *, active: Sequence[ActiveRun]
-    ) -> bool:
-        known = None if active else self._is_idle_known.get((workspace, kind))
+    def _knows_what_runs(self, workspace: str, kind: RunKind, *, oldest: ActiveRun | None) -> bool:
+        known = None if oldest else self._is_idle_known.get((workspace, kind))
         if known is None:
             known = knows_what_runs(
                 self._workspaces[workspace],
                 kind,
                 is_unread=self._is_unread(workspace, kind),
-                active=active,
+                oldest_at=None if oldest is None else oldest.confirmed_at,
                 listed_at=self._confirmed.get((workspace, kind)),
                 known_since=self._known_since,
                 seen_since=self._seen_since,
             )
-        if not active:
+        if oldest is None:
             self._is_idle_known[workspace, kind] = known
         return known
 

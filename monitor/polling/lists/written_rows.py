@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from monitor.model.runs import RunKind
@@ -29,6 +30,7 @@ class _Write(Struct, frozen=True, gc=False):
     ``handled`` is its head when it was last handled; ``is_over``: it had nothing more to show.
     """
 
+    id: str
     at: datetime
     listed: datetime | None
     handled: RowHead | None = None
@@ -59,7 +61,7 @@ class WrittenRows:
             is_own = run.key.workspace == self._context.name and run.key.kind is kind
             if is_own and run.updated_at is not None and run.updated_at >= since:
                 at = run.updated_at.replace(microsecond=0)
-                self._writes.put(run.key.id, _Write(at, listed=at))
+                self._writes.put(run.key.id, _Write(run.key.id, at, listed=at))
 
     def saw(self, rows: Iterable[ShownRow], *, is_listed: bool = False) -> None:
         """Remember the last writes of rows; ``is_listed``: the list of changes shows them."""
@@ -72,13 +74,14 @@ class WrittenRows:
             listed = at if is_listed else before.listed if before is not None else None
             if before is None or (before.at, before.listed) != (at, listed):
                 handled, is_over = (before.handled, before.is_over) if before else (None, False)
-                self._writes.put(row.id, _Write(at, listed, handled, is_over))
+                self._writes.put(row.id, _Write(row.id, at, listed, handled, is_over))
 
     def handled(self, row: ShownRow, *, is_over: bool) -> None:
         """Remember that a row that was seen was handled; ``is_over``: it can show no more."""
         before = self._writes.get(row.id)
         if before is not None:
-            self._writes.put(row.id, _Write(before.at, before.listed, _head_of(row), is_over))
+            write = msgspec.structs.replace(before, handled=_head_of(row), is_over=is_over)
+            self._writes.put(row.id, write)
 
     def is_handled(self, row: ShownRow) -> bool:
         """True where this very row was handled before."""
@@ -118,8 +121,8 @@ class WrittenRows:
         edge, late = since + timedelta(seconds=1), self._late_before()
         return frozenset(
             [
-                id_
-                async for id_, write in in_slices(list(self._writes.items()), size=_SLICE)
+                write.id
+                async for write in in_slices(list(self._writes.values()), size=_SLICE)
                 if write.at >= edge and (write.listed == write.at or write.at < late)
             ]
         )
@@ -149,7 +152,8 @@ class WrittenRows:
         self.check.showed(known)
         # In the order in which they were remembered, without what was forgotten meanwhile.
         lacking = required - shown
-        missing = [id_ for id_, _ in self._writes.items() if id_ in lacking] if lacking else []
+        written = self._writes.values() if lacking else ()
+        missing = [write.id for write in written if write.id in lacking]
 
         async def must_be_listed(id_: str) -> bool:
             before = self._last_of(id_)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 from dataclasses import dataclass
+from itertools import chain, count, islice
 
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation
@@ -67,8 +67,10 @@ class DetailQueue:
         self._ready: list[tuple[int, int, DetailRequest]] = []
         self._ready_failures = 0
         self._delayed: list[tuple[float, int, DetailRequest]] = []
-        self._gathered: dict[RunKey, DetailRequest] = {}
-        self._number = itertools.count()
+        # Those that nobody waits for; failures come first.
+        self._gathered_failures: dict[RunKey, DetailRequest] = {}
+        self._gathered_others: dict[RunKey, DetailRequest] = {}
+        self._number = count()
         self._grown = asyncio.Event()
         self._has_gathered = asyncio.Event()
         self._has_failure = asyncio.Event()
@@ -102,7 +104,7 @@ class DetailQueue:
             )
             self._requests[observation.key] = request
             self._push(request)
-        elif is_awaited and self._gathered.pop(observation.key, None) is not None:
+        elif is_awaited and self._gathered(request).pop(observation.key, None) is not None:
             self.read_alone(request)
         return request
 
@@ -146,7 +148,7 @@ class DetailQueue:
 
         A cancelled call leaves every request in the queue.
         """
-        while not self._gathered:
+        while not self._gathered_failures and not self._gathered_others:
             self._has_gathered.clear()
             await happens_within(
                 self._has_gathered.wait(),
@@ -155,9 +157,10 @@ class DetailQueue:
                 name="waiting for ends that nobody waits for",
             )
         self._has_failure.clear()
-        requests = sorted(self._gathered.values(), key=lambda request: request.priority)[:limit]
+        in_order = chain(self._gathered_failures.values(), self._gathered_others.values())
+        requests = list(islice(in_order, limit))
         for request in requests:
-            del self._gathered[request.observation.key]
+            del self._gathered(request)[request.observation.key]
         return requests
 
     async def gather(self, seconds: float) -> None:
@@ -166,9 +169,13 @@ class DetailQueue:
             self._has_failure.wait(), clock=self._clock, seconds=seconds, name="gathering ends"
         )
 
+    def _gathered(self, request: DetailRequest) -> dict[RunKey, DetailRequest]:
+        has_failed = request.priority is Priority.FAILED_DETAILS
+        return self._gathered_failures if has_failed else self._gathered_others
+
     def _push(self, request: DetailRequest) -> None:
         if request.is_gathered:
-            self._gathered[request.observation.key] = request
+            self._gathered(request)[request.observation.key] = request
             self._has_gathered.set()
             if request.priority is Priority.FAILED_DETAILS:
                 self._has_failure.set()

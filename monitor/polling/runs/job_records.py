@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
-from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.payloads import JobRow, JobsPage
@@ -114,13 +113,8 @@ class JobRecords:
     def _spacing(self, wanted: Sequence[int]) -> float:
         if self._place is not None:
             return self._place.spacing
-        # Others stand between those that we know, so theirs is the widest that it can be.
-        known = sorted({*wanted, *self._active_ids()})
-        return max(1.0, (known[-1] - known[0]) / max(1, len(known) - 1)) if known else 1.0
-
-    def _active_ids(self) -> list[int]:
-        keys = self._context.active_keys(RunKind.JOB_GROUP)
-        return [int(key.id) for key in keys if key.id.isascii() and key.id.isdigit()]
+        # Others stand between those that are wanted, so theirs is the widest that it can be.
+        return max(1.0, (wanted[-1] - wanted[0]) / max(1, len(wanted) - 1)) if wanted else 1.0
 
     async def _page(self, wanted: Sequence[int], priority: Priority) -> JobsPage | None:
         """Read the page on which the first wanted ids should stand, in ascending order.

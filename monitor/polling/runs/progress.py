@@ -64,15 +64,18 @@ class Progress:
         Raises:
             MonitorError: the first failure; the records of other job groups have been read.
         """
-        (due, active), has_listed = await self._due(), False
-        if due and self._records.can_list(active):
+        (due, others), has_listed = await self._due(), False
+        if due and self._records.can_list(len(due) + len(others)):
             now = self._context.clock.monotonic()
             if now >= self._list_again_at:
-                # A page shows more than what is due, so all is read, and what begins waits for it.
+                # A page shows more than what is due, so others are read too, and what begins
+                # waits for the next list.
                 self._list_again_at = now + self._context.settings.progress_seconds
-                await self._read_many(self._context.active_keys(RunKind.JOB_GROUP))
+                most = _READS_PER_ROUND * self._context.client.settings.page_size
+                await self._read_many([*due, *others][:most])
+                was_due = set(due)
                 (left, _), has_listed = await self._due(), True
-                due = [key for key in left if key in set(due)]  # what began meanwhile can wait
+                due = [key for key in left if key in was_due]
             elif self._records.is_proven:
                 return False
         chosen = due[:_READS_PER_ROUND]
@@ -92,26 +95,30 @@ class Progress:
             raise failure
         return has_listed or bool(chosen)
 
-    async def _due(self) -> tuple[list[RunKey], int]:
-        """Return those not read for long enough, the longest first, and how many are active."""
+    async def _due(self) -> tuple[list[RunKey], list[RunKey]]:
+        """Return those whose records were not read for long enough, and all others.
+
+        Those that are due stand in the order in which they are to be read.
+        """
         oldest = self._context.workspace_now() - timedelta(
             seconds=self._context.settings.progress_seconds
         )
         tried_at: dict[RunKey, datetime] = {}
         due: list[tuple[datetime, RunKey]] = []
-        active = 0
+        others: list[RunKey] = []
         async for key in in_slices(list(self._context.live_state.active)):
             if key.workspace != self._context.name or key.kind is not RunKind.JOB_GROUP:
                 continue
             if key in self._tried_at:
                 tried_at[key] = self._tried_at[key]
-            active += 1
             at = self._read_at(key) or _NEVER  # comes before what was read long ago
             if at <= oldest:
                 due.append((at, key))
+            else:
+                others.append(key)
         self._tried_at = tried_at
-        ordered = await sorted_in_slices(due, key=itemgetter(0))
-        return [key async for _, key in in_slices(ordered)], active
+        in_order = await sorted_in_slices(due, key=itemgetter(0))
+        return [key async for _, key in in_slices(in_order)], others
 
     def _read_at(self, key: RunKey) -> datetime | None:
         active = self._context.live_state.active.get(key)

@@ -1,0 +1,97 @@
+"""No step of a poll holds the event loop, however many runs are active, remembered or ended."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKind, RunState, Source, Status
+from monitor.polling.lists.list_check import ListCheck, Recognition
+from monitor.polling.lists.written_rows import WrittenRows
+from monitor.tracking.live_state import active_of
+from monitor.workspace.payloads import RowHead
+from tests.full_size import counting_steps, flow_of
+from tests.polling.conftest import NAME, Scene, until
+from tests.polling.job_record_readers import readers
+from tests.polling.tiny_workspace import TinyWorkspace
+
+ACTIVE_RUNS = 40_000
+REMEMBERED_ROWS = 20_000
+ENDS = 10_000
+
+
+def run_many(scene: Scene) -> None:
+    """Let so many job groups be active, four of each flow."""
+    now = scene.clock.now()
+    for number in range(ACTIVE_RUNS):
+        run = RunState(
+            key=scene.key(number),
+            status=Status.RUNNING,
+            pipeline=flow_of(number // 4),
+            confirmed_at=now,
+            confirmed_by=Source.POLL,
+        )
+        scene.live_state.active[run.key] = active_of(run)
+
+
+async def test_finding_out_what_a_list_must_show_does_not_hold_the_loop(scene: Scene) -> None:
+    """As many rows as are remembered are gone through in slices, without a copy of each."""
+    now = scene.context.workspace_now()
+    check = ListCheck(scene.context, "job groups", Recognition(scene.context), unwatched=())
+    written = WrittenRows(scene.context, check)
+    written.saw(
+        [
+            RowHead(id=str(number), native_status="Complete", updated_at=now)
+            for number in range(REMEMBERED_ROWS)
+        ],
+        is_listed=True,
+    )
+    with counting_steps() as longest:
+        required = await asyncio.create_task(
+            written.required(now - timedelta(minutes=1)), name="required"
+        )
+
+    assert len(required) == REMEMBERED_ROWS
+    longest.assert_short()
+
+
+async def test_reading_the_job_records_of_many_ends_does_not_hold_the_loop(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """The first of many are chosen and looked for without going over all that wait or run."""
+    run_many(scene)
+    now = scene.context.workspace_now()
+    scene.polls.details.request(
+        [
+            Observation(
+                key=scene.key(ACTIVE_RUNS + number),
+                source=Source.POLL,
+                observed_at=scene.clock.now(),
+                native_status="Complete",
+                updated_at=now,
+            )
+            for number in range(ENDS)
+        ],
+        {},
+    )
+    assert scene.polls.details.waiting == ENDS
+    with counting_steps() as longest:
+        async with readers(scene):
+            await until(lambda: workspace.count("jobGroups/[0-9]+/jobs") > 0)
+
+    assert workspace.count("jobGroups") > 0
+    longest.assert_short()
+
+
+async def test_reading_the_progress_of_many_runs_does_not_hold_the_loop(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Those that pages can show are chosen without going over all that run in one step."""
+    run_many(scene)
+    with counting_steps() as longest:
+        await asyncio.create_task(scene.poll("progress"), name=f"{NAME}: progress")
+
+    assert workspace.count("jobGroups") > 0
+    assert len(scene.context.active_keys(RunKind.JOB_GROUP)) == ACTIVE_RUNS
+    longest.assert_short()

@@ -70,12 +70,14 @@ class Progress:
             if now >= self._list_again_at:
                 # A page shows more than what is due, so others are read too, and what begins
                 # waits for the next list.
-                self._list_again_at = now + self._context.settings.progress_seconds
+                seconds = self._context.settings.progress_seconds
+                self._list_again_at = now + seconds / 2
                 most = _READS_PER_ROUND * self._context.client.settings.page_size
                 await self._read_many([*due, *others][:most])
-                was_due = set(due)
-                (left, _), has_listed = await self._due(), True
-                due = [key for key in left if key in was_due]
+                oldest, has_listed = self._oldest(), True
+                due = [key async for key in in_slices(due[:most]) if self._read_at(key) <= oldest]
+                if len(due) <= _READS_PER_ROUND:
+                    self._list_again_at = now + seconds  # pages showed nearly all of it
             elif self._records.is_proven:
                 return False
         chosen = due[:_READS_PER_ROUND]
@@ -100,9 +102,7 @@ class Progress:
 
         Those that are due stand in the order in which they are to be read.
         """
-        oldest = self._context.workspace_now() - timedelta(
-            seconds=self._context.settings.progress_seconds
-        )
+        oldest = self._oldest()
         tried_at: dict[RunKey, datetime] = {}
         due: list[tuple[datetime, RunKey]] = []
         others: list[RunKey] = []
@@ -111,7 +111,7 @@ class Progress:
                 continue
             if key in self._tried_at:
                 tried_at[key] = self._tried_at[key]
-            at = self._read_at(key) or _NEVER  # comes before what was read long ago
+            at = self._read_at(key)
             if at <= oldest:
                 due.append((at, key))
             else:
@@ -120,11 +120,17 @@ class Progress:
         in_order = await sorted_in_slices(due, key=itemgetter(0))
         return [key async for _, key in in_slices(in_order)], others
 
-    def _read_at(self, key: RunKey) -> datetime | None:
+    def _oldest(self) -> datetime:
+        """Return the workspace time before which a reading is too old."""
+        age = timedelta(seconds=self._context.settings.progress_seconds)
+        return self._context.workspace_now() - age
+
+    def _read_at(self, key: RunKey) -> datetime:
+        """Return when it was last read or tried; what never was comes before all others."""
         active = self._context.live_state.active.get(key)
         jobs = active.run.jobs if active is not None else None
         reads = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
-        return max((at for at in reads if at is not None), default=None)
+        return max((at for at in reads if at is not None), default=_NEVER)
 
     async def _read(self, key: RunKey) -> None:
         client = self._context.client

@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 
+def boottime() -> float:
+    """Return seconds that go on while the process, or the machine, is stopped."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Clock(Protocol):
     """The time, and waits. Tests pass a clock that they move themselves."""
 

@@ -294,7 +294,11 @@ async def test_an_old_end_stays_history_after_our_clock_was_set_back(
     """A run that may have been forgotten makes no events again, whatever our clock shows."""
     observer, _ = observer_of(bus, clock)
     theirs = clock.now()
-    await observer.open("acme", clock_skew=lambda: (theirs - clock.now()).total_seconds())
+
+    def skew() -> float:
+        return (theirs - clock.now()).total_seconds()
+
+    await observer.open("acme", clock_skew=skew)
     await observer.follow_since("acme", theirs - timedelta(days=60))
     clock.set_wall(clock.now() - timedelta(days=40))
     at = theirs - timedelta(days=31)

@@ -31,7 +31,13 @@ from monitor.bus.postgres.writing.instructions import InstructionSender, learn_i
 from monitor.bus.postgres.writing.pruning import prune_all
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
-from monitor.bus.shards import ClusterStatus, LeaseChange, ShardDefinition, ShardsElsewhere
+from monitor.bus.shards import (
+    ClusterStatus,
+    LeaseChange,
+    ShardDefinition,
+    ShardsElsewhere,
+    StoreTimes,
+)
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusLostError,
@@ -41,6 +47,13 @@ from monitor.model.errors import (
 )
 
 log = structlog.get_logger()
+
+_TIMES = (
+    "SELECT clock_timestamp() AS now, coalesce(judged_at, (SELECT to_timestamp("
+    " max(event.recorded_at) / 1e6) FROM shard JOIN event ON event.shard = shard.number"
+    " AND event.position = shard.newest_position)) AS judged_at FROM store"
+)
+_KEEP_JUDGED_AT = "UPDATE store SET judged_at = $1"
 
 
 class PostgresStore:
@@ -246,6 +259,13 @@ class PostgresStore:
 
     async def prune(self, retention: Retention, *, now: datetime) -> Mapping[str, Pruned]:
         return await prune_all(self._writer, self._reader, self._buses(), retention, now=now)
+
+    async def times(self) -> StoreTimes:
+        (row,) = await self._reader.fetch(_TIMES)
+        return StoreTimes(now=row["now"], judged_at=row["judged_at"])
+
+    async def keep_judged_at(self, at: datetime) -> None:
+        await self._heartbeat.run(lambda connection: connection.execute(_KEEP_JUDGED_AT, at))
 
     async def probe(self, *, timeout_seconds: float) -> None:
         await self._writer.probe(timeout_seconds=timeout_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -19,6 +20,8 @@ from tests.bus.postgres_members import (
     shards,
 )
 from tests.postgres_server import PostgresServer
+
+_SET_CLOCK = "UPDATE daemon SET renewed_at = renewed_at + $1, expires_at = expires_at + $1"
 
 
 @pytest.fixture
@@ -90,6 +93,32 @@ async def test_the_shards_of_a_dead_daemon_are_taken_over_when_its_lease_expires
     assert all([await south.write(bus) for bus in south.hosted.values()])
 
 
+@pytest.mark.parametrize("step", [1, 3_600, 40 * 86_400, -1, -3_600, -40 * 86_400])
+async def test_a_set_clock_of_the_database_moves_no_takeover(
+    cluster: LeaseCluster, step: int
+) -> None:
+    """After a fail-over its times are another host's: who renews stays, who does not goes."""
+    north, south = await cluster.join("north"), await cluster.join("south")
+    await cluster.calm_down()
+    own, others = set(north.hosted), set(south.hosted)
+    # What the rows say is by a clock that is no more: the new one is ahead of it, or behind.
+    await cluster.connection.execute(_SET_CLOCK, timedelta(seconds=step))
+    for member in (south, north, south, north):
+        await member.cycle()
+        await member.obey()
+    assert (north.publishing(), south.publishing()) == (own, others)
+    assert north.metric("takeovers_total") + south.metric("takeovers_total") == 0
+
+    await cluster.connection.execute(_SET_CLOCK, timedelta(seconds=step))
+    north.kill()
+    waited = 0
+    while south.publishing() != set(NAMES):
+        await south.cycle()  # a quarter of the lease
+        await south.obey()
+        waited += 1
+    assert waited in (4, 5)
+
+
 async def test_a_daemon_that_was_stopped_over_its_expiry_begins_anew(
     cluster: LeaseCluster,
 ) -> None:
@@ -118,8 +147,7 @@ async def test_after_an_outage_of_the_database_each_gets_its_own_shards_again(
     north, south, west = members
     await cluster.calm_down()
     before = {member.name: set(member.hosted) for member in members}
-    for member in members:
-        await cluster.expire(member)
+    await cluster.be_away()
     west.kill()
     cluster.members.remove(west)
     await cluster.calm_down()
@@ -305,7 +333,7 @@ async def test_the_successor_of_a_dead_daemon_waits_for_its_lease(cluster: Lease
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            await cluster.expire(north)
+            await second.clock.advance(LEASE_SECONDS)
 
     second.clock.sleep = sleep  # type: ignore[method-assign]  # time is the test's
     await second.join(shards(*NAMES))
@@ -334,7 +362,7 @@ async def test_the_successor_of_a_process_of_this_machine_that_is_gone_waits_for
 async def test_a_daemon_whose_name_was_taken_meanwhile_ends(cluster: LeaseCluster) -> None:
     """Stopped over its expiry, it finds a successor of its name alive, and does not go on."""
     north = await cluster.join("north")
-    await cluster.expire(north)
+    await cluster.declare_gone(north)
     second = await cluster.join("north")
 
     async def sleep(_seconds: float) -> None:

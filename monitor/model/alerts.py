@@ -172,7 +172,7 @@ class OverwrittenTopics(Struct, frozen=True, kw_only=True):
 class Trouble(Struct, frozen=True, kw_only=True):
     """What a daemon, its clock or store, or the cluster lacks."""
 
-    part: str  # daemon:NAME or shard:NAME of the cluster; clock; log@SHARD
+    part: str  # daemon:NAME or shard:NAME of the cluster; clock
     since: datetime  # our clock
     reason: str
 

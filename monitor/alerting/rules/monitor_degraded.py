@@ -3,7 +3,7 @@
 Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
 name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
 that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
-A clock that was set has a part, and the log of a shard that went back.
+A clock that was set has a part of its own too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ RETAINED = "retained"
 GONE = "daemon"
 UNHELD = "shard"
 CLOCK = "clock"
-LOG = "log"
 
 # Of the hard cap, at which events are deleted although a consumer needs them.
 _STORE_FULL, _STORE_OK = 0.9, 0.85
@@ -92,7 +91,7 @@ def evaluate(
 def _whole(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
     """Return the result of a part that is no output's."""
     if part == STORE:
-        return _refusing(facts, now) or _store(facts, now)
+        return _refusing(facts, now) or _lost_end(facts, now) or _store(facts, now)
     return _retained(facts, now) if part == RETAINED else _trouble(facts, part, now)
 
 
@@ -102,6 +101,18 @@ def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
         return None
     reason = f"the store refused writes, the last because: {failures.reason}"
     since = min(now, now - ((facts.wall_now or now) - failures.since))
+    return _firing(since, now, what=STORE, reason=reason)
+
+
+def _lost_end(facts: DaemonFacts, now: datetime) -> Firing | None:
+    lost = facts.bus.lost_end
+    if lost is None:
+        return None
+    reason = (
+        f"the store has lost the newest {lost.count:,} events that it had acknowledged; the log "
+        "goes on in a new epoch of sequence"
+    )
+    since = min(now, now - ((facts.wall_now or now) - lost.since))
     return _firing(since, now, what=STORE, reason=reason)
 
 

@@ -28,6 +28,7 @@ from monitor.bus.postgres.reading.stored_log import PostgresLog
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
 from monitor.bus.postgres.writing.arrivals import learn_arrivals
 from monitor.bus.postgres.writing.instructions import InstructionSender, learn_instructions
+from monitor.bus.postgres.writing.lost_ends import LostEnds
 from monitor.bus.postgres.writing.pruning import prune_all
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
@@ -86,13 +87,11 @@ class PostgresStore:
             on_foreign=self._stored_elsewhere,
             answer_seconds=settings.lease_seconds * 2 / 3,
         )
-        self._reader = PostgresReader(
-            partial(
-                connector.connect,
-                purpose="reader",
-                statement_seconds=settings.read_timeout_seconds,
-            ),
-            timeout_seconds=settings.read_timeout_seconds,
+        read_seconds = settings.read_timeout_seconds
+        connect = partial(connector.connect, purpose="reader", statement_seconds=read_seconds)
+        self._reader = PostgresReader(connect, timeout_seconds=read_seconds)
+        self._lost_ends = LostEnds(
+            self._writer, clock=clock, timeout_seconds=settings.commit_timeout_seconds
         )
         self.stored_runs: StoredRuns = StoredPostgresRuns(self._reader)
         self._leases = LeaseManager(
@@ -309,6 +308,13 @@ class PostgresStore:
             clock=self._clock,
             settings=self._settings,
         )
+        try:
+            for bus in buses:
+                await self._lost_ends.check(bus.leased)
+        except BaseException:
+            for bus in buses:
+                self._writer.abandon(bus.leased, "its log went back, which could not be stored")
+            raise
         for bus in buses:
             bus.instructions.on_finished = self._instructed
         return buses

@@ -1,7 +1,8 @@
-"""Moves what live state dates by our clock along when that is set: ages stay what they were.
+"""Our clock is set: what live state dates by it moves along, so that ages stay what they were.
 
 Instants of the workspace stay. So do those of former lives of the daemon: nobody knows by which
-clock they were written.
+clock they were written. What would lie in the future was observed by now: else nothing later would
+be newer, and nobody would read the run again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from monitor.model.live_state import UnwatchedCause, WorkspaceStatus
+from monitor.model.observations import Observation
+from monitor.model.runs import RunState
 from monitor.tracking.live_state import LiveState
 
 _Cause = TypeVar("_Cause", bound=UnwatchedCause)
@@ -35,6 +38,18 @@ def move(live_state: LiveState, step: timedelta) -> None:
         )
     for kind, at in live_state.confirmed.items():
         live_state.confirmed[kind] = at + step
+
+
+def dated_until(observation: Observation, now: datetime) -> Observation:
+    """Return an observation of now at the latest."""
+    if observation.observed_at <= now:
+        return observation
+    return msgspec.structs.replace(observation, observed_at=now)
+
+
+def confirmed_until(run: RunState, now: datetime) -> RunState:
+    """Return a run that was confirmed now at the latest."""
+    return run if run.confirmed_at <= now else msgspec.structs.replace(run, confirmed_at=now)
 
 
 def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:

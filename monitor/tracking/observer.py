@@ -32,6 +32,7 @@ from monitor.bus.contract import (
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
+from monitor.tracking.clock_step import confirmed_until, dated_until
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
@@ -114,7 +115,7 @@ class Observer:
             self._clock_skews[workspace] = clock_skew
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._keep_active(run)
+                self._keep_active(confirmed_until(run, self._clock.now()))
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
@@ -294,14 +295,13 @@ class Observer:
     def _advance(
         self, observations: Sequence[Observation], known: dict[RunKey, RunState]
     ) -> _Advanced:
-        states = dict(known)
-        transitions = []
+        states, transitions = dict(known), list[RunTransition]()
         now = self._clock.now()
         for observation in observations:
             skew = self._clock_skew_seconds(observation.key.workspace)
             transition = advance(
                 states.get(observation.key),
-                observation,
+                dated_until(observation, now),
                 Boundary(
                     followed_since=self._followed_since.get(observation.key.workspace),
                     forgotten_before=observation.observed_at

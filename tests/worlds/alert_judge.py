@@ -85,7 +85,7 @@ def _false_reds(
         quiet = [
             stretch
             for stretch in expected
-            if not stretch.may and _overlap(span, stretch) > _unseen_seconds(span, stretch)
+            if not stretch.may and _overlap(span, stretch) > _INSTANT_SECONDS
         ]
         if quiet:
             yield Finding(
@@ -94,15 +94,6 @@ def _false_reds(
                 text=f"{rule} about {_named(subject)} is active {_shown(span)}, and nothing "
                 f"fails from {quiet[0].begin:.1f} to {quiet[0].end:.1f}",
             )
-
-
-def _unseen_seconds(span: Span, stretch: Stretch) -> float:
-    """Return how long an alert may stay active where nothing fails.
-
-    Where something fails before and after, both may be seen together.
-    """
-    is_between = span.begin < stretch.begin and stretch.end < span.end
-    return _LATENCY_SECONDS if is_between else _INSTANT_SECONDS
 
 
 def _false_greens(

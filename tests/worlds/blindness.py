@@ -166,7 +166,7 @@ def _lacks_rows(world: World, short: ShortList) -> bool:
 def _of_hiding(world: World, hiding: Hiding) -> Blindness:
     is_all = hiding.flows is None
     named = "every run" if hiding.flows is None else f"flow {sorted(hiding.flows)}"
-    is_owed = is_all and len(_followed(world, hiding)) >= _VANISHED_TOGETHER
+    is_owed = is_all and is_missed(world, hiding)
     return Blindness(
         text=f"{named} is hidden, and refused by id with {hiding.refusal}",
         span=hiding.span,
@@ -181,19 +181,19 @@ def _of_hiding(world: World, hiding: Hiding) -> Blindness:
     )
 
 
-def _followed(world: World, hiding: Hiding) -> list[int]:
-    """Return the active runs that were shown for long enough to be missed when they are hidden.
+def is_missed(world: World, hiding: Hiding) -> bool:
+    """True where enough active runs were shown for long enough to be missed when all is hidden.
 
     A daemon that was down meanwhile has never seen them, and nothing shows that they are there.
     """
     at, down = hiding.span.begin, [*world.outages, *world.stops]
-    return [
-        group.id
-        for group in world.job_groups
-        if due(group.shown_from, 2 * POLL.idle_seconds, down)
+    followed = [
+        due(group.shown_from, 2 * POLL.idle_seconds, down)
         <= at
         < min(group.end_shown_from, group.deleted_at)
+        for group in world.job_groups
     ]
+    return sum(followed) >= _VANISHED_TOGETHER
 
 
 def _of_other_person(world: World) -> Iterator[Blindness]:

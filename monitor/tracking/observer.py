@@ -13,7 +13,7 @@ daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -42,6 +42,7 @@ from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
+from monitor.tracking.workspace_clocks import ClockSkew, WorkspaceClocks
 
 # So many observations are judged without letting others run, and stored by one commit.
 OBSERVED_AT_ONCE = 50
@@ -61,9 +62,6 @@ class _Advanced(Struct, kw_only=True):
 
     states: dict[RunKey, RunState]
     transitions: list[RunTransition]
-
-
-ClockSkew = Callable[[], float | None]
 
 
 class Observer:
@@ -88,7 +86,7 @@ class Observer:
         self._pipeline_health = PipelineHealthTracker(live_state)
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
-        self._clock_skews: dict[str, ClockSkew] = {}
+        self._workspace_clocks = WorkspaceClocks(live_state, clock)
         self._turns = Turns()
         self._shared_values = SharedValues()
         self.changes = WorkspaceChanges(
@@ -112,7 +110,7 @@ class Observer:
         Loads once: later, memory is ahead of any answer that is still on its way from the store.
         """
         if clock_skew is not None:
-            self._clock_skews[workspace] = clock_skew
+            self._workspace_clocks.measure(workspace, clock_skew)
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
                 self._keep_active(confirmed_until(run, self._clock.now()))
@@ -129,7 +127,7 @@ class Observer:
     def leave(self, workspace: str) -> None:
         """Forget a workspace that is no longer watched; the store keeps what it has."""
         self._opened.discard(workspace)
-        self._clock_skews.pop(workspace, None)
+        self._workspace_clocks.forget(workspace)
         self._followed_since.pop(workspace, None)
         self._turns.forget(workspace)
         self._live_state.remove_workspace(workspace)
@@ -297,8 +295,9 @@ class Observer:
     ) -> _Advanced:
         states, transitions = dict(known), list[RunTransition]()
         now = self._clock.now()
+        self._workspace_clocks.learn(observations)
         for observation in observations:
-            skew = self._clock_skew_seconds(observation.key.workspace)
+            skew = self._workspace_clocks.skew_seconds(observation.key.workspace)
             transition = advance(
                 states.get(observation.key),
                 dated_until(observation, now),
@@ -315,13 +314,6 @@ class Observer:
                 states[observation.key] = transition.state
             transitions.append(transition)
         return _Advanced(states=states, transitions=transitions)
-
-    def _clock_skew_seconds(self, workspace: str) -> float | None:
-        measured = self._clock_skews.get(workspace)
-        if measured is not None:
-            return measured()  # not as a poll showed it last: our clock may have been set since
-        status = self._live_state.workspaces.get(workspace)
-        return status.clock_skew_seconds if status is not None else None
 
     def _change(
         self,

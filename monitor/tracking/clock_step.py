@@ -38,6 +38,8 @@ def move(live_state: LiveState, step: timedelta) -> None:
         )
     for kind, at in live_state.confirmed.items():
         live_state.confirmed[kind] = at + step
+    for name, at in live_state.watched_until.items():
+        live_state.watched_until[name] = at + step
 
 
 def dated_until(observation: Observation, now: datetime) -> Observation:

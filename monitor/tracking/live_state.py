@@ -221,6 +221,8 @@ class LiveState:
         self.complete: dict[tuple[str, RunKind], datetime] = {}
         # By workspace, as of its last status that was stored.
         self.reachability: dict[str, tuple[ReachabilityStretch, ...]] = {}
+        # By workspace: when somebody watched it last, as far as that was to be stored (our clock).
+        self.watched_until: dict[str, datetime] = {}
         self.names = PipelineDirectory()
         self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe
         self.view = LiveStateView(self)
@@ -233,6 +235,7 @@ class LiveState:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
         self.reachability.pop(name, None)
+        self.watched_until.pop(name, None)
         self.names.forget_workspace(name)
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]

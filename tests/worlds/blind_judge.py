@@ -130,7 +130,7 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        caused = {*_by_duration(world), *_by_stamps(world)}
+        caused = {*_by_duration(world), *_by_stamps(world), *_by_rights(world)}
         if rule not in (RULE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
@@ -142,6 +142,12 @@ def _by_duration(world: World) -> frozenset[str]:
     seconds = 0.0 if clock_set is None else clock_set.seconds
     limits = _LIMIT_SECONDS.items()
     return frozenset(rule for rule, limit in limits if seconds + _LONGEST_RUN_SECONDS > limit)
+
+
+def _by_rights(world: World) -> frozenset[str]:
+    """Return the rule about flows that are no longer shared, where some are not."""
+    is_unshared = any(hiding.flows is not None for hiding in world.hidings)
+    return frozenset({"pipelines_unshared"}) if is_unshared else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:

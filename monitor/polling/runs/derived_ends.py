@@ -9,9 +9,10 @@ runs had more job groups and all went well, the next one is waited for a while b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
 from monitor.polling.context import PollContext
 from monitor.polling.runs.usual_parts import UsualParts, are_complete
@@ -56,6 +57,19 @@ class DerivedEnds:
         is_healthy = health is not None and health.last_status is Status.SUCCEEDED
         is_of_a_plan = state.trigger is Trigger.PLAN or state.parents.plan_run is not None
         return is_healthy and not is_of_a_plan
+
+    async def may_have_changed(
+        self, end: RunState, moved: Collection[RunKey], groups: Sequence[Observation]
+    ) -> bool:
+        """True where an end may be another one than is known, as these of its job groups show.
+
+        A derived one, and a reported one where the workspace has changed the end of one of them.
+        """
+        keys = [group.key for group in groups if group.key in moved]
+        if end.has_derived_end or not end.status.is_terminal or not keys:
+            return end.has_derived_end
+        parts = await self._context.observer.known(keys)
+        return any(part.corrections for part in parts.values())
 
     def _is_listed_since(self, at: datetime) -> bool:
         """True where all changes were listed, by a poll that began after ``at``: workspace time."""

@@ -25,6 +25,7 @@ from monitor.polling.runs.failed_parts import as_reason, failed_parts, is_final,
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.run_observations import has_ended
+from monitor.tracking.run_status import changes_end
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -110,7 +111,7 @@ class Reasons:
             run
             for run in observed
             if run.key in ended
-            and not (run.key in known and _has_reported_end(known[run.key]))
+            and not (run.key in known and _has_reported_end(known[run.key], run))
             and not self._is_old(run)
         ]
         failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
@@ -251,8 +252,10 @@ class Reasons:
             self.wake.set()
 
 
-def _has_reported_end(run: RunState) -> bool:
-    return run.status.is_terminal and not run.has_derived_end
+def _has_reported_end(known: RunState, observation: Observation) -> bool:
+    if not known.status.is_terminal or known.has_derived_end:
+        return False
+    return not changes_end(known, observation)
 
 
 def _is_explained(failed: Sequence[RunState]) -> bool:

@@ -172,7 +172,10 @@ class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
 
 class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The first part of a flow run or plan run that failed: the reason of the whole."""
+    """The first part of a flow run or plan run that failed.
+
+    The reason of a failure; in a run that succeeded a failure that its success hides.
+    """
 
     key: RunKey
     name: str | None = None  # of its recipe, or of its flow

@@ -52,7 +52,7 @@ def with_status(
     """
     observed = status_of(observation.native_status)
     if known is not None and decides_derived_end(known, observation):
-        return _ended(merged, observed or merged.status, observation)
+        return _derived_end_decided(known, merged, observation)
     if known is not None and _is_over(known):
         return _after_the_end(known, merged, observation, observed_at)
     if observation.is_gone:
@@ -138,6 +138,15 @@ def _after_the_end(
             known, contradiction=observation.native_status, is_called_back=merged.is_called_back
         )
     return msgspec.structs.replace(merged, detailed=merged.detailed or observation.is_detail_final)
+
+
+def _derived_end_decided(known: RunState, merged: RunState, observation: Observation) -> RunState:
+    ended = _ended(merged, status_of(observation.native_status) or merged.status, observation)
+    if ended.status is known.status:
+        return ended
+    return msgspec.structs.replace(
+        ended, error=observation.error, failed_part=observation.failed_part
+    )
 
 
 def _corrected(

@@ -8,8 +8,9 @@ read later, as derived ends are.
 
 Where no doubt is left, see `derived_ends`, the end is published without a read, and marked as
 derived. It is read afterwards, slowly and when there is nothing else to read, at once when one of
-its job groups moves; if the status is another one, the end is corrected. An end that was read is
-read again where the workspace changes the end of one of its job groups.
+its job groups moves; if the status is another one, the end is corrected. The failure of a flow run
+whose reads are refused is derived, too: no later job group can make it a success. An end that was
+read is read again where the workspace changes the end of one of its job groups.
 """
 
 from __future__ import annotations
@@ -290,17 +291,33 @@ class FlowRuns:
                 self.forget(flow_run_id)
         except MonitorError as error:
             is_unreadable = self._unreadable.failed(flow_run_id, tracked, error)
+            is_refused = isinstance(error, NotAvailableError)
+            if is_unreadable and is_refused and await self._end_as_failed(flow_run_id, tracked):
+                return None
             if tracked.urgency is not Urgency.NOW and is_unreadable:
                 self.forget(flow_run_id)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
             is_alone = is_unreadable and self._unreadable.is_alone(tracked)
-            is_refused = is_alone or isinstance(error, NotAvailableError)
-            tracked.is_failing = not is_refused
-            self._wait(tracked, is_refused=is_refused)
+            tracked.is_failing = not (is_alone or is_refused)
+            self._wait(tracked, is_refused=not tracked.is_failing)
             return error
         tracked.is_failing = False
         return None
+
+    async def _end_as_failed(self, flow_run_id: str, tracked: TrackedFlowRun) -> bool:
+        """Publish the failure of a flow run that is refused to us; True where its parts show it."""
+        key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
+        if tracked.urgency is not Urgency.NOW or tracked.is_derived or tracked.over_at is None:
+            return False
+        parts = await self._context.bus.children(key)
+        failed = self._derived.failed_part(parts, tracked.over_at)
+        if failed is None:
+            return False
+        end = self._observation(key, tracked, failed.native_status, parts)
+        await self._end(msgspec.structs.replace(end, source=Source.PARTS), parts, is_listed=True)
+        self._confirm_later(flow_run_id, tracked)
+        return True
 
     async def _read(
         self, flow_run_id: str, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups

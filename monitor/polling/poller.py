@@ -97,6 +97,14 @@ class WorkspacePoller:
         """Follow a run that the operator names; returns as `confirm`, None: it is read later."""
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
+    def untrack(self, key: RunKey) -> bool:
+        """Name a run no more; True where it was named and not read yet."""
+        return self._polls.by_id.untrack(key)
+
+    def gave_up(self, key: RunKey) -> bool:
+        """True once where a named run was given up, as only it cannot be read."""
+        return self._polls.by_id.gave_up(key)
+
     def must_wait(self, observation: Observation, known: RunState) -> bool:
         """True for a failure that can learn its reason or plan run in time; see the protocol."""
         return self._polls.job_groups.must_wait(observation, known)

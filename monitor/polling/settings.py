@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.errors import ConfigurationError
-from monitor.model.outside import is_run_id
+from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.settings import Setting, not_empty
 
@@ -19,9 +19,11 @@ def followed_run(workspace: str, text: str) -> RunKey:
         ConfigurationError: it is not a kind and an id with a slash between them.
     """
     kind, _, run_id = text.partition("/")
-    if kind not in tuple(RunKind) or not is_run_id(run_id):
+    if kind not in tuple(RunKind):
         kinds = ", ".join(RunKind)
         raise ConfigurationError(f"follow: {text!r} is not KIND/ID with KIND one of {kinds}")
+    if not is_id_of(RunKind(kind), run_id):
+        raise ConfigurationError(f"follow: {why_no_id(RunKind(kind), run_id)}")
     return RunKey(workspace=workspace, kind=RunKind(kind), id=run_id)
 
 
@@ -30,7 +32,10 @@ def _runs(texts: list[str]) -> str | None:
         for text in texts:
             followed_run("workspace", text)
     except ConfigurationError:
-        return 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
+        return (
+            'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"; job '
+            "groups and flow runs have numbers"
+        )
     return None
 
 

@@ -173,8 +173,8 @@ def fold(
     end = run_end(run)
     if end is None or run.unconfirmed_end is not None:
         return health
-    is_counted = _is_counted(before, run)
-    after = with_end_of_run(health, end, is_counted=is_counted)
+    counted = before.status if before is not None and _is_counted(before, run) else None
+    after = with_end_of_run(health, end, before=counted)
     is_last = after.last_run_id == run.key.id
     return msgspec.structs.replace(after, pipeline=run.pipeline) if is_last else after
 

@@ -41,7 +41,7 @@ from monitor.alerting.explain.steps import (
 )
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
-from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
 from monitor.model.notifying import OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
@@ -82,9 +82,10 @@ class Explainer:
         return await self._completed(explanation, key.workspace, kinds)
 
     async def _of_run(self, key: RunKey) -> Explanation | None:
-        ids = frozenset(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
-        events = await self._recorded(ids)
         run = (await self._bus.runs([key])).get(key)
+        corrections = 0 if run is None else run.corrections
+        ids = frozenset(run_event_ids(key, _RUN_EVENTS, corrections=corrections))
+        events = await self._recorded(ids)
         if run is None:
             logged = [row.event.run for row in events if isinstance(row.event, RunEvent)]
             if not logged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -74,8 +74,7 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         facts.append(f"its end was {how} {run.ended_by}")
     if run.is_called_back:
         facts.append("a callback arrived")
-    if run.contradiction is not None:
-        facts.append(f"a later, different end was ignored: {run.contradiction!r}")
+    facts += _other_ends(run)
     if run.unconfirmed_end is not None:
         facts.append(f"only a callback reported that it {run.unconfirmed_end}")
     if run.implausible:
@@ -92,6 +91,14 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         detail = "the log holds no event of it: none was made yet, or the log has dropped it"
         steps.append(ExplanationStep(ExplanationStage.EVENT, StepOutcome.NO_EVENT, detail))
     return steps
+
+
+def _other_ends(run: RunState) -> Iterator[str]:
+    if run.corrections:
+        times = f" {run.corrections} times" if run.corrections > 1 else ""
+        yield f"the workspace has changed its end{times}"
+    if run.contradiction is not None:
+        yield f"another end was reported and does not count: {run.contradiction!r}"
 
 
 def event_step(recorded: Recorded) -> ExplanationStep:

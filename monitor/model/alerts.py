@@ -16,6 +16,9 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemon itself
 
 
+# Facts of an alert that is over, beside those of its rule: why, where nothing became well; and what
+# is called now as its pipeline was when it began.
+ENDED_BECAUSE, NAME_TAKEN_BY = "ended_because", "name_taken_by"
 ACKNOWLEDGED = "acknowledged"  # counted beside the transitions; it makes no event
 
 

@@ -196,6 +196,7 @@ class StartAfterGrace(Struct, frozen=True, kw_only=True):
     """What is awaited once the next start is later than the rule allows."""
 
     grace_ends_at: datetime
+    grace_seconds: float  # of the rule; a wall time that comes twice is awaited for longer
     next_at: datetime | None = None
 
 

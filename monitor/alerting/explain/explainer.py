@@ -39,6 +39,7 @@ from monitor.alerting.explain.steps import (
     part_steps,
     rule_steps,
 )
+from monitor.alerting.explain.unread_data import why_only_named
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
@@ -176,7 +177,11 @@ class Explainer:
         For what did not happen: a run that never came has no id to ask for.
         """
         explanation = await self._of_pipeline(workspace, kind, key)
-        return await self._completed(explanation, workspace, RUN_KINDS[kind])
+        explanation = await self._completed(explanation, workspace, RUN_KINDS[kind])
+        why = why_only_named(self._view.workspace(workspace), kind)
+        if explanation is None or why is None:
+            return explanation
+        return with_unwatched(explanation, [why])
 
     async def _completed(
         self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]

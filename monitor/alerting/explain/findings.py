@@ -20,6 +20,7 @@ from monitor.alerting.attribution.subjects import (
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
+from monitor.alerting.explain.unread_data import why_unread
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
@@ -50,6 +51,7 @@ class RuleFinding(Struct, frozen=True, kw_only=True):
     subject: str = ""  # in words: its kind and its name
     fingerprint: str = ""
     mismatch: str | None = None  # the field of ``match`` that does not fit, or "it is disabled"
+    unread: str | None = None  # why the rule has no data there, as a sentence
     found: FoundAlert | None = None
     is_about_end: bool = False  # the rule reports ends such as that of the run
     event_evaluation: EvaluationRecord | None = None  # of the run's newest event
@@ -183,6 +185,7 @@ class Findings:
             subject=subject_words(subject, label),
             fingerprint=key,
             mismatch=rule.why_not(traits_of(self._view, subject, run)),
+            unread=why_unread(self._view.workspace(subject.workspace), rule.settings, subject, run),
             state_evaluation=self._engine.history.last_of_state(rule.name, key),
             event_types=tuple(rule.definition.event_types),
         )

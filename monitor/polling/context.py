@@ -109,5 +109,9 @@ class PollContext:
             for active_run in sorted(active, key=lambda active_run: active_run.confirmed_at)
         ]
 
-    def has_active_runs(self) -> bool:
-        return any(key.workspace == self.name for key in self.live_state.active)
+    def has_active_runs(self, *kinds: RunKind) -> bool:
+        """True where a run has not ended, of these kinds or, without any, of all."""
+        return any(
+            key.workspace == self.name and (not kinds or key.kind in kinds)
+            for key in self.live_state.active
+        )

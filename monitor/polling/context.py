@@ -93,6 +93,10 @@ class PollContext:
     def followed_since(self) -> datetime | None:
         return self.live_state.workspaces[self.name].followed_since
 
+    def our_time(self, mark: float) -> datetime:
+        """Return our time at a monotonic mark of before, by the clock as it is set now."""
+        return self.clock.now() - timedelta(seconds=self.clock.monotonic() - mark)
+
     def workspace_now(self) -> datetime:
         """Return the workspace's time, ours before its first answer."""
         return self.client.workspace_now() or self.clock.now()

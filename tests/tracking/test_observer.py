@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -308,3 +309,23 @@ async def test_an_old_end_stays_history_after_our_clock_was_set_back(
 
     assert await observer.observe([observation]) == [ObservationOutcome.HISTORICAL]
     assert await event_ids(bus) == []
+
+
+async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualClock) -> None:
+    """What another clock dates ahead of ours, or ours before it was set back, is confirmed now.
+
+    Else no later observation would be newer, and nobody would read the run again.
+    """
+    observer, live_state = observer_of(bus, clock)
+    ahead = observation_of(clock, 1, "InProgress")
+    ahead = msgspec.structs.replace(ahead, observed_at=clock.now() + timedelta(hours=1))
+    await observer.observe([ahead])
+    assert live_state.active[key(1)].confirmed_at == clock.now()
+
+    clock.set_wall(clock.now() - timedelta(hours=1))
+    again, live_state = observer_of(bus, clock)
+    await again.open("acme")
+    assert live_state.active[key(1)].confirmed_at == clock.now()
+    await clock.advance(10)
+    await again.observe([observation_of(clock, 1, "InProgress")])
+    assert live_state.active[key(1)].confirmed_at == clock.now()

@@ -180,8 +180,8 @@ class Database:
 
     def set_clock(self, seconds: float) -> None:
         """Let the clocks of both servers be ahead by so many seconds, or behind."""
-        for clock in self._clocks.values():
-            clock.ahead_by(seconds)
+        for server in self._servers:
+            self._clocks[server.port].ahead_by(seconds)
 
     def set_clock_of_standby(self, seconds: float) -> None:
         """Let the standby be on a host with another clock."""

@@ -59,6 +59,18 @@ def confirmed(run: RunState, live_state: LiveState, now: datetime) -> RunState:
     return run if at == run.confirmed_at else msgspec.structs.replace(run, confirmed_at=at)
 
 
+def recorded_as_of(now: datetime, at: datetime, last: ClockStep | None) -> datetime:
+    """Return when an event was recorded ``at``, by the clock of now.
+
+    In the log instants stay. Of a clock that was set forward, those before the step are certain; of
+    one that was set back, those that are still to come.
+    """
+    if last is None:
+        return at
+    is_before = at < last.at if last.step > timedelta() else at > now
+    return at + last.step if is_before else at
+
+
 def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
     """Return an instant of ours that is not after now, and was moved if it was under way."""
     if last is not None and abs(last.step) > _UNDER_WAY and now - last.at <= _UNDER_WAY:

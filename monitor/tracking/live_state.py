@@ -113,6 +113,10 @@ class LiveStateView:
         """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.names.name_of((workspace, pipeline.kind, pipeline.id))
 
+    def named(self, workspace: str, kind: PipelineKind, label: str) -> str | None:
+        """Return the id of the flow or plan with that label; None for one with an id in it."""
+        return self._live_state.names.named(workspace, kind, label)
+
     def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
         """Return the present name of a recipe, None where it is not known."""
         return self._live_state.recipe_names.get((workspace, recipe_id))

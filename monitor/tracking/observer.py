@@ -83,7 +83,7 @@ class Observer:
         self._live_state = live_state
         self._clock = clock
         self._settings = settings
-        self._pipeline_health = PipelineHealthTracker(live_state)
+        self.pipeline_health = PipelineHealthTracker(live_state)
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._workspace_clocks = WorkspaceClocks(live_state, clock)
@@ -115,7 +115,7 @@ class Observer:
             for run in await self._bus.active_runs(workspace):
                 self._keep_active(run)
                 self._name(workspace, run.pipeline)
-            await self._pipeline_health.load(self._bus, workspace)
+            await self.pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
             stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if stored is not None:
@@ -249,7 +249,7 @@ class Observer:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""
 
         async def drop() -> None:
-            state_entries = self._pipeline_health.removal(workspace, kind, pipeline_id)
+            state_entries = self.pipeline_health.removal(workspace, kind, pipeline_id)
             if state_entries:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
@@ -268,23 +268,19 @@ class Observer:
         before = now - timedelta(seconds=self._settings.forget_seconds)
 
         async def drop() -> int:
-            idle = self._pipeline_health.idle(workspace, before=before, listed=listed)
+            idle = self.pipeline_health.idle(workspace, before=before, listed=listed)
             if idle:
-                await self._commit(Change(state_entries=self._pipeline_health.removal_of(idle)))
-                self._pipeline_health.drop(idle)
+                await self._commit(Change(state_entries=self.pipeline_health.removal_of(idle)))
+                self.pipeline_health.drop(idle)
             gone = {(run.pipeline.kind, run.pipeline.id) for run in idle}
             for kind, pipeline_id in gone.difference(
-                listed, self._pipeline_health.pipelines(workspace)
+                listed, self.pipeline_health.pipelines(workspace)
             ):
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
         async with self._turns.of(workspace):
             return await self._uncancelled.run(drop())
-
-    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
-        """Return the pipelines that run, or of which a run has moved since (workspace time)."""
-        return self._pipeline_health.busy(workspace, since=since)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
@@ -332,7 +328,7 @@ class Observer:
             events=tuple(event for _, transition in pairs for event in transition.events),
             state_entries=(
                 *beside.state_entries,
-                *self._pipeline_health.state_entries(runs, known),
+                *self.pipeline_health.state_entries(runs, known),
             ),
             processed=tuple(
                 observation.inbox_id
@@ -362,7 +358,7 @@ class Observer:
         known: dict[RunKey, RunState],
     ) -> None:
         """Overwrite what is known, now that it is durable."""
-        self._pipeline_health.learn(advanced.states.values(), known)
+        self.pipeline_health.learn(advanced.states.values(), known)
         for observation in observations:
             # Only what is observed now: a stored run may remember an old name.
             if observation.key in advanced.states and not self._names_forgotten_pipeline(

@@ -91,14 +91,15 @@ def test_a_callback_alone_invents_no_run() -> None:
     assert world.states == {}
 
 
-def test_the_first_end_stands() -> None:
-    """Another end than the workspace's first is stored once, and changes nothing."""
+def test_a_reported_end_stands_against_callbacks() -> None:
+    """Another end that a callback names is stored once, and changes nothing."""
     world = World()
     world.observe(observation_of("InProgress"))
     world.observe(observation_of("Complete"))
 
-    assert world.observe(observation_of("Failed")) is ObservationOutcome.CONTRADICTED
-    assert world.observe(observation_of("Failed")) is ObservationOutcome.UNCHANGED
+    claim = observation_of("Failed", Source.CALLBACK)
+    assert world.observe(claim) is ObservationOutcome.CONTRADICTED
+    assert world.observe(claim) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].status is Status.SUCCEEDED
     assert world.states[KEY].contradiction == "Failed"
     assert types(world)[-1] is EventType.RUN_SUCCEEDED

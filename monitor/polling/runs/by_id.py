@@ -14,12 +14,14 @@ from monitor.model.errors import (
     MonitorError,
     NoSuchObjectError,
     NotAvailableError,
+    RequestRejectedError,
     WorkspaceError,
 )
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks, Recognition
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
@@ -68,6 +70,7 @@ class ById:
         self._named: dict[RunKey, int] = {}
         for text in context.settings.follow:
             self._named[followed_run(context.name, text)] = 0
+        self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
@@ -105,6 +108,16 @@ class ById:
             self._named.setdefault(key, 0)
         return answer
 
+    def untrack(self, key: RunKey) -> bool:
+        """Name a run no more; True where it was named and not read yet."""
+        return self._named.pop(key, None) is not None
+
+    def gave_up(self, key: RunKey) -> bool:
+        """True once where a named run was given up, as only it cannot be read."""
+        has_given_up = self._given_up.get(key) is not None
+        self._given_up.forget(key)
+        return has_given_up
+
     async def poll(self) -> bool:
         """Read the runs that were named and, where changes cannot be listed, all active ones.
 
@@ -131,11 +144,13 @@ class ById:
         except MonitorError as error:
             if not is_about_the_object(error):
                 raise
-            self._named[key] += not self._context.is_unreachable()
-            if self._named[key] < self._context.settings.attempts:
-                return error
-            log.warning("named run given up", run=str(key), reason=str(error))
-        del self._named[key]
+            if key in self._named:
+                self._named[key] += not self._context.is_unreachable()
+                if self._named[key] < self._context.settings.attempts:
+                    return error
+                log.warning("named run given up", run=str(key), reason=str(error))
+                self._given_up.put(key, value=True)
+        self._named.pop(key, None)
         return None
 
     async def _confirm(self, key: RunKey, source: Source) -> bool | None:
@@ -150,7 +165,10 @@ class ById:
     async def _read_or_deny(self, key: RunKey, source: Source) -> bool:
         try:
             return await self.read(key, source, Priority.CHANGES)
-        except (NoSuchObjectError, NotAvailableError) as error:
+        except (NoSuchObjectError, NotAvailableError, RequestRejectedError) as error:
+            # Some answer 400 for what they do not have; without a name it is not their answer.
+            if isinstance(error, RequestRejectedError) and not error.exception_name:
+                raise
             log.info("run denied by the workspace", run=str(key), reason=str(error))
             return False
 

@@ -177,7 +177,8 @@ class PlanRuns:
                 await self._unlabelled.add(row)
             else:
                 self._unlabelled.retry(row.plan_id)
-        self._written.handled(row, is_over=has_ended(row.native_status))
+        is_believed = outcome is not ObservationOutcome.CONTRADICTED
+        self._written.handled(row, is_over=has_ended(row.native_status) and is_believed)
 
     async def _try_to_read(
         self, row: PlanRunRow, source: Source, requested_at: datetime | None

@@ -14,6 +14,7 @@ from monitor.model.errors import NoSuchObjectError, RequestRejectedError, Worksp
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.never_listed import NeverListed
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
@@ -65,6 +66,7 @@ class Reconciliation:
         self._whole_until = {kind: watermark.at for kind, watermark in watermarks.items()}
         self._whole_from: dict[RunKind, float] = {}  # when that reading began, monotonic
         self._refetch_queue = refetch_queue
+        self._never_listed = NeverListed(context, written)
         self._refused_words: set[str] = set()
         self._reconciled: set[RunKind] = set()  # in the poll that is under way
 
@@ -153,6 +155,7 @@ class Reconciliation:
             and self._is_lacking(active_run, listed, held)
         ]
         check.doubt(lacking, "the workspace shows it active by its id")
+        self._never_listed.reconciled(kind, listed, held, asked_at=began_at)
         self._reconciled.add(kind)
 
     async def _judge_lists(self, began: float, theirs: datetime) -> None:

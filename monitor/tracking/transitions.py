@@ -59,11 +59,13 @@ class Boundary(Struct, frozen=True, kw_only=True):
     def observed_at(self, observation: Observation) -> datetime | None:
         """Return when it was observed, by the workspace's clock; None where that is not known.
 
-        Our clock may have been set since, so that the skew is another one: it was observed after
-        the read began, and not after now.
+        Our clock may have been set since, so that the skew is another one. What was read was read
+        just now; a callback may have waited, but not until after now.
         """
         if self.clock_skew_seconds is None:
             return None
+        if self.workspace_now is not None and observation.source is not Source.CALLBACK:
+            return self.workspace_now
         at = observation.observed_at + timedelta(seconds=self.clock_skew_seconds)
         at = max(at, observation.requested_at or at)
         return min(at, self.workspace_now or at)

@@ -374,16 +374,17 @@ def test_the_part_that_failed_first_is_the_reason(parts: tuple[FailedPart, ...])
 
 
 def test_our_clock_set_while_a_run_is_observed_moves_no_time() -> None:
-    """Between the start of the read and now: the skew may be of before, or of after our clock."""
-    ours, theirs = START, START + timedelta(minutes=20)
+    """What was read was read just now, whichever skew is of before and which of after.
+
+    A callback may have waited, and comes not after now.
+    """
+    ours, later = START, START + timedelta(minutes=20, seconds=5)
     read = Observation(
-        key=RunKey("acme", RunKind.JOB_GROUP, "9"),
-        source=Source.POLL,
-        observed_at=ours,
-        requested_at=theirs,
+        key=RunKey("acme", RunKind.JOB_GROUP, "9"), source=Source.POLL, observed_at=ours
     )
-    later = theirs + timedelta(seconds=5)
-    for skew, expected in ((1_201.0, theirs + timedelta(seconds=1)), (0.0, theirs), (9e3, later)):
+    called = msgspec.structs.replace(read, source=Source.CALLBACK)
+    for skew, expected in ((1_201.0, ours + timedelta(seconds=1_201)), (0.0, ours), (9e3, later)):
         boundary = Boundary(clock_skew_seconds=skew, workspace_now=later)
-        assert boundary.observed_at(read) == expected
+        assert boundary.observed_at(read) == later
+        assert boundary.observed_at(called) == expected
     assert Boundary().observed_at(read) is None

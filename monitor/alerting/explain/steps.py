@@ -229,6 +229,8 @@ def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
         return StepOutcome.NOT_EVALUATED, "alerting has not read its newest event yet"
     if finding.event_evaluation is not None:
         return _evaluated("event", finding.event_evaluation, _OF_EVENT)
+    if finding.unread is not None:
+        return StepOutcome.UNKNOWN, finding.unread
     if finding.state_evaluation is not None:
         return _evaluated("state", finding.state_evaluation, _OF_STATE)
     types = ", ".join(finding.event_types) or "state only, at each interval"
@@ -250,11 +252,12 @@ def _alert_status(
     """Return what became of an alert, and what holds it back if it did not fire."""
     alert, since = found.alert, f"since {instant(found.alert.starts_at)}"
     if alert.is_notified:
-        return _fired(alert, since, suppressors)
+        return _fired(alert, since, rule, suppressors)
     if alert.muted_by:
         # The first reason is the one that counts; all are named.
         outcome = _MUTED_BY.get(alert.muted_by[0].partition(":")[0], StepOutcome.MUTED)
-        return outcome, "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
+        reasons = [_muted(reason, suppressors, rule) for reason in alert.muted_by]
+        return outcome, "; ".join([*reasons, *filter(None, [found.ended_as])])
     if found.ended_as:
         return StepOutcome.PENDING, f"{since}; {found.ended_as}"
     if alert.state is not AlertState.PENDING:
@@ -265,7 +268,9 @@ def _alert_status(
     return StepOutcome.PENDING, f"{since}; fires after {rule.for_seconds:g} s, at {due}"
 
 
-def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutcome, str]:
+def _fired(
+    alert: Alert, since: str, rule: RuleSettings | None, suppressors: Suppressors
+) -> tuple[StepOutcome, str]:
     facts = [since]
     if alert.is_flapping:
         facts.append("flapping: notified once")
@@ -276,7 +281,7 @@ def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutc
     if (by := alert.acknowledged) is not None:
         facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders")
     if alert.muted_by:
-        reasons = "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
+        reasons = "; ".join(_muted(reason, suppressors, rule) for reason in alert.muted_by)
         facts.append(f"now held back: {reasons}")
     if alert.state is not AlertState.RESOLVED:
         return StepOutcome.FIRED, "; ".join(facts)
@@ -284,13 +289,14 @@ def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutc
     return StepOutcome.RESOLVED, "; ".join([*facts, f"resolved {ends_at}"])
 
 
-def _muted(reason: str, suppressors: Suppressors) -> str:
+def _muted(reason: str, suppressors: Suppressors, rule: RuleSettings | None) -> str:
     kind, _, name = reason.partition(":")
     by = suppressors.get(name)
     if kind == "inhibited":
         return _inhibited(by) if isinstance(by, Alert) else f"inhibited by alert {name}"
     if kind != "silence":
-        return "within the rule's mute times"
+        windows = "" if rule is None or not rule.mute else f" ({', '.join(rule.mute)})"
+        return f"within the rule's mute times{windows}"
     if not isinstance(by, Silence):
         return f"silence {name}, which has expired"
     until, matchers = instant(by.ends_at), ", ".join(by.matchers)

@@ -185,7 +185,8 @@ class HostedShard:
 
     def stop(self, *, is_orderly: bool) -> None:
         """Let `run` return: after what can be delivered, or at once and without a word."""
-        self._is_orderly = is_orderly and not self._stopping.is_set()
+        was_orderly = self._is_orderly or not self._stopping.is_set()
+        self._is_orderly = is_orderly and was_orderly
         self._stopping.set()
 
     async def _start(self) -> None:

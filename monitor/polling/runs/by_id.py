@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 import structlog
@@ -42,11 +41,10 @@ _FAILURES_TO_BE_LAST = 2  # once may be chance
 
 
 class _Denial(Struct, frozen=True, kw_only=True):
-    """When the workspace denied a run, and when it had last shown it."""
+    """When the workspace denied a run. Monotonic."""
 
-    at: float  # monotonic: when the reading that met it began
-    ended: float  # monotonic: when that reading ended
-    shown_at: datetime
+    at: float  # when the reading that met it began
+    ended: float  # when that reading ended
 
 
 class ById:
@@ -180,8 +178,7 @@ class ById:
         Those that failed again and again come last, those with the most failures at the very end:
         they must hold up neither the others nor, once it can be read again, one of themselves.
         """
-        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        began = self._context.clock.monotonic()
+        began, theirs = self._context.clock.monotonic(), self._context.workspace_now()
         refused: MonitorError | None = None
         active = self._context.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
@@ -198,7 +195,10 @@ class ById:
         # Where only the list is missing, reading what is known shows nothing about new runs.
         if not self._context.is_refused(Capability.LIST_CHANGES):
             self._context.live_state.confirm(
-                self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+                self._context.name,
+                RunKind.JOB_GROUP,
+                self._context.our_time(began),
+                complete_at=theirs,
             )
         return bool(keys)
 
@@ -261,9 +261,9 @@ class ById:
         """Remember the denial; True where an earlier one is a reconciliation apart."""
         shown_at = self._context.live_state.active[key].confirmed_at
         ended = self._context.clock.monotonic()
-        denial = _Denial(at=began, ended=ended, shown_at=shown_at)
+        denial = _Denial(at=began, ended=ended)
         first = self._denials.setdefault(key, denial)
-        if first.shown_at != denial.shown_at:
+        if first is not denial and shown_at > self._context.our_time(first.ended):
             # The run was observed since, so the first denial was wrong.
             first = self._denials[key] = denial
         # Where runs are read more often than they are reconciled, the second denial must be as far

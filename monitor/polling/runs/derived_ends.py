@@ -52,14 +52,18 @@ class DerivedEnds:
         if not are_complete(parts) or not self.usual.are_all(parts):
             return False
         state = (await self._context.observer.known((key,))).get(key)
-        if state is None or state.status.is_terminal or state.pipeline is None:
+        # One that ended before we followed was never observed itself.
+        shown = [*parts, *([] if state is None else [state])]
+        pipeline = next((run.pipeline for run in reversed(shown) if run.pipeline), None)
+        if pipeline is None or (state is not None and state.status.is_terminal):
             return False
         health = self._context.live_state.pipeline_health.get(
-            (self._context.name, RunKind.FLOW_RUN, state.pipeline.id, None)
+            (self._context.name, RunKind.FLOW_RUN, pipeline.id, None)
         )
         is_healthy = health is not None and health.last_status is Status.SUCCEEDED
-        is_of_a_plan = state.trigger is Trigger.PLAN or state.parents.plan_run is not None
-        return is_healthy and not is_of_a_plan
+        return is_healthy and not any(
+            run.trigger is Trigger.PLAN or run.parents.plan_run is not None for run in shown
+        )
 
     async def may_have_changed(
         self, end: RunState, moved: Collection[RunKey], groups: Sequence[Observation]

@@ -202,7 +202,7 @@ class FlowRuns:
         tracked = self._tracked.get(flow_run_id)
         if tracked is None:
             return True  # it has ended meanwhile
-        if tracked.is_old or tracked.is_derived or tracked.reads or tracked.over_at is None:
+        if tracked.is_derived or tracked.reads or tracked.over_at is None:
             return False
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         parts = await self._context.bus.children(key)
@@ -218,7 +218,9 @@ class FlowRuns:
         )
         await self._end(observation, parts, is_listed=True)
         self._close_ended(tracked)
-        tracked.is_derived, tracked.is_doubted = True, bool(tracked.open_groups)
+        self.old.forget(flow_run_id)
+        tracked.is_old, tracked.is_derived = False, True
+        tracked.is_doubted = bool(tracked.open_groups)
         self._confirm_later(flow_run_id, tracked)
         return True
 

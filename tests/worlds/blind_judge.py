@@ -17,7 +17,10 @@ from tests.worlds.script import World
 RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
-_ABOUT_DURATIONS = frozenset({"run_stuck", "queue_slow", "run_overdue"})
+# Of the rules about durations, by default.
+_LIMIT_SECONDS = {"run_stuck": 900.0, "queue_slow": 600.0}
+_LONGEST_RUN_SECONDS = 240.0
+_TOLERATED_SECONDS = 60.0  # so far ahead a time is believed
 _JUDGED_ELSEWHERE = frozenset({"schedule_missed", "run_lost"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
@@ -127,24 +130,35 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        caused = {*_by_duration(world), *_by_stamps(world)}
+        caused = {*_by_duration(world), *_by_stamps(world), *_by_rights(world)}
         if rule not in (RULE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
 
 
 def _by_duration(world: World) -> frozenset[str]:
-    """Return the rules about durations, where a run lasts longer as far as anybody can know.
-
-    A clock that is set forward makes it longer, and one that is hidden goes on as it was seen last.
-    """
+    """Return the rules about durations that a clock set forward makes longer by their limit."""
     clock_set = world.workspace_clock_set
-    is_longer = clock_set is not None and clock_set.seconds > 0
-    return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()
+    seconds = 0.0 if clock_set is None else clock_set.seconds
+    limits = _LIMIT_SECONDS.items()
+    return frozenset(rule for rule, limit in limits if seconds + _LONGEST_RUN_SECONDS > limit)
+
+
+def _by_rights(world: World) -> frozenset[str]:
+    """Return the rule about flows that are no longer shared, where some are not."""
+    is_unshared = any(hiding.flows is not None for hiding in world.hidings)
+    return frozenset({"pipelines_unshared"}) if is_unshared else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:
-    """Return the rule about impossible times, where what was written before lies in the future."""
+    """Return the rule about impossible times, where such a time was written by a run of then.
+
+    It lies in the future by the clock that was set back while the run was active.
+    """
     clock_set = world.workspace_clock_set
-    is_behind = clock_set is not None and clock_set.seconds < 0
-    return frozenset({"success_doubted"}) if is_behind else frozenset()
+    if clock_set is None or clock_set.seconds > -_TOLERATED_SECONDS:
+        return frozenset()
+    spans = [(run.created, run.end_shown_from) for run in world.job_groups]
+    spans += [(run.created, run.end_shown_from) for run in world.plan_runs]
+    is_active = any(created < clock_set.at < shown_from for created, shown_from in spans)
+    return frozenset({"success_doubted"}) if is_active else frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -29,6 +30,7 @@ from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.tracking.clock_step import move
 from monitor.web.shown_shards import ShownShard
 from monitor.workspace.access.stored_tokens import TokenMemory
 
@@ -102,6 +104,12 @@ class Hosting:
             (shard for shard in self._shards.values() if workspace in shard.workspaces.by_name),
             None,
         )
+
+    def move_clock(self, step: timedelta) -> None:
+        """Let what is known keep its age: the wall clock was set by this."""
+        log.warning("wall clock was set", step_seconds=round(step.total_seconds(), 1))
+        for shard in self._shards.values():
+            move(shard.live_state, step)
 
     # --- their life ---
 

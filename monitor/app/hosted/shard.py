@@ -147,7 +147,11 @@ class HostedShard:
                 needs_output=lambda: self.configuration.alerting.warn_without_output,
                 replay=self.outputs.replays.replay,
             ),
-            requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
+            requests=ShardRequests(
+                track=requests.track,
+                untrack=requests.untrack,
+                webhooks=requests.act_on_webhooks,
+            ),
             outputs=self._output_statuses,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -33,6 +33,7 @@ _ACTIVE_WORDS = tuple(word for word, status in NATIVE_STATUSES.items() if not st
 # Every workspace knows these; any other may be refused.
 _CERTAIN_WORDS = frozenset({RUNNING_WORD, PENDING_WORD})
 _RELISTED_SECONDS = 86_400.0
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class HandleActive(Protocol):
@@ -67,6 +68,7 @@ class Reconciliation:
         self._refetch_queue = refetch_queue
         self._refused_words: set[str] = set()
         self._reconciled: set[RunKind] = set()  # in the poll that is under way
+        self._read_at: dict[RunKey, datetime] = {}  # by their ids; our clock
 
     def declared(self) -> tuple[Poll, ...]:
         settings = self._context.settings
@@ -264,9 +266,12 @@ class Reconciliation:
     async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
         """Read by id what we hold active, no list has shown and nothing has confirmed since."""
         failure: WorkspaceError | None = None
+        active = self._context.live_state.active
+        self._read_at = {key: at for key, at in self._read_at.items() if key in active}
         for key in self._context.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
+            self._read_at[key] = self._context.clock.now()
             try:
                 await self._by_id.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             except NoSuchObjectError:
@@ -281,4 +286,9 @@ class Reconciliation:
 
     def _is_unconfirmed(self, key: RunKey, before: datetime) -> bool:
         active = self._context.live_state.active.get(key)
-        return active is not None and active.confirmed_at < before
+        if active is None:
+            return False
+        if active.confirmed_by is Source.DETAIL:
+            # Job records may lack the end: they stand for no read of the run itself.
+            return self._read_at.get(key, _NEVER) < before
+        return active.confirmed_at < before

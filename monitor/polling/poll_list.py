@@ -121,6 +121,7 @@ def declared_polls(
                 RunKind.PLAN_RUN: polls.plan_runs.watermark,
             },
             refetch_queue=polls.refetch_queue,
+            unshared=polls.pipeline_names.unshared,
         ).declared(),
         *polls.details.declared(),
         *OldFailures(context, records=polls.details.records, reasons=polls.reasons).declared(),

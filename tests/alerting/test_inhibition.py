@@ -21,7 +21,10 @@ SEEN = (
     "run_failed", "failing_repeatedly", "canceled", "run_lost", "success_doubted",
     "schedule_disabled",
 )  # fmt: skip
-UNTOUCHED = ("token_expiring", "quality_dropped", "workspace_unreachable", "monitor_degraded")
+UNTOUCHED = (
+    "token_expiring", "quality_dropped", "workspace_unreachable", "pipelines_unshared",
+    "monitor_degraded",
+)  # fmt: skip
 
 
 def reasons(alert: Alert, *others: Alert) -> tuple[str, ...]:

@@ -168,7 +168,11 @@ class Explainer:
         For what did not happen: a run that never came has no id to ask for.
         """
         explanation = await self._of_pipeline(workspace, kind, key)
-        return await self._completed(explanation, workspace, RUN_KINDS[kind])
+        completed = await self._completed(explanation, workspace, RUN_KINDS[kind])
+        unshared = self._view.why_unshared(workspace, Pipeline(kind=kind, id=key))
+        if completed is None or unshared is None:
+            return completed
+        return with_unwatched(completed, [f"nothing new is seen of its runs now: {unshared}"])
 
     async def _completed(
         self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]

@@ -14,6 +14,7 @@ from monitor.model.errors import NoSuchObjectError, RequestRejectedError, Worksp
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
@@ -55,8 +56,10 @@ class Reconciliation:
         written: Mapping[RunKind, WrittenRows],
         watermarks: Mapping[RunKind, Watermark],
         refetch_queue: RefetchQueue,
+        unshared: UnsharedPipelines,
     ) -> None:
         self._context = context
+        self._unshared = unshared
         self._job_groups = job_groups
         self._plan_runs = plan_runs
         self._by_id = by_id
@@ -102,6 +105,8 @@ class Reconciliation:
         began, at, theirs = context.clock.monotonic(), context.clock.now(), context.workspace_now()
         self._reconciled = set()
         await attempt_each(
+            self._unshared.read_again,
+            self._read_what_was_hidden,
             self._reconcile_job_groups,
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
@@ -109,6 +114,12 @@ class Reconciliation:
             partial(self._judge_lists, at, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
+
+    async def _read_what_was_hidden(self) -> None:
+        """Let the lists of changes show again what pipelines did that are shared again."""
+        since = self._unshared.take_shown_again()
+        for watermark in self._watermarks.values():
+            await watermark.move_back(since)
 
     async def relist(self) -> None:
         """List again what was created in the last day: it shows what appeared behind the overlap.
@@ -153,7 +164,8 @@ class Reconciliation:
             and active_run.confirmed_at >= began_at
             and self._is_lacking(active_run, listed, held)
         ]
-        check.doubt(lacking, "the workspace shows it active by its id")
+        explained = await check.explained(lacking)
+        check.doubt(set(lacking) - explained, "the workspace shows it active by its id")
         self._reconciled.add(kind)
 
     async def _judge_lists(self, at: datetime, theirs: datetime) -> None:
@@ -266,6 +278,7 @@ class Reconciliation:
     async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
         """Read by id what we hold active, no list has shown and nothing has confirmed since."""
         failure: WorkspaceError | None = None
+        refused: set[str] = set()
         active = self._context.live_state.active
         self._read_at = {key: at for key, at in self._read_at.items() if key in active}
         for key in self._context.active_keys(kind):
@@ -281,7 +294,8 @@ class Reconciliation:
                     raise
                 # Ends nothing: what we know of this run grows old, and the poll shows why.
                 failure = error
-        if failure is not None:
+                refused.add(key.id)
+        if failure is not None and await self._unshared.explain(kind, refused) < refused:
             raise failure
 
     def _is_unconfirmed(self, key: RunKey, before: datetime) -> bool:

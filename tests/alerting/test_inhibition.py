@@ -40,6 +40,13 @@ def test_an_outage_suppresses_what_nobody_can_see(rule: str) -> None:
     assert reasons(an_alert(rule, is_notified=True), OUTAGE) == inhibited
 
 
+@pytest.mark.parametrize("rule", DOUBTFUL)
+def test_an_outage_of_a_list_that_only_names_suppresses_nothing(rule: str) -> None:
+    """Without the list of flows every run and schedule is seen, so what is absent is absent."""
+    unnamed = msgspec.structs.replace(OUTAGE, facts={"hides_only": "flows"})
+    assert reasons(an_alert(rule), unnamed) == ()
+
+
 @pytest.mark.parametrize("rule", SEEN)
 def test_an_outage_suppresses_no_news_of_what_was_seen(rule: str) -> None:
     """A failure that a callback reports in an outage fires; only its reminders wait."""

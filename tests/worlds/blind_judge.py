@@ -109,12 +109,24 @@ def _without_cause(
 ) -> Iterator[Finding]:
     causes = [
         Span(span.begin, due(span.end, RECOVERED_SECONDS, down))
-        for span in (*down, *(Span(part.span.begin, part.recovered_at) for part in parts))
+        for span in (
+            *down,
+            *(
+                Span(part.span.begin, part.recovered_at)
+                for part in parts
+                if _is_outage(world, part)
+            ),
+        )
     ]
     for span in active:
         for gap in gaps_of(span, causes):
             text = f"{RULE} is active from {gap.begin:.1f} to {gap.end:.1f} without a cause"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+
+
+def _is_outage(world: World, part: Blindness) -> bool:
+    """False where a flow is hidden beside others: that is an alert of its own."""
+    return part.flows is None or part.flows >= {flow.id for flow in world.flows}
 
 
 def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[Finding]:
@@ -127,7 +139,7 @@ def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[F
 def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts of rules that nothing in a world can be a reason for."""
     for (rule, _), words in received.other_alerts.items():
-        caused = {*_by_duration(world), *_by_stamps(world)}
+        caused = {*_by_duration(world), *_by_stamps(world), *_by_rights(world)}
         if rule not in (RULE, *_JUDGED_ELSEWHERE, *caused):
             text = f"{rule} fired at {words[0].at:.1f} about {words[0].labels}: {words[0].reason}"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
@@ -141,6 +153,12 @@ def _by_duration(world: World) -> frozenset[str]:
     clock_set = world.workspace_clock_set
     is_longer = clock_set is not None and clock_set.seconds > 0
     return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()
+
+
+def _by_rights(world: World) -> frozenset[str]:
+    """Return the rule about flows that are no longer shared, where one is not."""
+    is_caused = any(hiding.flows is not None for hiding in world.hidings)
+    return frozenset({"pipelines_unshared"}) if is_caused else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:

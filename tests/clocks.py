@@ -88,3 +88,20 @@ class FastClock(ManualClock):
                 woken.set_result(None)
         if self._sleepers:
             self._start_tick()
+
+
+class SetClock:
+    """The clock of another machine: seconds pass as by the first, its wall time is set."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return self._clock.now() + self.ahead
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)

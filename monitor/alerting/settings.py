@@ -58,6 +58,7 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     """The life cycle of alerts, for every rule."""
 
     rules: tuple[RuleSettings, ...] = DEFAULT_RULES
+    disabled: tuple[RuleSettings, ...] = ()  # by ``enabled = false``; only explanations name them
     silences: tuple[SilenceSettings, ...] = ()
     with_defaults: Annotated[bool, Setting("Use every rule but canceled without [[alerts]].")] = (
         field(default=True, name="defaults")

@@ -23,7 +23,7 @@ from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
 from monitor.config import Configuration, config_hash
-from monitor.model.clock import Clock
+from monitor.model.clock import Clock, WatchedClock
 from monitor.model.errors import BusError
 from monitor.model.secrets import RegisterSecrets, not_logged
 from monitor.outputs.metrics.assembly import DaemonMetrics
@@ -60,7 +60,7 @@ class Daemon:
     ) -> None:
         """``register`` keeps secrets out of the log that come while the daemon runs."""
         self._configuration = configuration  # as at the start
-        self._clock = clock
+        self._clock = clock = WatchedClock(clock)
         self._registry = registry
         self._open_store = open_store
         self._token_memory = TokenMemory(register)
@@ -146,6 +146,7 @@ class Daemon:
             supervisor=self._supervisor,
             token_memory=self._token_memory,
         )
+        self._clock.on_step(self._hosting.move_clock)
         self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(
             self._configuration,

@@ -35,7 +35,7 @@ from monitor.workspace.calling import Called, resolve
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.files import FileReceiver, Upload
 from monitor.workspace.priority import Priority
-from monitor.workspace.requester import EXECUTION_ID, STARTS_A_RUN
+from monitor.workspace.request_parts import EXECUTION_ID, STARTS_A_RUN
 from monitor.workspace.settings import WorkspaceSettings
 
 _LONGEST_LIST_PAGES = 4_000

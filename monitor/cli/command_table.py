@@ -164,6 +164,12 @@ COMMANDS = (
         ("track job_group 7827359", "track flow_run 31 --wait --timeout 30m && ./next-step"),
     ),
     CommandEntry(
+        "untrack",
+        "monitor.cli.track:untrack",
+        "Drop a request to follow a run that the workspace has not answered yet.",
+        ("untrack flow_run 31", "untrack job_group 7827359 -w sales"),
+    ),
+    CommandEntry(
         "workspaces",
         "monitor.cli.workspaces:workspaces",
         "List workspaces: whether each can be seen, and since when.",

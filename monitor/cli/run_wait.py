@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping
@@ -24,7 +25,10 @@ from monitor.model.runs import Status
 from monitor.model.words import duration
 
 _POLL_SECONDS = 1.0
+_AGAIN_SECONDS, _AGAIN_CAP_SECONDS = 4.0, 60.0
 _ENDS = frozenset(status.value for status in Status if status.is_terminal)
+
+_TRACK = "/api/v1/track"
 
 Run = dict[str, Any]
 
@@ -34,7 +38,8 @@ def wait_for_end(
 ) -> bool:
     """Let the daemon follow a run, and print its end; True if it succeeded.
 
-    A daemon that does not answer meanwhile, or is busy, is asked again: it may be restarting.
+    A daemon that does not answer meanwhile, or is busy, is asked again: it may be restarting. A run
+    that is not read yet is requested again, which shows whether the workspace denies it since.
 
     Raises:
         MonitorError: it has not ended in time, or the daemon refuses the request.
@@ -42,12 +47,12 @@ def wait_for_end(
     deadline = time.monotonic() + limit_seconds
     client = AdminClient(address)
     body = {name: value for name, value in wanted.items() if value is not None}
-    client.post("/api/v1/track", body)
+    client.post(_TRACK, body)
     workspace = wanted["workspace"] or _only_workspace(client)
     path = f"/api/v1/runs/{quote(workspace)}/{wanted['kind']}/{quote(str(wanted['id']))}"
     name = f"{wanted['kind']}/{wanted['id']}"
     try:
-        run = _last_read(client, path, name=name, deadline=deadline)
+        run = _last_read(client, path, body, name=name, deadline=deadline)
     finally:
         _progress("")
     if run is None or run["status"] not in _ENDS:
@@ -56,16 +61,28 @@ def wait_for_end(
     return bool(run["status"] == Status.SUCCEEDED)
 
 
-def _last_read(client: AdminClient, path: str, *, name: str, deadline: float) -> Run | None:
+def _last_read(
+    client: AdminClient, path: str, body: Mapping[str, str], *, name: str, deadline: float
+) -> Run | None:
     """Return the run as it ended, or as it was when the time was up."""
     run: Run | None = None
+    again_at, wait = time.monotonic() + _AGAIN_SECONDS, _AGAIN_SECONDS
     while True:
         run = _read(client, path, run)
+        if run is None and time.monotonic() >= again_at:
+            _request_again(client, body)
+            wait = min(2 * wait, _AGAIN_CAP_SECONDS)
+            again_at = time.monotonic() + wait
         left = deadline - time.monotonic()
         if left <= 0 or (run is not None and run["status"] in _ENDS):
             return run
         _progress(_so_far(name, run))
         time.sleep(min(_POLL_SECONDS, left))
+
+
+def _request_again(client: AdminClient, body: Mapping[str, str]) -> None:
+    with contextlib.suppress(DaemonBusyError, DaemonUnreachableError):
+        client.post(_TRACK, body)
 
 
 def _read(client: AdminClient, path: str, before: Run | None) -> Run | None:

@@ -1,4 +1,4 @@
-"""``track``: follow one run by its id, and wait for its end."""
+"""``track``: follow one run by its id, and wait for its end; ``untrack``: no more of that."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import typer
 
 from monitor.cli import daemon_client, lazy, times
 from monitor.cli.options import DaemonOptions, WorkspaceName
-from monitor.model.outside import is_run_id
+from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKind
+
+RunKindArgument = Annotated[RunKind, typer.Argument(help="What kind of run it is.")]
+RunIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Its id in the workspace.")]
 
 
 def track(
-    kind: Annotated[RunKind, typer.Argument(help="What kind of run it is.")],
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in the workspace.")],
+    kind: RunKindArgument,
+    run_id: RunIdArgument,
     *,
     workspace: WorkspaceName = None,
     wait: Annotated[
@@ -31,11 +34,7 @@ def track(
     While the workspace is unreachable, the daemon keeps the request, also over a restart. With
     --wait: exits 0 if the run succeeded, 1 if it ended otherwise or has not ended in time.
     """
-    if not is_run_id(run_id):
-        raise typer.BadParameter(
-            f"{run_id[:40]!r} is not the id of a run; name it as the workspace does, as 7827359",
-            param_hint="ID",
-        )
+    _require_id(kind, run_id)
     limit_seconds = times.seconds("--timeout", timeout)
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     if not wait:
@@ -45,3 +44,25 @@ def track(
     address = daemon_client.address_of(daemon)
     if not lazy.run_wait.wait_for_end(address, body, limit_seconds=limit_seconds):
         raise typer.Exit(1)
+
+
+def untrack(
+    kind: RunKindArgument,
+    run_id: RunIdArgument,
+    *,
+    workspace: WorkspaceName = None,
+    daemon: DaemonOptions,
+) -> None:
+    """Drop a request to follow a run that the workspace has not answered yet.
+
+    A run that was read is followed to its end.
+    """
+    _require_id(kind, run_id)
+    body = {"kind": kind.value, "id": run_id, "workspace": workspace}
+    answer = daemon_client.post(daemon, "/api/v1/untrack", body)
+    sys.stdout.write(f"{answer['detail']}\n")
+
+
+def _require_id(kind: RunKind, run_id: str) -> None:
+    if not is_id_of(kind, run_id):
+        raise typer.BadParameter(why_no_id(kind, run_id), param_hint="ID")

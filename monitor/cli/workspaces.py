@@ -60,7 +60,10 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     token = row.get("refreshed_token") or {}
     trouble = token.get("trouble") or {}
     whys = dict.fromkeys(known["reason"] for known in row.get("unwatched_because") or ())
-    reasons = (row.get("reason") or "; ".join(whys), trouble.get("reason"))
+    reason = row.get("reason") or ""
+    is_said = bool(reason) and row.get("reachability") == "unreachable"
+    others = [] if is_said else [why for why in whys if why not in reason]
+    reasons = (reason, *others, trouble.get("reason"))
     access = (row.get("authentication") or "").replace("_", " ")
     return {
         **row,

@@ -66,6 +66,7 @@ def alerting_settings(
         rules=with_runbooks_at(
             combined(own, with_defaults=part.get("with_defaults")), part.get("runbooks")
         ),
+        disabled=tuple(rule for rule in own if not rule.is_enabled),
         silences=tuple(silence.build() for silence in silences),
     )
     return settings

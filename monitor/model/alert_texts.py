@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, AlertState
+from monitor.model.alerts import ENDED_BECAUSE, NAME_TAKEN_BY, Alert, AlertState
 from monitor.model.errors import ConfigurationError
 from monitor.model.suggestions import did_you_mean
 from monitor.model.words import duration, iso, relative
@@ -71,6 +71,7 @@ def texts_of(alert: Alert, at: datetime, *, is_kept: bool = False) -> dict[str, 
     """Return the annotations of an alert as they read at that time, by the clock of its subject.
 
     ``is_kept``: they are read at any time after it, such as in a retained message or in a file.
+    The description of an alert that is over says why, where nothing became well.
     """
     values: dict[str, Value] = {
         **alert.facts,
@@ -82,7 +83,20 @@ def texts_of(alert: Alert, at: datetime, *, is_kept: bool = False) -> dict[str, 
     }
     ended_at = (alert.ends_at or at) if alert.state is AlertState.RESOLVED else None
     rendering = Rendering(at=at, ended_at=ended_at, is_kept=is_kept)
-    return {name: fill(text, values, rendering) for name, text in alert.templates.items()}
+    texts = {name: fill(text, values, rendering) for name, text in alert.templates.items()}
+    if ended_at is not None and (words := end_words(alert)):
+        before = texts.get("description", "")[: LONGEST_TEXT - len(words) - 2].rstrip(".")
+        texts["description"] = f"{before}. {words}" if before else words
+    return texts
+
+
+def end_words(alert: Alert) -> str:
+    """Return why an alert is over where nothing became well, and what has its name now."""
+    because, by = alert.facts.get(ENDED_BECAUSE), alert.facts.get(NAME_TAKEN_BY)
+    words = "" if because is None else f"Ended: {because}."
+    if by is not None:
+        words += f" The name {alert.labels.get('pipeline')} is that of {by} now."
+    return words.lstrip()[:LONGEST_TEXT]
 
 
 def with_texts(alert: Alert, at: datetime, *, is_kept: bool = False) -> Alert:

@@ -16,6 +16,9 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemon itself
 
 
+# Facts of an alert that is over, beside those of its rule: why, where nothing became well; and what
+# is called now as its pipeline was when it began.
+ENDED_BECAUSE, NAME_TAKEN_BY = "ended_because", "name_taken_by"
 ACKNOWLEDGED = "acknowledged"  # counted beside the transitions; it makes no event
 
 
@@ -193,6 +196,7 @@ class StartAfterGrace(Struct, frozen=True, kw_only=True):
     """What is awaited once the next start is later than the rule allows."""
 
     grace_ends_at: datetime
+    grace_seconds: float  # of the rule; a wall time that comes twice is awaited for longer
     next_at: datetime | None = None
 
 

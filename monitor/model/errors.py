@@ -8,7 +8,7 @@
     ├── PayloadError                  a body or row that cannot be read; skipped and counted
     ├── WorkspaceError                something between us and a workspace
     │   ├── TryLaterError             may pass by itself
-    │   │   ├── WorkspaceUnreachableError   no answer, or 5xx until the retries ran out
+    │   │   ├── WorkspaceUnreachableError   no answer of the API, or 5xx until the retries ran out
     │   │   ├── ThrottledError              429; carries how long to wait
     │   │   ├── BudgetExhaustedError        our own request budget has no room in time
     │   │   ├── LeaseUncertainError         the shard may be another daemon's; nothing was sent
@@ -85,7 +85,7 @@ class TryLaterError(WorkspaceError):
 
 
 class WorkspaceUnreachableError(TryLaterError):
-    """No answer, or only 5xx, until the retries ran out."""
+    """No answer, or only 5xx, until the retries ran out; or an answer that is not the API's."""
 
 
 class ThrottledError(TryLaterError):

@@ -5,13 +5,14 @@ An event's id is a function of what happened, never of who noticed it or when.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
 from monitor.model.alerts import Alert
-from monitor.model.runs import RunKey, RunState, Source, Status
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 
 
 class EventType(StrEnum):
@@ -20,7 +21,8 @@ class EventType(StrEnum):
     ``run.detailed`` carries what became known of a run after its end, once: the job records of a
     job group; reason and time of a flow run or plan run. ``run.confirmed``: the workspace reports
     the end that only a callback had reported. ``run.corrected``: it reports another one than a
-    callback or the parts of the run had shown; its ordinary event follows in the same commit.
+    callback or the parts of the run had shown, or than it had reported itself; its ordinary event
+    follows in the same commit.
     """
 
     RUN_QUEUED = "run.queued"
@@ -119,11 +121,45 @@ class AlertEvent(Struct, frozen=True, kw_only=True, gc=False, tag="alert", tag_f
 
 
 Event = RunEvent | WorkspaceEvent | AlertEvent
+_WORDS_OF_A_RUN = 3  # workspace, kind, id
+_BEFORE_ENDS = (EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_CONFIRMED)
 
 
-def run_event_id(key: RunKey, event_type: EventType) -> str:
-    """Return ``workspace:kind:run:transition``, the same whichever source showed the transition."""
-    return f"{key}:{event_type.removeprefix('run.')}"
+def run_event_id(key: RunKey, event_type: EventType, *, correction: int = 0) -> str:
+    """Return ``workspace:kind:run:transition``, the same whichever source showed the transition.
+
+    ``correction`` is `RunState.corrections`: what follows from the n-th ends in ``:n``.
+    """
+    number = f":{correction}" if correction else ""
+    return f"{key}:{event_type.removeprefix('run.')}{number}"
+
+
+def run_of_event_id(event_id: str) -> RunKey | None:
+    """Return the run that the id of an event names; None where it is none of a run."""
+    name, _, last = event_id.rpartition(":")
+    if last.isdecimal():
+        name = name.rpartition(":")[0]
+    words = name.split(":", 2)
+    if len(words) < _WORDS_OF_A_RUN or words[1] not in tuple(RunKind):
+        return None
+    return RunKey(workspace=words[0], kind=RunKind(words[1]), id=words[2])
+
+
+def end_event_id(run: RunState) -> str:
+    """Return the id of the event that has reported the end of the run as it is known now."""
+    return run_event_id(run.key, STATUS_EVENTS[run.status], correction=run.corrections)
+
+
+def run_event_ids(
+    key: RunKey, event_types: Collection[EventType], *, corrections: int
+) -> tuple[str, ...]:
+    """Return the ids that events of these types can have after so many corrections."""
+    return tuple(
+        run_event_id(key, event_type, correction=number)
+        for number in range(corrections + 1)
+        for event_type in event_types
+        if number == 0 or event_type not in _BEFORE_ENDS
+    )
 
 
 def workspace_event_id(workspace: str, what: str, number: int) -> str:

@@ -194,6 +194,17 @@ class UnreadableRun(Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
+class UnlistedRuns(Struct, frozen=True, kw_only=True, gc=False):
+    """Runs that their ids show and no list ever did, although it shows others of their kind.
+
+    What nobody names is never seen of such runs. ``ids`` are some of them.
+    """
+
+    kind: RunKind
+    ids: tuple[str, ...]
+    count: int
+
+
 def pipeline_key(kind: PipelineKind, pipeline_id: str) -> str:
     return f"{kind}/{pipeline_id}"
 
@@ -259,6 +270,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
     unreadable: tuple[UnreadableRun, ...] = ()
     unshared: dict[str, UnsharedPipeline] = {}  # by `pipeline_key`
+    unlisted: tuple[UnlistedRuns, ...] = ()  # of the last day, by kind
     clock_skew_seconds: float | None = None  # workspace minus ours
     clock_set_back: ClockSetBack | None = None
     followed_since: datetime | None = None  # workspace time

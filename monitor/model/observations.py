@@ -67,6 +67,6 @@ class ObservationOutcome(StrEnum):
     ENRICHED = "enriched"  # the stored state grew; no event
     UNCHANGED = "unchanged"
     HISTORICAL = "historical"  # an old run: state only
-    CONTRADICTED = "contradicted"  # the API reports another end than the one published
+    CONTRADICTED = "contradicted"  # another end than the published one, which does not count (yet)
     UNCONFIRMED = "unconfirmed"  # a callback names a run that the workspace has not confirmed
     NEEDS_DETAIL = "needs_detail"  # only the job records show whether this end is an old one

@@ -7,6 +7,8 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from monitor.model.runs import RunKind
+
 LONGEST_NAME = 256  # characters of a name, or of a word such as a status
 LONGEST_ERROR = 2_000  # characters of what people read as a text, such as an error
 
@@ -18,6 +20,8 @@ _HARMFUL = re.compile(
 _LINES = re.compile(r"[\n\t]")
 _MARK = "…#"
 _MARKED_CHARACTERS = len(_MARK) + 8
+_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
+_SHOWN = 40  # characters of a text that is refused
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HOST = re.compile(r"[\w.-]+")
 
@@ -25,6 +29,23 @@ _HOST = re.compile(r"[\w.-]+")
 def is_run_id(text: str) -> bool:
     """True for what can be the id of a run: it changes neither a path nor a topic."""
     return _RUN_ID.fullmatch(text) is not None
+
+
+def is_id_of(kind: RunKind, text: str) -> bool:
+    """True for what the workspace can have as the id of such a run.
+
+    Assumption: job groups and flow runs are numbered, as every recorded answer shows. Of plan runs
+    the specification allows texts as well.
+    """
+    if kind is RunKind.PLAN_RUN:
+        return is_run_id(text)
+    return _NUMBER.fullmatch(text) is not None
+
+
+def why_no_id(kind: RunKind, text: str) -> str:
+    """Return in words why a text cannot be the id of such a run."""
+    hint = "it is a number, as 7827359" if kind is not RunKind.PLAN_RUN else "as 7827359"
+    return f"{text[:_SHOWN]!r} is not the id of a {kind}; name it as the workspace does: {hint}"
 
 
 def is_plain(text: str) -> bool:

@@ -172,7 +172,10 @@ class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
 
 class FailedPart(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The first part of a flow run or plan run that failed: the reason of the whole."""
+    """The first part of a flow run or plan run that failed.
+
+    The reason of a failure; in a run that succeeded a failure that its success hides.
+    """
 
     key: RunKey
     name: str | None = None  # of its recipe, or of its flow
@@ -210,7 +213,9 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     historical: bool = False  # ended before we followed: state only, never an event
     ended_by: Source | None = None  # who reported the end
     is_called_back: bool = False  # a callback named this run
-    contradiction: str | None = None  # another end that was reported later, in the workspace's word
+    contradiction: str | None = None  # another end that was reported and does not count: the word
+    corrections: int = 0  # how often the workspace has changed the end that it had reported itself
+    corrected_at: datetime | None = None  # when the last of these was seen: the workspace's time
     finished_by: EndBasis | None = None  # None where ``finished_at`` is None
     unfinished_at: datetime | None = None  # the last read that showed it unfinished before its end
     end_seen_at: datetime | None = None  # the first read or callback that showed its end

@@ -114,7 +114,15 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     time: Instant | msgspec.UnsetType = msgspec.UNSET
     recordedtime: Instant
     partitionkey: str
-    sequence: str
+    sequence: Annotated[
+        str,
+        Meta(
+            description="Place in the log, of equal length, so that it sorts as text: of two "
+            "events of one partitionkey the later one has the greater, also over takeovers, "
+            "migrations and moves. A message that is sent again keeps it with its id; deduplicate "
+            "by id."
+        ),
+    ]
     severitytext: str
     datacontenttype: str = "application/json"
     dataschema: str

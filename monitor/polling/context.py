@@ -93,6 +93,10 @@ class PollContext:
     def followed_since(self) -> datetime | None:
         return self.live_state.workspaces[self.name].followed_since
 
+    def our_time(self, mark: float) -> datetime:
+        """Return our time at a monotonic mark of before, by the clock as it is set now."""
+        return self.clock.now() - timedelta(seconds=self.clock.monotonic() - mark)
+
     def workspace_now(self) -> datetime:
         """Return the workspace's time, ours before its first answer."""
         return self.client.workspace_now() or self.clock.now()
@@ -109,5 +113,9 @@ class PollContext:
             for active_run in sorted(active, key=lambda active_run: active_run.confirmed_at)
         ]
 
-    def has_active_runs(self) -> bool:
-        return any(key.workspace == self.name for key in self.live_state.active)
+    def has_active_runs(self, *kinds: RunKind) -> bool:
+        """True where a run has not ended, of these kinds or, without any, of all."""
+        return any(
+            key.workspace == self.name and (not kinds or key.kind in kinds)
+            for key in self.live_state.active
+        )

@@ -4,6 +4,8 @@ Which task owns which state, all in one event loop:
 
 - `WorkspacePoller.run` builds the polls anew, connects, and then only holds their task group. What
   outlives it is the outcome of attempts and what the capability discovery has learned.
+- The task of the recovery tries a workspace that is cut off, also while `run` connects; the polls
+  wait for its success.
 - Each poll's task owns the state of its poll. Some of it is also changed by others, always between
   two awaits: job-group rows from any list enter flow runs, the refetch queue and the plan children;
   ended job groups enter the detail queue, plan runs the plan children, and ends of flow runs and
@@ -38,6 +40,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import build, declared_polls
 from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.recovery import Recovery
 from monitor.polling.runner import PollRunner
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
@@ -77,6 +80,7 @@ class WorkspacePoller:
         )
         self._attempts = PollAttempts(self._context, registry)
         self._capability_discovery = CapabilityDiscovery(self._context, self._attempts.reachability)
+        self._recovery = Recovery(self._context, self._attempts)
         self._runner = PollRunner(
             self._context,
             attempts=self._attempts,
@@ -96,6 +100,14 @@ class WorkspacePoller:
     async def track(self, kind: RunKind, run_id: str) -> bool | None:
         """Follow a run that the operator names; returns as `confirm`, None: it is read later."""
         return await self._polls.by_id.track(self._context.key(kind, run_id))
+
+    def untrack(self, key: RunKey) -> bool:
+        """Name a run no more; True where it was named and not read yet."""
+        return self._polls.by_id.untrack(key)
+
+    def gave_up(self, key: RunKey) -> bool:
+        """True once where a named run was given up, as only it cannot be read."""
+        return self._polls.by_id.gave_up(key)
 
     def must_wait(self, observation: Observation, known: RunState) -> bool:
         """True for a failure that can learn its reason or plan run in time; see the protocol."""
@@ -118,14 +130,15 @@ class WorkspacePoller:
         since = await context.observer.open(
             context.name, clock_skew=lambda: requester.clock_skew_seconds
         )
-        await self._connect()
-        if since is None:
-            # A stamp may be cut to its second: an end within this one is not historical.
-            now = context.workspace_now().replace(microsecond=0)
-            await context.observer.follow_since(context.name, now)
-        await polls.load()
-        await polls.details.pick_up()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._recovery.run(), name=f"{context.name}: recovery")
+            await self._connect()
+            if since is None:
+                # A stamp may be cut to its second: an end within this one is not historical.
+                now = context.workspace_now().replace(microsecond=0)
+                await context.observer.follow_since(context.name, now)
+            await polls.load()
+            await polls.details.pick_up()
             group.create_task(polls.details.run(), name=f"{context.name}: details")
             for poll in declared_polls(polls, self._capability_discovery):
                 self._runner.start(group, poll)
@@ -143,6 +156,7 @@ class WorkspacePoller:
             wait = backoff_seconds(
                 attempt,
                 base_seconds=_FIRST_WAIT_SECONDS,
-                cap_seconds=self._context.settings.connect_wait_cap_seconds,
+                cap_seconds=self._context.settings.recovery_seconds,
             )
             await self._context.clock.sleep(self._runner.jittered(wait))
+            await self._attempts.reachability.until_answering()

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from monitor.model.errors import ConfigurationError
-from monitor.model.outside import is_run_id
+from monitor.model.outside import is_id_of, why_no_id
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.settings import Setting, not_empty
 
@@ -19,9 +19,11 @@ def followed_run(workspace: str, text: str) -> RunKey:
         ConfigurationError: it is not a kind and an id with a slash between them.
     """
     kind, _, run_id = text.partition("/")
-    if kind not in tuple(RunKind) or not is_run_id(run_id):
+    if kind not in tuple(RunKind):
         kinds = ", ".join(RunKind)
         raise ConfigurationError(f"follow: {text!r} is not KIND/ID with KIND one of {kinds}")
+    if not is_id_of(RunKind(kind), run_id):
+        raise ConfigurationError(f"follow: {why_no_id(RunKind(kind), run_id)}")
     return RunKey(workspace=workspace, kind=RunKind(kind), id=run_id)
 
 
@@ -30,7 +32,10 @@ def _runs(texts: list[str]) -> str | None:
         for text in texts:
             followed_run("workspace", text)
     except ConfigurationError:
-        return 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
+        return (
+            'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"; job '
+            "groups and flow runs have numbers"
+        )
     return None
 
 
@@ -113,7 +118,8 @@ class PollSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     flow_run_wait_cap_seconds: float = 60.0  # longest wait between two reads of a flow run
-    connect_wait_cap_seconds: float = 60.0  # longest wait between two attempts to reach it
+    # Longest wait between two tries of a workspace that is cut off, unless it asked for a pause.
+    recovery_seconds: float = 30.0
     attempts: int = 5  # to read one run by its id, before it is taken as it is or given up
     remembered_recipes: int = 10_000  # recipes whose flow is remembered
     waiting_details: int = 10_000  # ended job groups that may wait for their job records

@@ -3,7 +3,8 @@
 What a workspace does on the two nights when clocks change is not published. Assumed, here and
 nowhere else: a trigger that fires in every hour of the day follows real hours, so a repeated hour
 has its times twice and a skipped one never. Any other follows the wall clock, once each: a wall
-time that comes twice counts the first time, one that is skipped fires when the gap ends.
+time that is skipped fires when the gap ends, and one that comes twice fires the first time, or the
+second time (`second_pass`) and not the first.
 """
 
 from __future__ import annotations
@@ -69,6 +70,32 @@ def times_between(
     merged = heapq.merge(*(_times_after(trigger, begin) for trigger in triggers))
     times: Iterator[datetime] = _each_once(merged)
     return list(islice(_until(times, end), limit))
+
+
+def second_pass(triggers: Iterable[ScheduleTrigger], at: datetime) -> datetime | None:
+    """Return when what fires at ``at`` may fire instead, as that wall time comes again.
+
+    None where it comes once, or where one of the triggers fires at ``at`` whatever a clock shows.
+    """
+    triggers = list(triggers)
+    passes = {trigger: again for trigger in triggers if (again := _wall_time_again(trigger, at))}
+    if not passes:
+        return None
+    firing = [trigger for trigger in triggers if _fires_at(trigger, at)]
+    if any(trigger not in passes for trigger in firing):
+        return None
+    return max((passes[trigger] for trigger in firing), default=None)
+
+
+def _wall_time_again(trigger: ScheduleTrigger, at: datetime) -> datetime | None:
+    if isinstance(trigger, OneTimeTrigger | UnsupportedTrigger) or quartz_of(trigger).is_every_hour:
+        return None
+    again = at.astimezone(_zone(trigger.timezone)).replace(fold=1).astimezone(UTC)
+    return again if again > at else None
+
+
+def _fires_at(trigger: ScheduleTrigger, at: datetime) -> bool:
+    return next_after(trigger, at - timedelta.resolution) == at
 
 
 def _times_after(trigger: ScheduleTrigger, instant: datetime) -> Iterator[datetime]:

@@ -18,14 +18,16 @@ from monitor.model.runs import Status
 _ENDS_KEPT = 20
 
 
-def with_end_of_run(health: PipelineHealth, end: RunEnd, *, is_counted: bool) -> PipelineHealth:
+def with_end_of_run(
+    health: PipelineHealth, end: RunEnd, *, before: Status | None
+) -> PipelineHealth:
     """Return the health with this end instead of what was known of the same run.
 
-    ``is_counted``: an end of the run was known before, whether it is still kept or not.
+    ``before``: how the run was known to have ended, whether that is still kept or not.
     """
     ends, older_failures = ends_of(health), _older_failures(health)
     is_kept = any(known.run_id == end.run_id for known in ends)
-    if is_counted and not is_kept and end.status is Status.FAILED:
+    if before is Status.FAILED and not is_kept:
         older_failures = max(0, older_failures - 1)
     return _summarised(health, with_end(ends, end), older_failures)
 

@@ -105,6 +105,10 @@ class LiveStateView:
         """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.names.name_of((workspace, pipeline.kind, pipeline.id))
 
+    def named(self, workspace: str, kind: PipelineKind, label: str) -> str | None:
+        """Return the id of the flow or plan with that label; None for one with an id in it."""
+        return self._live_state.names.named(workspace, kind, label)
+
     def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
         """Return the present name of a recipe, None where it is not known."""
         return self._live_state.recipe_names.get((workspace, recipe_id))
@@ -242,6 +246,8 @@ class LiveState:
         self.complete: dict[tuple[str, RunKind], datetime] = {}
         # By workspace, as of its last status that was stored.
         self.reachability: dict[str, tuple[ReachabilityStretch, ...]] = {}
+        # By workspace: when somebody watched it last, as far as that was to be stored (our clock).
+        self.watched_until: dict[str, datetime] = {}
         self.names = PipelineDirectory()
         self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe
         self.view = LiveStateView(self)
@@ -254,6 +260,7 @@ class LiveState:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
         self.reachability.pop(name, None)
+        self.watched_until.pop(name, None)
         self.names.forget_workspace(name)
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]

@@ -30,7 +30,8 @@ class ObservationCounts:
         self._observations = made_once(_observations, process_registry(registry))
         self._contradictions = Counter(
             "dataprep_monitor_contradictions",
-            "Runs for which another end was reported after the first.",
+            "Ends that were reported against the known one and did not count: by callbacks, or "
+            "by answers that may be older or alternate.",
             ["workspace"],
             registry=registry,
         )
@@ -67,12 +68,13 @@ class ObservationCounts:
             self._observations.labels(observation.source, transition.outcome).inc()
         if transition.state is None:
             return
-        if transition.outcome is ObservationOutcome.CONTRADICTED:
+        is_first = transition.is_worth_storing
+        if transition.outcome is ObservationOutcome.CONTRADICTED and is_first:
             self._contradictions.labels(observation.key.workspace).inc()
             log.warning(
-                "contradicting end ignored",
+                "contradicting end not believed",
                 run=str(observation.key),
-                first=transition.state.known_end,
+                known=transition.state.known_end,
                 now=observation.native_status,
                 source=observation.source,
             )

@@ -13,7 +13,7 @@ daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -32,6 +32,7 @@ from monitor.bus.contract import (
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
+from monitor.tracking.clock_step import confirmed_until, dated_until
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
@@ -41,6 +42,7 @@ from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.turns import Turns
 from monitor.tracking.uncancelled import UncancelledWork
 from monitor.tracking.workspace_changes import WorkspaceChanges
+from monitor.tracking.workspace_clocks import ClockSkew, WorkspaceClocks
 
 # So many observations are judged without letting others run, and stored by one commit.
 OBSERVED_AT_ONCE = 50
@@ -62,9 +64,6 @@ class _Advanced(Struct, kw_only=True):
     transitions: list[RunTransition]
 
 
-ClockSkew = Callable[[], float | None]
-
-
 class Observer:
     """Turns observations into state and events, one commit at a time for each workspace.
 
@@ -84,10 +83,10 @@ class Observer:
         self._live_state = live_state
         self._clock = clock
         self._settings = settings
-        self._pipeline_health = PipelineHealthTracker(live_state)
+        self.pipeline_health = PipelineHealthTracker(live_state)
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
-        self._clock_skews: dict[str, ClockSkew] = {}
+        self._workspace_clocks = WorkspaceClocks(live_state, clock)
         self._turns = Turns()
         self._shared_values = SharedValues()
         self.changes = WorkspaceChanges(
@@ -111,12 +110,12 @@ class Observer:
         Loads once: later, memory is ahead of any answer that is still on its way from the store.
         """
         if clock_skew is not None:
-            self._clock_skews[workspace] = clock_skew
+            self._workspace_clocks.measure(workspace, clock_skew)
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._keep_active(run)
+                self._keep_active(confirmed_until(run, self._clock.now()))
                 self._name(workspace, run.pipeline)
-            await self._pipeline_health.load(self._bus, workspace)
+            await self.pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
             stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if stored is not None:
@@ -128,7 +127,7 @@ class Observer:
     def leave(self, workspace: str) -> None:
         """Forget a workspace that is no longer watched; the store keeps what it has."""
         self._opened.discard(workspace)
-        self._clock_skews.pop(workspace, None)
+        self._workspace_clocks.forget(workspace)
         self._followed_since.pop(workspace, None)
         self._turns.forget(workspace)
         self._live_state.remove_workspace(workspace)
@@ -250,7 +249,7 @@ class Observer:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""
 
         async def drop() -> None:
-            state_entries = self._pipeline_health.removal(workspace, kind, pipeline_id)
+            state_entries = self.pipeline_health.removal(workspace, kind, pipeline_id)
             if state_entries:
                 await self._commit(Change(state_entries=state_entries))
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
@@ -269,23 +268,19 @@ class Observer:
         before = now - timedelta(seconds=self._settings.forget_seconds)
 
         async def drop() -> int:
-            idle = self._pipeline_health.idle(workspace, before=before, listed=listed)
+            idle = self.pipeline_health.idle(workspace, before=before, listed=listed)
             if idle:
-                await self._commit(Change(state_entries=self._pipeline_health.removal_of(idle)))
-                self._pipeline_health.drop(idle)
+                await self._commit(Change(state_entries=self.pipeline_health.removal_of(idle)))
+                self.pipeline_health.drop(idle)
             gone = {(run.pipeline.kind, run.pipeline.id) for run in idle}
             for kind, pipeline_id in gone.difference(
-                listed, self._pipeline_health.pipelines(workspace)
+                listed, self.pipeline_health.pipelines(workspace)
             ):
                 self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
         async with self._turns.of(workspace):
             return await self._uncancelled.run(drop())
-
-    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
-        """Return the pipelines that run, or of which a run has moved since (workspace time)."""
-        return self._pipeline_health.busy(workspace, since=since)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
@@ -294,14 +289,14 @@ class Observer:
     def _advance(
         self, observations: Sequence[Observation], known: dict[RunKey, RunState]
     ) -> _Advanced:
-        states = dict(known)
-        transitions = []
+        states, transitions = dict(known), list[RunTransition]()
         now = self._clock.now()
+        self._workspace_clocks.learn(observations)
         for observation in observations:
-            skew = self._clock_skew_seconds(observation.key.workspace)
+            skew = self._workspace_clocks.skew_seconds(observation.key.workspace)
             transition = advance(
                 states.get(observation.key),
-                observation,
+                dated_until(observation, now),
                 Boundary(
                     followed_since=self._followed_since.get(observation.key.workspace),
                     forgotten_before=observation.observed_at
@@ -315,13 +310,6 @@ class Observer:
                 states[observation.key] = transition.state
             transitions.append(transition)
         return _Advanced(states=states, transitions=transitions)
-
-    def _clock_skew_seconds(self, workspace: str) -> float | None:
-        measured = self._clock_skews.get(workspace)
-        if measured is not None:
-            return measured()  # not as a poll showed it last: our clock may have been set since
-        status = self._live_state.workspaces.get(workspace)
-        return status.clock_skew_seconds if status is not None else None
 
     def _change(
         self,
@@ -340,7 +328,7 @@ class Observer:
             events=tuple(event for _, transition in pairs for event in transition.events),
             state_entries=(
                 *beside.state_entries,
-                *self._pipeline_health.state_entries(runs, known),
+                *self.pipeline_health.state_entries(runs, known),
             ),
             processed=tuple(
                 observation.inbox_id
@@ -370,7 +358,7 @@ class Observer:
         known: dict[RunKey, RunState],
     ) -> None:
         """Overwrite what is known, now that it is durable."""
-        self._pipeline_health.learn(advanced.states.values(), known)
+        self.pipeline_health.learn(advanced.states.values(), known)
         for observation in observations:
             # Only what is observed now: a stored run may remember an old name.
             if observation.key in advanced.states and not self._names_forgotten_pipeline(

@@ -80,6 +80,11 @@ class PipelineDirectory:
         named = self._named.get((workspace, pipeline.kind, pipeline.id))
         return named.label if named is not None else pipeline.name or f"#{pipeline.id}"
 
+    def named(self, workspace: str, kind: PipelineKind, name: str) -> str | None:
+        """Return the id of the pipeline whose label is the plain name."""
+        namesakes = self._namesakes.get((workspace, kind, name))
+        return None if namesakes is None else namesakes.lowest[2]
+
     def all(self) -> tuple[NamedPipeline, ...]:
         """Return every pipeline; the same tuple until one of them changes."""
         if self._all is None:

@@ -24,6 +24,8 @@ from monitor.tracking.live_state import HealthId, LiveState
 
 HEALTH = "pipeline_health"  # topic of its state entries
 
+# The pipelines that a workspace listed and then denied, with when that was (its time).
+FoundGone = Mapping[tuple[PipelineKind, str], datetime]
 _DECODER = msgspec.json.Decoder(PipelineHealth)
 
 
@@ -78,7 +80,7 @@ class PipelineHealthTracker:
             for health in self._live_state.pipeline_health.values()
             if health.workspace == workspace
         ]
-        busy = self.busy(workspace, since=before)
+        busy = self.busy(workspace, before)
         used = {(run.run_kind, run.pipeline.id) for run in own if _moved_since(run, before)}
         return [
             run
@@ -90,12 +92,19 @@ class PipelineHealthTracker:
             )
         ]
 
-    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
-        """Return the pipelines that run, or of which a run has moved since."""
+    def busy(
+        self, workspace: str, since: datetime, gone: FoundGone | None = None
+    ) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines that run, or of which a run has moved since (workspace time).
+
+        Of what is in ``gone`` a run must have started after the time there.
+        """
         moved = {
             _pipeline_id(health.pipeline)
             for health in self._live_state.pipeline_health.values()
-            if health.workspace == workspace and _moved_since(health, since)
+            if health.workspace == workspace
+            and _moved_since(health, since)
+            and _is_back(health, gone)
         }
         return moved | self._live_state.running_pipelines(workspace)
 
@@ -173,8 +182,8 @@ def fold(
     end = run_end(run)
     if end is None or run.unconfirmed_end is not None:
         return health
-    is_counted = _is_counted(before, run)
-    after = with_end_of_run(health, end, is_counted=is_counted)
+    counted = before.status if before is not None and _is_counted(before, run) else None
+    after = with_end_of_run(health, end, before=counted)
     is_last = after.last_run_id == run.key.id
     return msgspec.structs.replace(after, pipeline=run.pipeline) if is_last else after
 
@@ -212,6 +221,12 @@ def _is_counted(before: RunState | None, run: RunState) -> bool:
 def _moved_since(health: PipelineHealth, instant: datetime) -> bool:
     moves = (health.last_started_at, health.last_finished_at, health.last_success_at)
     return any(at is not None and at >= instant for at in moves)
+
+
+def _is_back(health: PipelineHealth, gone: FoundGone | None) -> bool:
+    """True where it was not found gone, or has started since."""
+    started_at, gone_at = health.last_started_at, (gone or {}).get(_pipeline_id(health.pipeline))
+    return gone_at is None or (started_at is not None and started_at > gone_at)
 
 
 def _pipeline_id(pipeline: Pipeline) -> tuple[PipelineKind, str]:

@@ -23,7 +23,8 @@ def events_of(
     """Return the events of one observation in their order; ``known`` is the run before it.
 
     The end that a callback claims and the end that the workspace reports are one end, whose event
-    goes out with the first of them. Where they differ, both go out.
+    goes out with the first of them. Where they differ, both go out, and so where the workspace
+    changes the end that it had reported.
     """
     before = None if known is None else known.known_end or known.status
     after = state.known_end or state.status
@@ -101,7 +102,9 @@ def _event(
     else:
         run, occurred_at = _as_of(state, status)
     return RunEvent(
-        id=run_event_id(state.key, event_type),
+        id=run_event_id(
+            state.key, event_type, correction=state.corrections if status.is_terminal else 0
+        ),
         type=event_type,
         run=run,
         before=before,

@@ -1,16 +1,25 @@
 """Which status a run has after an observation. Pure.
 
-The workspace decides, also against an end that was derived from the parts of a run. An end that
-only a callback reports is kept beside the status, as ``unconfirmed_end``, until the workspace
-reports an end or the run is gone.
+The workspace decides, also against an end that was derived from the parts of a run, and against
+the end that it had reported before. An end that only a callback reports is kept beside the status,
+as ``unconfirmed_end``, until the workspace reports an end or the run is gone.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 
 from monitor.model.observations import Observation
-from monitor.model.runs import JobDetails, RunState, Source, Status, status_of
+from monitor.model.runs import Implausible, JobDetails, RunState, Source, Status, status_of
+
+# A workspace whose answers alternate must not flood: so many changes of a run's end are believed at
+# once, each further one so long after the last. So long, too, an end is held back that may be older
+# than the known one; what is still reported then is what the workspace says.
+_CORRECTED_AT_ONCE = 3
+_HELD_BACK = timedelta(minutes=30)
+_WITHOUT_AUTHORITY = (Source.CALLBACK, Source.DETAIL, Source.PARTS)
 
 
 def believable(known: RunState | None, observation: Observation) -> Observation:
@@ -34,13 +43,18 @@ def believable(known: RunState | None, observation: Observation) -> Observation:
     )
 
 
-def with_status(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
-    """Return the merged state with its status; it still has the one that was known before."""
+def with_status(
+    known: RunState | None, merged: RunState, observation: Observation, *, observed_at: datetime
+) -> RunState:
+    """Return the merged state with its status; it still has the one that was known before.
+
+    ``observed_at`` is workspace time.
+    """
     observed = status_of(observation.native_status)
     if known is not None and decides_derived_end(known, observation):
-        return _ended(merged, observed or merged.status, observation)
+        return _derived_end_decided(known, merged, observation)
     if known is not None and _is_over(known):
-        return _after_the_end(merged, observed, observation)
+        return _after_the_end(known, merged, observation, observed_at)
     if observation.is_gone:
         return _gone(merged, observation)
     if observed is not None and observed.is_terminal:
@@ -52,8 +66,39 @@ def with_status(known: RunState | None, merged: RunState, observation: Observati
 
 def decides_derived_end(known: RunState, observation: Observation) -> bool:
     """True where the workspace reports an end that was only derived so far: the same or another."""
-    is_read = observation.source not in (Source.CALLBACK, Source.DETAIL, Source.PARTS)
+    is_read = observation.source not in _WITHOUT_AUTHORITY
     return known.has_derived_end and is_read and _ends(observation)
+
+
+def changes_end(known: RunState, observation: Observation) -> bool:
+    """True where the workspace reports another end than the one that it had reported itself."""
+    is_read = observation.source not in _WITHOUT_AUTHORITY
+    is_reported = _is_over(known) and not known.has_derived_end
+    is_other = status_of(observation.native_status) is not known.status
+    return is_reported and is_read and is_other and _ends(observation)
+
+
+def _must_wait(known: RunState, observation: Observation, observed_at: datetime) -> bool:
+    """True for another end that is held back for now. Clocks may have been set, both ways."""
+    last = known.corrected_at or known.end_seen_at
+    if last is None or abs(observed_at - last) >= _HELD_BACK:
+        return False
+    return known.corrections >= _CORRECTED_AT_ONCE or _may_be_older(known, observation, last)
+
+
+def _may_be_older(known: RunState, observation: Observation, last: datetime) -> bool:
+    """True where the answer may show the run as it was before its known end was reported."""
+    written, before = observation.updated_at, known.updated_at
+    if written is not None and before is not None and not _is_ahead(known):
+        # Lists and reads differ in digits.
+        written, before = written.replace(microsecond=0), before.replace(microsecond=0)
+        if written != before:
+            return written < before
+    return observation.requested_at is not None and observation.requested_at < last
+
+
+def _is_ahead(run: RunState) -> bool:
+    return Implausible.IN_THE_FUTURE in run.implausible
 
 
 def _is_over(run: RunState) -> bool:
@@ -75,16 +120,48 @@ _ENDS = frozenset(status.value for status in Status if status.is_terminal)
 _AT_WORK = _ENDS | {Status.RUNNING.value}
 
 
-def _after_the_end(merged: RunState, observed: Status | None, observation: Observation) -> RunState:
-    detailed = merged.detailed or observation.is_detail_final
-    is_other = observed is not None and observed is not merged.status and not observation.is_gone
+def _after_the_end(
+    known: RunState, merged: RunState, observation: Observation, observed_at: datetime
+) -> RunState:
+    observed = status_of(observation.native_status)
+    if observed is not None and changes_end(known, observation):
+        if not _must_wait(known, observation, observed_at):
+            return _corrected(merged, observed, observation, observed_at)
+        return msgspec.structs.replace(known, contradiction=observation.native_status)
+    is_other = observed is not None and observed is not known.status and not observation.is_gone
+    if is_other and observation.source is Source.DETAIL:
+        return known  # read for the end before
     # An earlier state observed late is no contradiction, unless the run was thought to be gone.
-    contradicts = is_other and (_ends(observation) or merged.status is Status.LOST)
-    if contradicts and merged.contradiction is None:
+    contradicts = is_other and (_ends(observation) or known.status is Status.LOST)
+    if contradicts and known.contradiction is None:
         return msgspec.structs.replace(
-            merged, detailed=detailed, contradiction=observation.native_status
+            known, contradiction=observation.native_status, is_called_back=merged.is_called_back
         )
-    return msgspec.structs.replace(merged, detailed=detailed)
+    return msgspec.structs.replace(merged, detailed=merged.detailed or observation.is_detail_final)
+
+
+def _derived_end_decided(known: RunState, merged: RunState, observation: Observation) -> RunState:
+    ended = _ended(merged, status_of(observation.native_status) or merged.status, observation)
+    if ended.status is known.status:
+        return ended
+    return msgspec.structs.replace(
+        ended, error=observation.error, failed_part=observation.failed_part
+    )
+
+
+def _corrected(
+    merged: RunState, end: Status, observation: Observation, observed_at: datetime
+) -> RunState:
+    """Return the run with its other end. What its records showed is of the end before."""
+    return msgspec.structs.replace(
+        _ended(merged, end, observation),
+        corrections=merged.corrections + 1,
+        corrected_at=observed_at,
+        contradiction=None,
+        detailed=observation.is_detail_final,
+        error=observation.error,
+        failed_part=observation.failed_part,
+    )
 
 
 def _gone(merged: RunState, observation: Observation) -> RunState:

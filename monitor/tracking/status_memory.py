@@ -138,7 +138,6 @@ class StatusMemory:
         self._stored: LastStatus | None = None
         self._stored_history: tuple[ReachabilityStretch, ...] = ()
         self._stored_details: WorkspaceStatus | None = None
-        self._attempted_at: datetime | None = None  # to store; None: not since the start
 
     async def restore(self) -> None:
         """Show what was known when the monitor stopped; after the active runs were loaded.
@@ -202,8 +201,9 @@ class StatusMemory:
 
     def _history_with(self, status: WorkspaceStatus) -> tuple[ReachabilityStretch, ...]:
         """Return how the workspace answered up to this status, and show it."""
-        now, before = self._clock.now(), self._attempted_at
-        self._attempted_at = now
+        now, watched = self._clock.now(), self._live_state.watched_until
+        before = watched.get(self._workspace)  # None: not since the start
+        watched[self._workspace] = now
         stretches = self._live_state.reachability.get(self._workspace, ())
         if before is not None and (now - before).total_seconds() > _AWAKE_SECONDS:
             stretches = left_alone(stretches)

@@ -2,8 +2,8 @@
 
 Pure: no I/O and no clock. The rules, in the order in which they decide:
 
-1. A run moves from none through pending and running to one end, never back and never out of an
-   end. What was skipped is filled in, so every run emits ``queued``, ``started`` and its end.
+1. A run moves from none through pending and running to an end, and never back. What was skipped
+   is filled in, so every run emits ``queued``, ``started`` and its end.
 2. A word that we do not know counts as "not finished": it is kept and shown. With a start, job
    records at work or a run inside, the run is running; else the word moves nothing.
 3. A run that the monitor does not know is not believed from a callback alone.
@@ -11,9 +11,11 @@ Pure: no I/O and no clock. The rules, in the order in which they decide:
    until the workspace reports an end. If that is another one, the first is corrected, once.
 5. A run first observed at its end is *historical* if that end lies before the boundary: it becomes
    state and emits no event. Where only the job records can decide, they are needed.
-6. The first end that the workspace reports stands. Another one reported later is remembered as a
+6. The last end that the workspace reports stands; each other one that it reports later corrects
+   the one before. One that may be older than the known end, or that alternates with it, is held
+   back for a while. What sources without authority say against a reported end is remembered as a
    contradiction, once. An end that was derived from the parts of a run stands until the workspace
-   reports one: if that is another one, the first is corrected.
+   reports one.
 7. A time that was not reported stays None. An end that the run itself does not report is derived
    from its parts, else approximated by its last write, and marked so.
 
@@ -34,7 +36,7 @@ from monitor.tracking.end_bounds import with_bounds
 from monitor.tracking.merging import merge
 from monitor.tracking.plausibility import with_implausible
 from monitor.tracking.run_events import carries_all, events_of, with_unsent_details
-from monitor.tracking.run_status import believable, with_status
+from monitor.tracking.run_status import believable, changes_end, with_status
 
 # What moves while a run is active without anything having happened; never worth a commit.
 _VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs", "unfinished_at")
@@ -57,11 +59,13 @@ class Boundary(Struct, frozen=True, kw_only=True):
     def observed_at(self, observation: Observation) -> datetime | None:
         """Return when it was observed, by the workspace's clock; None where that is not known.
 
-        Our clock may have been set since, so that the skew is another one: it was observed after
-        the read began, and not after now.
+        Our clock may have been set since, so that the skew is another one. What was read was read
+        just now; a callback may have waited, but not until after now.
         """
         if self.clock_skew_seconds is None:
             return None
+        if self.workspace_now is not None and observation.source is not Source.CALLBACK:
+            return self.workspace_now
         at = observation.observed_at + timedelta(seconds=self.clock_skew_seconds)
         at = max(at, observation.requested_at or at)
         return min(at, self.workspace_now or at)
@@ -95,11 +99,12 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
         return RunTransition(outcome=outcome, state=None)
     observation = believable(known, observation)
     observed_at = boundary.observed_at(observation)
+    at = observed_at or observation.observed_at
     state = with_bounds(
         known,
-        with_status(known, merge(known, observation), observation),
+        with_status(known, merge(known, observation), observation, observed_at=at),
         observation,
-        observed_at=observed_at or observation.observed_at,
+        observed_at=at,
     )
     state = with_implausible(known, state, observation, observed_at=observed_at)
     state = with_unsent_details(known, state)
@@ -115,25 +120,31 @@ def _transition(known: RunState | None, state: RunState, observation: Observatio
     events = () if state.historical else events_of(known, state, observation)
     if carries_all(events):
         state = msgspec.structs.replace(state, has_unsent_details=False)
-    if known is not None and state.contradiction != known.contradiction:
+    is_new = known is None or not _is_same(known, state)
+    if known is not None and _contradicts(known, state, observation):
         outcome = ObservationOutcome.CONTRADICTED
     elif events:
         outcome = ObservationOutcome.CHANGED
     elif known is None:
         outcome = ObservationOutcome.HISTORICAL
-    elif _is_same(known, state):
-        outcome = ObservationOutcome.UNCHANGED
     else:
-        outcome = ObservationOutcome.ENRICHED
+        outcome = ObservationOutcome.ENRICHED if is_new else ObservationOutcome.UNCHANGED
     return RunTransition(
         outcome=outcome,
         state=state,
         events=events,
-        is_worth_storing=outcome is not ObservationOutcome.UNCHANGED,
+        is_worth_storing=is_new or bool(events),
         implausible=tuple(
             mark for mark in state.implausible if known is None or mark not in known.implausible
         ),
     )
+
+
+def _contradicts(known: RunState, state: RunState, observation: Observation) -> bool:
+    """True where an end is held back, and where a source without authority names one first."""
+    if changes_end(known, observation):
+        return state.corrections == known.corrections
+    return state.contradiction is not None and state.contradiction != known.contradiction
 
 
 def _is_same(known: RunState, state: RunState) -> bool:

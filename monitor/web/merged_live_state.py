@@ -14,7 +14,7 @@ from monitor.model.live_state import (
     ReachabilityStretch,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, RunKey, RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.web.shown_shards import ShardDirectory
 
@@ -75,6 +75,9 @@ class MergedLiveStateView(LiveStateView):
 
     def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
         return self._of(workspace).name_of(workspace, pipeline)
+
+    def named(self, workspace: str, kind: PipelineKind, label: str) -> str | None:
+        return self._of(workspace).named(workspace, kind, label)
 
     def recipe_name(self, workspace: str, recipe_id: str) -> str | None:
         return self._of(workspace).recipe_name(workspace, recipe_id)

@@ -52,13 +52,17 @@ def merged_requests(shards: ShardDirectory) -> Requests:
         shard, name = named(workspace)
         return await shard.requests.track(name, kind, run_id)
 
+    async def untrack(workspace: str | None, kind: RunKind, run_id: str) -> str:
+        shard, name = named(workspace)
+        return await shard.requests.untrack(name, kind, run_id)
+
     async def webhooks(
         workspace: str | None, action: str, flow: str | None
     ) -> list[dict[str, Any]]:
         shard, name = named(workspace)
         return await shard.requests.webhooks(name, action, flow)
 
-    return Requests(track=track, webhooks=webhooks)
+    return Requests(track=track, untrack=untrack, webhooks=webhooks)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ class Requests(Struct, frozen=True, kw_only=True):
     """
 
     track: Callable[[str | None, RunKind, str], Awaitable[str]]
+    untrack: Callable[[str | None, RunKind, str], Awaitable[str]]
     webhooks: Callable[[str | None, str, str | None], Awaitable[list[dict[str, Any]]]]
 
 
@@ -30,6 +31,7 @@ class ShardRequests(Struct, frozen=True, kw_only=True):
     """The same of one shard, for a workspace of it."""
 
     track: Callable[[str, RunKind, str], Awaitable[str]]
+    untrack: Callable[[str, RunKind, str], Awaitable[str]]
     webhooks: Callable[[str, str, str | None], Awaitable[list[dict[str, Any]]]]
 
 

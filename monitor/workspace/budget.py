@@ -18,14 +18,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 from monitor.model.clock import Clock
-from monitor.model.errors import BudgetExhaustedError
+from monitor.model.errors import BudgetExhaustedError, ThrottledError
 from monitor.model.live_state import BudgetStatus
 from monitor.model.waits import happens_within
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, Quota
+from monitor.workspace.quotas import LONG_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Quota
 from monitor.workspace.shares import TurnShares
 
 _BURST_MINUTES = 0.25
@@ -104,14 +105,19 @@ class RequestBudget:
         wait_seconds: float,
         operation_id: str,
         has_own_quota: bool = False,
+        is_trial: bool = False,
     ) -> None:
-        """Return when one request may be sent.
+        """Return when one request may be sent; a trial at once, pause or not.
 
         A cancelled call leaves the queue and spends nothing.
 
         Raises:
             BudgetExhaustedError: no turn within ``wait_seconds``, or far too many are waiting.
+            ThrottledError: the workspace asked for a pause that is far from over.
         """
+        if is_trial:
+            self._tokens -= 1.0
+            return
         bound_by = operation_id if has_own_quota else None
         began = self._clock.monotonic()
         with self._queued(priority, operation_id, bound_by) as waiter:
@@ -120,7 +126,7 @@ class RequestBudget:
                     left = began + wait_seconds - self._clock.monotonic()
                     if left <= 0:
                         self._gave_up_at[priority] = self._clock.monotonic()
-                        raise BudgetExhaustedError(
+                        raise self.long_pause(operation_id) or BudgetExhaustedError(
                             f"no room in the request budget within {wait_seconds:g} s",
                             operation_id=operation_id,
                         )
@@ -164,6 +170,28 @@ class RequestBudget:
         """Send nothing for ``seconds``: of that operation, or with None of the workspace."""
         until = self._clock.monotonic() + min(seconds, LONGEST_PAUSE_SECONDS)
         self._paused_until[operation_id] = max(until, self._paused_until.get(operation_id, until))
+
+    def long_pause(self, operation_id: str) -> ThrottledError | None:
+        """Return the error of a pause of all requests that lasts longer than quotas do.
+
+        They count by the minute. The message says until when, by our clock.
+        """
+        self._refresh()
+        left = self._delayed_until(None) - self._clock.monotonic()
+        if left <= LONG_PAUSE_SECONDS:
+            return None
+        until = self._clock.now() + timedelta(seconds=left)
+        return ThrottledError(
+            f"{operation_id}: the workspace allows no requests until {until:%H:%M:%SZ}"
+            " (429, or its quota is used up)",
+            retry_after_seconds=left,
+            operation_id=operation_id,
+        )
+
+    def resume(self) -> None:
+        """Forget what holds back all requests: one that was sent all the same got its answer."""
+        self._paused_until.pop(None, None)
+        self._windows = {key: window for key, window in self._windows.items() if key[0]}
 
     def status(self) -> tuple[BudgetStatus, ...]:
         """Return our own budget and, for each scope, the tightest quota that still counts."""

@@ -19,7 +19,8 @@ from monitor.workspace.list_reads import ListReader
 from monitor.workspace.paging import PageLengths, RequestPage, is_end, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
-from monitor.workspace.requester import Answer, QueryValue, Requester, reading
+from monitor.workspace.request_parts import QueryValue
+from monitor.workspace.requester import Answer, Requester, reading
 from monitor.workspace.specification import operations_in
 
 _LONGEST_NUMBER = 10

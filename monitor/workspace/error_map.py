@@ -2,8 +2,8 @@
 
 Assumptions, since the API's documents leave them open: an operation outside the edition answers
 404 ``RouteNotFoundException``; only 404 ``DataNotFoundException`` and 410 prove that an object is
-gone, because a proxy in front of the workspace answers 404 to everything while it restarts; 410
-to an operation that names no object means that the operation was retired.
+gone; 410 to an operation that names no object means that the operation was retired. All of that
+only in the API's error envelope: see `foreign_answers`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class _Envelope(Struct):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """The API's own words for a failure. Empty where the body is not its error envelope."""
+    """The API's own words for a failure; all is empty where the body is not its error envelope."""
 
     name: str | None = None
     message: str = ""
     details: str = ""  # a schedule's begin with its code, such as INVALID_CRON_EXPRESSION
+    has_envelope: bool = False
 
 
 def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
@@ -80,6 +81,18 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
         name=None if served.name is None else harmless(_text(served.name, hidden)),
         message=_text(served.message, hidden),
         details=_text(_details(served), hidden),
+        has_envelope=True,
+    )
+
+
+def foreign_answer_error(
+    status_code: int, found: str, *, operation: Operation
+) -> WorkspaceUnreachableError:
+    """Return the error of an answer that is not the API's; ``found`` is what it is instead."""
+    return WorkspaceUnreachableError(
+        f"{operation.operation_id} answered {status_code}, but not as the API: {found}",
+        operation_id=operation.operation_id,
+        status_code=status_code,
     )
 
 
@@ -96,7 +109,7 @@ def is_about_the_operation(error: NotAvailableError, operation: Operation) -> bo
 def failure_of(
     status_code: int, refusal: Refusal, *, operation: Operation, wait_seconds: float | None
 ) -> Failure:
-    """Return the error of an answer that is neither 2xx nor 304.
+    """Return the error of an answer of the API that is neither 2xx nor 304.
 
     ``wait_seconds`` is the wait that its headers state. Whether the request may be repeated
     without harm is not decided here.

@@ -13,7 +13,8 @@ from monitor.workspace.decoding import IsKnown, RowKind, Rows, decode_page
 from monitor.workspace.paging import PageLengths, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
-from monitor.workspace.requester import Answer, QueryValue, Requester, reading
+from monitor.workspace.request_parts import QueryValue
+from monitor.workspace.requester import Answer, Requester, reading
 
 T = TypeVar("T")
 

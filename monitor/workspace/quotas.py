@@ -14,6 +14,8 @@ SCOPES = ("user", "workspace")
 
 # A longer wait than this is not believed: one odd header must not stop all polls for a day.
 LONGEST_PAUSE_SECONDS = 3600.0
+# Quotas count by the minute: in a longer pause the workspace is as good as away.
+LONG_PAUSE_SECONDS = 60.0
 # Seconds since 1970 stay below this until the year 5138; milliseconds passed it in 1973.
 _LEAST_MILLISECONDS = 1e11
 

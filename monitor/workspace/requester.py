@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
@@ -20,7 +19,6 @@ from monitor.model.errors import (
     LeaseUncertainError,
     NotAvailableError,
     PayloadError,
-    RequestRejectedError,
     ThrottledError,
     UnauthorizedError,
     UnreadableAnswerError,
@@ -33,15 +31,23 @@ from monitor.workspace.access.access_tokens import AccessTokens, ConfiguredToken
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.decoding import RowKind
 from monitor.workspace.error_map import (
-    Refusal,
     failure_of,
+    foreign_answer_error,
     is_about_the_operation,
     refusal_in,
 )
 from monitor.workspace.files import BodyReceiver
+from monitor.workspace.foreign_answers import foreign_refusal, foreign_success, is_of_shape
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import quotas_in, retry_after_in
+from monitor.workspace.request_parts import (
+    EXECUTION_ID,
+    QueryValue,
+    flat_query,
+    headers_of,
+    path_of,
+)
 from monitor.workspace.retrying import (
     Failure,
     Retrying,
@@ -61,14 +67,9 @@ from monitor.workspace.workspace_time import WorkspaceTime
 
 T = TypeVar("T")
 
-QueryValue = str | int | Sequence[str | int]
-
 # Repeating these leaves the workspace as doing them once does.
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
-EXECUTION_ID = "x-execution-id"
-# The workspace starts each of these once for one execution id, and answers 304 from then on.
-STARTS_A_RUN = frozenset({"runJobGroup", "runFlow", "runPlan"})
-_REDIRECTED = Refusal(message="it redirects elsewhere, so the url may be wrong; not followed")
+_WITH_BODY = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class _Call(Struct, frozen=True, kw_only=True):
     wait_seconds: float
     secrets: tuple[Secret, ...]
     receiver: BodyReceiver | None
+    is_trial: bool
 
     @property
     def is_repeatable(self) -> bool:
@@ -187,6 +189,10 @@ class Requester:
         """Return our own budget and the workspace's quotas that still count."""
         return self._budget.status()
 
+    def long_pause(self, operation_id: str) -> ThrottledError | None:
+        """See `RequestBudget.long_pause`."""
+        return self._budget.long_pause(operation_id)
+
     def seconds_until_turn(self, priority: Priority, *, behind: int = 0) -> float:
         """Estimate how long a request of now would wait; see `RequestBudget`."""
         return self._budget.seconds_until_turn(priority, behind=behind)
@@ -202,6 +208,7 @@ class Requester:
         wait_seconds: float = 30.0,
         secrets: Iterable[Secret] = (),
         receiver: BodyReceiver | None = None,
+        is_trial: bool = False,
     ) -> Answer:
         """Send one operation of the catalogue and return its good answer.
 
@@ -209,7 +216,9 @@ class Requester:
         texts in ``body`` that no error may repeat. A request that changes something is tried
         again only if it cannot have arrived, or carries an ``x-execution-id``, as all that start
         a run do: no retry starts a second one, and 304 means that an earlier try had started it.
-        ``receiver`` takes the body in the place of ``Answer.body``.
+        ``receiver`` takes the body in the place of ``Answer.body``. ``is_trial``: to find out
+        whether the workspace answers again, it is sent once, in a pause too, which a good answer
+        ends.
 
         Raises:
             WorkspaceError: every kind of the tree; `BudgetExhaustedError` and a
@@ -221,14 +230,15 @@ class Requester:
         self._refuse_unavailable(called)
         call = _Call(
             operation=called,
-            path=_path(called, path_values),
-            query=_flat(query or {}),
+            path=path_of(called, path_values),
+            query=flat_query(query or {}),
             body=body,
-            headers=_headers(called, headers or {}),
+            headers=headers_of(called, headers or {}),
             priority=priority,
             wait_seconds=wait_seconds,
             secrets=tuple(secrets),
             receiver=receiver,
+            is_trial=is_trial,
         )
         try:
             answer = await self._authorized(call)
@@ -236,7 +246,8 @@ class Requester:
             if is_about_the_operation(error, called):
                 self._unavailable[operation_id] = str(error)
             raise
-        self._answered.add(operation_id)
+        if operation_id not in self._answered and is_of_shape(operation_id, answer.body):
+            self._answered.add(operation_id)
         return answer
 
     async def _authorized(self, call: _Call) -> Answer:
@@ -244,7 +255,10 @@ class Requester:
         sent: list[Secret | None] = []  # the newest last
 
         async def attempt() -> Success[Answer] | Failure:
-            return await self._try(call, sent)
+            result = await self._try(call, sent)
+            if call.is_trial and isinstance(result, Failure):
+                return Failure(error=result.error)
+            return result
 
         what = call.operation.operation_id
         try:
@@ -261,6 +275,7 @@ class Requester:
             wait_seconds=call.wait_seconds,
             operation_id=call.operation.operation_id,
             has_own_quota=call.quota_of is not None,
+            is_trial=call.is_trial,
         )
         try:
             token = await self._tokens.current()
@@ -293,10 +308,14 @@ class Requester:
             error.operation_id = call.operation.operation_id
             raise
         self._learn(call, exchange)
-        return self._judge(call, exchange)
+        result = self._judge(call, exchange)
+        if call.is_trial and isinstance(result, Success):
+            self._budget.resume()
+        self._learn_quotas(call, exchange)
+        return result
 
     def _learn(self, call: _Call, exchange: Exchange) -> None:
-        """Take clock and quotas from any answer."""
+        """Take the clock from any answer, and count it."""
         self._count_request(call, str(exchange.status_code))
         self._metrics.duration.labels(call.operation.operation_id).observe(
             self._clock.monotonic() - exchange.began
@@ -304,33 +323,36 @@ class Requester:
         self._time.learn(
             exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
         )
+
+    def _learn_quotas(self, call: _Call, exchange: Exchange) -> None:
         quotas = quotas_in(exchange.headers)
         if quotas:
             now = self._time.now() or self._clock.now()
             self._budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
 
     def _judge(self, call: _Call, exchange: Exchange) -> Success[Answer] | Failure:
-        status_code = exchange.status_code
-        is_good = status_code // 100 == HTTPStatus.OK // 100
-        if is_good or status_code == HTTPStatus.NOT_MODIFIED:
-            return Success(
-                Answer(
-                    status_code=status_code,
-                    headers=exchange.headers,
-                    body=exchange.body,
-                    began_at=self._time.at(exchange.began),
-                )
-            )
-        is_redirect = status_code < HTTPStatus.BAD_REQUEST
-        failure = failure_of(
-            status_code,
-            _REDIRECTED if is_redirect else refusal_in(exchange.body, secrets=call.secrets),
-            operation=call.operation,
-            wait_seconds=retry_after_in(exchange.headers, now=self._time.now()),
-        )
+        status_code, headers, body = exchange.status_code, exchange.headers, exchange.body
+        called = call.operation
+        if status_code // 100 == HTTPStatus.OK // 100 or status_code == HTTPStatus.NOT_MODIFIED:
+            if call.receiver is None and status_code in _WITH_BODY:
+                is_proven = called.operation_id in self._answered
+                found = foreign_success(called, headers, body, is_proven=is_proven)
+                if found is not None:
+                    return Failure(error=foreign_answer_error(status_code, found, operation=called))
+            at = self._time.at(exchange.began)
+            return Success(Answer(status_code=status_code, headers=headers, body=body, began_at=at))
+        refusal = refusal_in(body, secrets=call.secrets)
+        found = foreign_refusal(status_code, headers, body, has_envelope=refusal.has_envelope)
+        wait_seconds = retry_after_in(headers, now=self._time.now())
+        failure = failure_of(status_code, refusal, operation=called, wait_seconds=wait_seconds)
+        if found is not None:
+            error = foreign_answer_error(status_code, found, operation=called)
+            failure = msgspec.structs.replace(failure, error=error)
         if isinstance(failure.error, ThrottledError):
             self._budget.pause(failure.error.retry_after_seconds, operation_id=call.quota_of)
-        elif not call.is_repeatable:
+            long_pause = None if call.quota_of else self._budget.long_pause(called.operation_id)
+            return failure if long_pause is None else Failure(error=long_pause)
+        if not call.is_repeatable:
             # A server that failed may have done the work before it did.
             return Failure(error=failure.error)
         return failure
@@ -374,27 +396,3 @@ def decoded(kind: RowKind[T], answer: Answer, operation_id: str) -> T:
     """
     with reading(operation_id):
         return kind.decode(answer.body)
-
-
-def _path(operation: Operation, values: Sequence[object]) -> str:
-    if any(str(value) in ("", ".", "..") for value in values):
-        # Such a segment would make another path of it.
-        raise RequestRejectedError("not an id", operation_id=operation.operation_id)
-    return operation.fill(*values)
-
-
-def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
-    headers = dict(given)
-    if operation.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
-        headers[EXECUTION_ID] = str(uuid.uuid4())
-    if operation.answers_file:
-        headers.setdefault("Accept", "*/*")
-    return headers
-
-
-def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
-    return [
-        (name, str(single))
-        for name, value in query.items()
-        for single in ([value] if isinstance(value, str | int) else value)
-    ]

@@ -26,7 +26,8 @@ from monitor.workspace.payloads import (
     RowHead,
 )
 from monitor.workspace.priority import Priority
-from monitor.workspace.requester import QueryValue, Requester, decoded, reading
+from monitor.workspace.request_parts import QueryValue
+from monitor.workspace.requester import Requester, decoded, reading
 
 log = structlog.get_logger()
 

@@ -29,6 +29,16 @@ from monitor.tracking.live_state import LiveState
 from tests.alerting.run_samples import END, run_event, state
 from tests.clocks import ManualClock
 
+CAPABILITIES = frozenset(
+    {
+        "follow_by_id",
+        "follow_flow_runs",
+        "list_changes",
+        "list_plan_runs",
+        "read_jobs",
+        "read_schedules",
+    }
+)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, severity=Severity.CRITICAL)
 
 
@@ -87,7 +97,7 @@ async def alerting_in(folder: Path) -> AsyncIterator[Alerting]:
     live_state.update_workspace(
         "acme",
         reachability=Reachability.REACHABLE,
-        capabilities=frozenset({"list_plan_runs", "follow_flow_runs"}),
+        capabilities=CAPABILITIES,
     )
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     await bus.subscribe("mqtt", start=Start.NEWEST)

@@ -141,7 +141,7 @@ async def test_a_rule_that_goes_ends_what_it_began(tmp_path: Path) -> None:
         await scene.round()
 
         assert await scene.words() == ["fired", "fired", "resolved", "resolved"]
-        assert (await scene.told())[-1].alert.facts["reason"] == "rule removed"
+        assert (await scene.told())[-1].alert.facts["ended_because"] == "rule removed"
         await scene.round(3_600)
         for _ in range(30):
             await scene.round()

@@ -198,7 +198,7 @@ def test_a_rule_that_goes_ends_what_it_began() -> None:
     story.wrong()
 
     assert story.rule_goes() == "resolved"
-    assert story.told.tellings[-1].alert.facts == {"reason": "rule removed"}
+    assert story.told.tellings[-1].alert.facts == {"ended_because": "rule removed"}
 
 
 def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:

@@ -10,7 +10,8 @@ import pytest
 from monitor.alerting.rules.rule_settings import Match, RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
-from monitor.model.live_state import PollStatus, ScheduleKnown
+from monitor.model.alert_texts import texts_of
+from monitor.model.live_state import PollStatus, Reachability, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import HourlyTrigger
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
@@ -37,7 +38,14 @@ async def ended(scene: EngineScene) -> list[object]:
     """Return why alerts ended."""
     for _ in range(60):
         await scene.round()
-    return [event.alert.facts.get("reason") for event in await scene.told() if event.alert.ends_at]
+    alerts = [event.alert for event in await scene.told() if event.alert.ends_at]
+    return [alert.facts.get("ended_because") for alert in alerts]
+
+
+async def last_words(scene: EngineScene) -> str:
+    """Return the description of the alert that ended last, as it is sent."""
+    alert = [event.alert for event in await scene.told() if event.alert.ends_at][-1]
+    return texts_of(alert, scene.clock.now(), is_kept=True)["description"]
 
 
 async def remembered(scene: EngineScene) -> set[str]:
@@ -56,8 +64,50 @@ async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
 
         assert await ended(scene) == ["pipeline removed"]
         assert await scene.words() == ["fired", "fired", "resolved"]
+        assert (await last_words(scene)).endswith(". Ended: pipeline removed.")
         assert not any(":1:" in key for key in await remembered(scene))
         assert any(":2:" in key for key in await remembered(scene))
+
+
+async def test_the_end_says_which_flow_has_the_name_now(tmp_path: Path) -> None:
+    """Whoever reads it must not think that the flow of that name failed, or was deleted."""
+    async with engine_scene(tmp_path) as scene:
+        list_flows(scene, 1, 2, 3)
+        await scene.end_runs([1, 2, 3])
+        await scene.round()
+        for flow, name in ((2, "old"), (9, "flow 1"), (8, "flow 2")):
+            scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), name)
+        await scene.end_runs([2], Status.SUCCEEDED)
+        await scene.round()
+        assert (await last_words(scene)).endswith(". The name flow 2 is that of flow 8 now.")
+
+        scene.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+        assert await ended(scene) == [None, "pipeline removed"]
+        taken = " Ended: pipeline removed. The name flow 1 is that of flow 9 now."
+        assert (await last_words(scene)).endswith(taken)
+
+        await scene.end_runs([3], Status.SUCCEEDED)
+        await scene.round()
+        assert "The name" not in await last_words(scene)
+
+
+async def test_why_it_is_over_takes_no_place_of_its_own_reason(tmp_path: Path) -> None:
+    """What a rule has to say of its subject stays, and why the alert is over stands behind it."""
+    rule = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
+    rule = msgspec.structs.replace(rule, for_seconds=0.0)
+    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
+        scene.live_state.update_workspace(
+            WORKSPACE,
+            reachability=Reachability.UNREACHABLE,
+            since=scene.clock.now(),
+            reason="no answer within 30 s",
+        )
+        await scene.round()
+        await scene.engine.reconfigure(AlertingSettings(rules=(default_rule(RuleKind.CANCELED),)))
+        assert await ended(scene) == ["rule removed"]
+        words = await last_words(scene)
+        assert "no answer within 30 s" in words
+        assert words.endswith(" Ended: rule removed.")
 
 
 async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path) -> None:
@@ -117,7 +167,7 @@ async def test_of_a_deleted_flow_no_start_is_missed(tmp_path: Path, *, is_enable
             await scene.round(720)
 
         assert await scene.words("schedule_missed") == ["fired", "resolved"]
-        assert (await scene.told())[-1].alert.facts["reason"] == "pipeline removed"
+        assert (await scene.told())[-1].alert.facts["ended_because"] == "pipeline removed"
         assert await scene.words("schedule_disabled") == []
 
 

@@ -14,7 +14,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.success_doubted import DEFINITION, REASONS, DoubtedParts
 from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import Implausible, RunState, Status
+from monitor.model.runs import FailedPart, Implausible, RunState, Status
 from tests.alerting.run_samples import at, key, run_event, state
 
 _RULE = default_rule(RuleKind.SUCCESS_DOUBTED)
@@ -110,3 +110,29 @@ def test_a_success_whose_job_records_are_not_read_yet_ends_nothing() -> None:
         assert story.memory is not None
     over = story.see(run_event(sure(5), EventType.RUN_DETAILED))
     assert over == Ok(at=at(300), evidence=("acme:job_group:5:detailed",))
+
+
+def test_a_success_that_hides_a_failed_part_names_it() -> None:
+    """A flow may ignore that a recipe failed; its success is doubted until one without that."""
+    part = FailedPart(key=key(17), name="clean", error="no such column")
+    run = msgspec.structs.replace(sure(1), failed_part=part)
+    story = Story()
+    result = story.see(run_event(run))
+
+    assert isinstance(result, Firing)
+    assert result.facts["part"] == "clean"
+    assert result.facts["reason"] == "its part clean failed: no such column"
+    assert tuple(result.facts) == DEFINITION.template_fields
+    assert story.see(run_event(sure(2))) == Ok(at=at(120), evidence=("acme:job_group:2:succeeded",))
+
+
+@pytest.mark.parametrize("end", [Status.FAILED, Status.CANCELED])
+def test_a_success_that_the_workspace_takes_back_is_doubted_no_more(end: Status) -> None:
+    """It is a failure then, about which other rules notify; that of another run changes nothing."""
+    story = Story()
+    story.see(run_event(doubtful(1)))
+    assert story.see(run_event(state(2, end, finished_at=at(120)))) is None
+    over = story.see(run_event(state(1, end, finished_at=at(60))))
+
+    assert isinstance(over, Ok)
+    assert story.memory is None

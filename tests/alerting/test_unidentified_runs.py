@@ -79,7 +79,7 @@ class Seen:
                 for word in (
                     "?" if alert.alert.pipeline is None else alert.alert.pipeline.name,
                     alert.type.removeprefix("alert."),
-                    alert.alert.facts.get("reason"),
+                    alert.alert.facts.get("ended_because"),
                 )
                 if word is not None
             )

@@ -16,6 +16,8 @@ from monitor.model.alerts import Alert, AlertState
 from monitor.model.live_state import ActiveRun, UnsharedPipeline, pipeline_key
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
+from tests.alerting.rule_evaluation import EvaluatedRule, at
+from tests.alerting.test_workspace_rules import status
 
 SETTINGS = AlertingSettings(
     rules=(
@@ -112,3 +114,43 @@ async def test_an_alert_about_a_hidden_flow_stays_and_says_why(story: EngineScen
     (alert,) = alerts(story, "run_stuck")
     assert alert.pipeline == flow(2)
     assert story.live_state.view.why_unjudged(alert) == "flow 2: 403"
+
+
+def unshared(*ids: int, kind: PipelineKind = PipelineKind.FLOW) -> dict[str, UnsharedPipeline]:
+    return {
+        f"{kind}/{id_}": UnsharedPipeline(
+            pipeline=Pipeline(kind=kind, id=str(id_)),
+            since=at(10 * id_),
+            hidden_from=at(0),
+            reason=f"{kind} {id_} is no longer shared with the token's owner: 403",
+        )
+        for id_ in ids
+    }
+
+
+class TestUnshared:
+    """`pipelines_unshared`."""
+
+    def test_it_counts_and_names_what_is_hidden(self) -> None:
+        """From the first of them on, until all are shown again or forgotten."""
+        rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
+        hidden = {**unshared(1, 2, 3), **unshared(4, kind=PipelineKind.PLAN)}
+        assert rule.evaluate(status(), 0) == "ok"
+        assert rule.evaluate(status(unshared=hidden), 60) == "firing"
+        assert rule.firing.since == at(10)
+        assert rule.firing.facts["pipelines"] == "3 flows and 1 plan"
+        assert "flow 1 is no longer shared" in str(rule.firing.facts["reason"])
+        assert rule.evaluate(status(unshared=unshared(2)), 70) == "firing"
+        assert rule.firing.facts["pipelines"] == "1 flow"
+        assert rule.evaluate(status(), 80) == "ok"
+
+    def test_it_is_no_outage(self) -> None:
+        """However many they are, all else is watched."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        assert rule.evaluate(status(unshared=unshared(*range(1, 40))), 60) == "ok"
+
+    def test_what_is_only_remembered_neither_fires_nor_resolves(self) -> None:
+        """After a restart nobody has asked yet whether they are shared again."""
+        rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
+        remembered = status(unshared=unshared(1), is_remembered=True)
+        assert rule.evaluate(remembered, 0) == "unknown"

@@ -17,10 +17,9 @@ from monitor.model.live_state import (
     RefusedCapability,
     TokenTrouble,
     TokenTroubleKind,
-    UnsharedPipeline,
     WorkspaceStatus,
 )
-from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.model.runs import RunKind
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 DAY = 86_400.0
@@ -45,46 +44,6 @@ def poll(
         last_success_at=None if good is None else at(good),
         last_outcome=outcome,
     )
-
-
-def unshared(*ids: int, kind: PipelineKind = PipelineKind.FLOW) -> dict[str, UnsharedPipeline]:
-    return {
-        f"{kind}/{id_}": UnsharedPipeline(
-            pipeline=Pipeline(kind=kind, id=str(id_)),
-            since=at(10 * id_),
-            hidden_from=at(0),
-            reason=f"{kind} {id_} is no longer shared with the token's owner: 403",
-        )
-        for id_ in ids
-    }
-
-
-class TestUnshared:
-    """`pipelines_unshared`."""
-
-    def test_it_counts_and_names_what_is_hidden(self) -> None:
-        """From the first of them on, until all are shown again or forgotten."""
-        rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
-        hidden = {**unshared(1, 2, 3), **unshared(4, kind=PipelineKind.PLAN)}
-        assert rule.evaluate(status(), 0) == "ok"
-        assert rule.evaluate(status(unshared=hidden), 60) == "firing"
-        assert rule.firing.since == at(10)
-        assert rule.firing.facts["pipelines"] == "3 flows and 1 plan"
-        assert "flow 1 is no longer shared" in str(rule.firing.facts["reason"])
-        assert rule.evaluate(status(unshared=unshared(2)), 70) == "firing"
-        assert rule.firing.facts["pipelines"] == "1 flow"
-        assert rule.evaluate(status(), 80) == "ok"
-
-    def test_it_is_no_outage(self) -> None:
-        """However many they are, all else is watched."""
-        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
-        assert rule.evaluate(status(unshared=unshared(*range(1, 40))), 60) == "ok"
-
-    def test_what_is_only_remembered_neither_fires_nor_resolves(self) -> None:
-        """After a restart nobody has asked yet whether they are shared again."""
-        rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
-        remembered = status(unshared=unshared(1), is_remembered=True)
-        assert rule.evaluate(remembered, 0) == "unknown"
 
 
 class TestUnreachable:

@@ -42,7 +42,7 @@ POLL = PollSettings(
     schedules_seconds=10,
     detail_wait_seconds=0.5,
     flow_run_wait_cap_seconds=1,
-    connect_wait_cap_seconds=1,
+    recovery_seconds=1,
 )
 _TRAFFIC = TrafficSettings(
     flow_runs_per_hour=30, plan_runs_per_hour=30, job_groups_per_hour=40, samples_per_hour=12

@@ -32,10 +32,14 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> StorageSettings:
     return StorageSettings(url=request.getfixturevalue("empty_database"), daemon="north")
 
 
+@pytest.mark.parametrize("asked", [0, 1])
 async def test_a_shard_that_ends_in_order_has_read_its_log(
-    storage: StorageSettings, tmp_path: Path
+    storage: StorageSettings, tmp_path: Path, asked: int
 ) -> None:
-    """Alerting and metrics read what they had put off, and store where they are."""
+    """Alerting and metrics read what they had put off, and store where they are.
+
+    Also where it is asked again: for another daemon, and then because this one drains.
+    """
     settings = stage.configuration(tmp_path, stage.unreachable("marketing"))
     # A clock that stands still: nobody reads again because time passes.
     async with running_shard(storage, settings, clock=ManualClock()) as running:
@@ -46,5 +50,7 @@ async def test_a_shard_that_ends_in_order_has_read_its_log(
             why="the first event is not read",
         )
         await shard.bus.commit(examples.events(2, 3), timeout_seconds=SOON)
+        for _ in range(asked):
+            shard.stop(is_orderly=True)
         await running.end()
         assert await backlog(shard.bus) == {"alerting": 0, "metrics": 0}

@@ -90,6 +90,9 @@ class Holder:
             raise NoSuchObjectError("the workspace denies the run")
         return f"following {RunKey(workspace, kind, run_id)}"
 
+    async def untrack(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        return f"dropped {RunKey(workspace, kind, run_id)}"
+
     async def webhooks(
         self, workspace: str, action: str, flow: str | None
     ) -> list[dict[str, object]]:
@@ -112,7 +115,7 @@ class Holder:
                 needs_output=lambda: True,
                 replay=self.replay,
             ),
-            requests=ShardRequests(track=self.track, webhooks=self.webhooks),
+            requests=ShardRequests(track=self.track, untrack=self.untrack, webhooks=self.webhooks),
             outputs=tuple,
         )
 
@@ -239,6 +242,8 @@ async def test_what_the_holder_answers_comes_back(pair: Pair) -> None:
     async with asyncio.timeout(LONG_SECONDS):
         tracked = await sales.requests.track("sales", RunKind.JOB_GROUP, "17")
         assert tracked == "following sales:job_group:17"
+        dropped = await sales.requests.untrack("sales", RunKind.JOB_GROUP, "17")
+        assert dropped == "dropped sales:job_group:17"
         with pytest.raises(NoSuchObjectError, match="denies"):
             await sales.requests.track("sales", RunKind.JOB_GROUP, "404")
         rows = await sales.requests.webhooks("sales", "sync", "7")

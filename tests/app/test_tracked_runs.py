@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.app.hosted.tracked_runs import TOPIC
+from monitor.bus.contract import Change, StateEntry
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
 from monitor.catalogue.operations import Edition
@@ -108,7 +109,53 @@ async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -
         assert await stores.requests() == {"job_group/7"}
 
 
-@pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65])
+async def test_a_request_that_waits_can_be_dropped(tmp_path: Path) -> None:
+    """Durably, and only one that waits: what was read is followed to its end."""
+    stores = Stores()
+    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    async with stage.daemon(settings, open_store=stores.open) as face:
+        for run_id in ("7", "8"):
+            await face.post("/api/v1/track", kind="job_group", id=run_id)
+        dropped = await face.post("/api/v1/untrack", kind="job_group", id="7")
+        assert dropped["detail"] == "acme:job_group:7 is not asked for any more"
+        assert await stores.requests() == {"job_group/8"}
+        again = await face.post("/api/v1/untrack", kind="job_group", id="7")
+        assert (again["status"], again["detail"]) == (404, "acme:job_group:7 is not asked for")
+
+
+async def test_a_run_that_was_read_is_not_dropped(tmp_path: Path) -> None:
+    """Its end would be missed: the answer says so."""
+    sandbox = stage.sandbox(Edition.LE)
+    run_id = hanging_job_group(sandbox)
+    async with (
+        stage.started(sandbox) as url,
+        stage.daemon(
+            stage.configuration(tmp_path, stage.workspace_configuration(sandbox, url))
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        await face.post("/api/v1/track", kind="job_group", id=run_id)
+        await eventually(lambda: is_known(face, run_id), why="the run is not followed")
+        refused = await face.post("/api/v1/untrack", kind="job_group", id=run_id)
+        assert refused["status"] == 409
+        assert refused["detail"] == f"acme:job_group:{run_id} was read, and is followed to its end"
+
+
+async def test_a_stored_request_that_names_no_run_is_dropped(tmp_path: Path) -> None:
+    """As an earlier version kept it: it is removed, not asked for week after week."""
+    stores, settings = Stores(), stage.configuration(tmp_path, stage.unreachable("acme"))
+    async with stage.daemon(settings, open_store=stores.open) as face:
+        entry = StateEntry(
+            workspace="acme", topic=TOPIC, key="flow_run/abc", value=b'"2026-11-21T10:00:00Z"'
+        )
+        await stores.newest.commit(Change(state_entries=(entry,)), timeout_seconds=5)
+        await face.post("/api/v1/track", kind="job_group", id="7")
+        refused = await face.post("/api/v1/untrack", kind="job_group", id="8")
+        assert refused["status"] == 404
+        assert await stores.requests() == {"job_group/7"}
+
+
+@pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65, "abc", "007", "-1"])
 async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
     """The API answers 400 and keeps nothing; the command refuses without calling the daemon."""
     settings, stores = stage.configuration(tmp_path, stage.unreachable("acme")), Stores()
@@ -120,7 +167,7 @@ async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) ->
         ) as response,
     ):
         assert response.status == 400
-        assert "is not the id of a run" in (await response.json())["detail"]
+        assert "is not the id of a job_group" in (await response.json())["detail"]
         assert await stores.requests() == set()
 
 
@@ -130,8 +177,11 @@ def test_the_command_refuses_what_is_no_id(capsys: pytest.CaptureFixture[str]) -
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.endswith(
-        "Error: Invalid value for ID: '../flows/1' is not the id of a run; "
-        "name it as the workspace does, as 7827359\n"
+        "Error: Invalid value for ID: '../flows/1' is not the id of a job_group; "
+        "name it as the workspace does: it is a number, as 7827359\n"
     )
+    for command, kind in (("track", "flow_run"), ("untrack", "job_group")):
+        assert main([command, kind, "abc", "-c", "/nowhere/monitor.toml"]) == 2
+        assert f"'abc' is not the id of a {kind}" in capsys.readouterr().err
     assert main(["track", "flow", "7", "-c", "/nowhere/monitor.toml"]) == 2
     assert "'flow_run', 'job_group', 'plan_run'" in capsys.readouterr().err

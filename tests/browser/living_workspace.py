@@ -47,7 +47,7 @@ _POLL = PollSettings(
     names_seconds=60,
     schedules_seconds=60,
     detail_wait_seconds=0.2,
-    connect_wait_cap_seconds=1,
+    recovery_seconds=1,
 )
 
 

@@ -13,9 +13,10 @@ from monitor.bus.postgres.bus import PostgresBus
 from monitor.bus.postgres.connections import migrations
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.reader import PostgresReader
-from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline, boottime
+from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
+from monitor.model.clock import boottime
 from tests.clocks import ManualClock
 from tests.postgres_server import PostgresServer
 

@@ -69,7 +69,10 @@ async def test_each_workspace_goes_into_its_shard(store: Path, empty_database: s
     expected: dict[str, list[str]] = {"acme": [], "small": [], CLUSTER: []}
     for event in ALL_EVENTS:
         expected[SHARD_OF[event.workspace]].append(event.id)
-    assert logs(stored) == {shard: list(enumerate(ids, start=1)) for shard, ids in expected.items()}
+    # After all that the file had numbered: what a subscriber sees as sequence never goes back.
+    assert logs(stored) == {
+        shard: list(enumerate(ids, start=NEWEST + 1)) for shard, ids in expected.items()
+    }
     bodies = {row[1]: row[3] for _, row in stored[StoreTable.EVENT]}
     assert bodies == {event.id: msgspec.json.encode(event) for event in ALL_EVENTS}
     for table in (StoreTable.RUN, StoreTable.CALLBACK, StoreTable.STATE_ENTRY):
@@ -82,19 +85,20 @@ async def test_consumers_go_on_behind_what_they_have_read(store: Path, empty_dat
     """Of the first ten events, four are of one shard and six of another one."""
     await to_database(store, empty_database, SHARDS)
     stored = await in_database(empty_database)
-    newest = {shard: len(log) for shard, log in logs(stored).items()}
+    newest = {shard: NEWEST + len(log) for shard, log in logs(stored).items()}
     consumers = {(shard, row[0]): row[1] for shard, row in stored[StoreTable.CONSUMER]}
     assert consumers == {
-        ("acme", "mqtt"): 4,
-        ("small", "mqtt"): 6,
-        (CLUSTER, "mqtt"): 0,
+        ("acme", "mqtt"): NEWEST + 4,
+        ("small", "mqtt"): NEWEST + 6,
+        (CLUSTER, "mqtt"): NEWEST,
         ("small", "misses/beta"): newest["small"],
         **{(shard, name): newest[shard] for shard in newest for name in ("metrics", "alerting")},
     }
     [(shard, (consumer, position, body))] = stored[StoreTable.DEAD_LETTER]
     letter = msgspec.json.decode(body, type=DeadLetter)
-    assert (shard, consumer, position, letter.position) == ("small", "mqtt", 3, 3)
-    assert (3, letter.event.id) in logs(stored)["small"]
+    assert (shard, consumer) == ("small", "mqtt")
+    assert position == letter.position == NEWEST + 3
+    assert (position, letter.event.id) in logs(stored)["small"]
 
 
 async def test_states_of_consumers_follow_their_workspaces(
@@ -127,12 +131,24 @@ async def test_states_of_consumers_follow_their_workspaces(
 async def test_a_store_comes_back_as_it_was(
     store: Path, empty_database: str, tmp_path: Path
 ) -> None:
-    """Into a database and back into a file: the same rows, and the log in its order."""
+    """Into a database and back into a file: the same rows, and the log in its order.
+
+    Positions go on after the newest one of all logs: none of them is used for another event.
+    """
     before = await in_file(store)
     await to_database(store, empty_database, SHARDS)
+    newest = max(
+        position for log in logs(await in_database(empty_database)).values() for position, _ in log
+    )
     await to_file(empty_database, tmp_path / "back.db")
     after = await in_file(tmp_path / "back.db")
-    for table in set(StoreTable) - {StoreTable.CONSUMER_STATE, StoreTable.RUN}:
+    assert logs(after) == {
+        shard: [(newest + position, name) for position, name in log]
+        for shard, log in logs(before).items()
+    }
+    positions = {row[0]: row[1] for _, row in before[StoreTable.CONSUMER]}
+    assert {row[0]: row[1] - newest for _, row in after[StoreTable.CONSUMER]} == positions
+    for table in (StoreTable.STATE_ENTRY, StoreTable.CALLBACK):
         assert sorted(after[table]) == sorted(before[table]), table
     for table in (StoreTable.CONSUMER_STATE, StoreTable.RUN):
         assert {row[:2] for _, row in after[table]} == {row[:2] for _, row in before[table]}
@@ -140,7 +156,7 @@ async def test_a_store_comes_back_as_it_was(
         tmp_path / "back.db", clock=ManualClock(), registry=CollectorRegistry()
     )
     await bus.commit(events(1), timeout_seconds=SOON)
-    assert (await bus.status()).newest_position == NEWEST + 1
+    assert (await bus.status()).newest_position == newest + NEWEST + 1
     await bus.close()
     assert list(tmp_path.glob("*unfinished*")) == []  # noqa: ASYNC240 - a folder of four files
 
@@ -209,7 +225,7 @@ async def test_what_does_not_arrive_is_found(
     with pytest.raises(KeyboardInterrupt):
         await to_database(store, empty_database, SHARDS, stop_after=9)
     name = empty_database.rpartition("/")[2]
-    change = "UPDATE event SET body = '{}' WHERE (shard, position) IN (SELECT shard, 3 FROM event)"
+    change = "UPDATE event SET body = '{}' WHERE position = (SELECT min(position) + 2 FROM event)"
     await postgres.execute(change, database=name)
     with pytest.raises(BusUnavailableError, match="other contents in the"):
         await to_database(store, empty_database, SHARDS)

@@ -17,7 +17,15 @@ from monitor.model.events import RunEvent
 from tests.bus.examples import NOW, SOON, at, callback
 from tests.bus.postgres_backend import TestDaemon
 from tests.bus.test_workspace_move import move
-from tests.bus.transfer_scenes import ALL_EVENTS, fill, in_file, run_event, to_database, to_file
+from tests.bus.transfer_scenes import (
+    ALL_EVENTS,
+    fill,
+    in_database,
+    in_file,
+    run_event,
+    to_database,
+    to_file,
+)
 
 SHARDS = {"beta": "small", "gamma": "small"}
 SHARD_OF = {"acme": "acme", **SHARDS, BRIDGE: CLUSTER}
@@ -124,10 +132,13 @@ async def test_a_log_that_has_forgotten_goes_on(tmp_path: Path, empty_database: 
         await bus.close()
     for name in ("acme", "gamma"):
         await move(empty_database, name, "beta")
+    logs = (await in_database(empty_database))[StoreTable.EVENT]
+    newest = max(row[0] for _, row in logs)
     await to_file(empty_database, tmp_path / "back.db")
     stored = await in_file(tmp_path / "back.db")
     [(_, (_, position, _))] = stored[StoreTable.DEAD_LETTER]
     positions = [row[0] for _, row in stored[StoreTable.EVENT]]
-    # A position of its own, in front of every event.
-    assert (position, positions[0]) == (1, 2)
-    assert min(row[1] for _, row in stored[StoreTable.CONSUMER]) >= 1
+    # A position of its own, in front of every event, and after all that were used before.
+    assert positions[0] == position + 1
+    assert position == newest + 1
+    assert min(row[1] for _, row in stored[StoreTable.CONSUMER]) >= position

@@ -73,17 +73,18 @@ async def test_a_workspace_moves_into_a_new_shard(tmp_path: Path, empty_database
     moved = await move(empty_database, "beta", "two")
     stored = await in_database(empty_database)
     events = ids("beta")
-    before = NEWEST - len(ids(BRIDGE))  # these are in the shard of the cluster
+    before = 2 * NEWEST - len(ids(BRIDGE))  # these are in the shard of the cluster
     assert moved == MovedWorkspace("one", events=len(events), runs=10)
-    assert log(stored, "two") == list(enumerate(events, start=1))
+    # After the log that it leaves, so that none of its events has a lower position than before.
+    assert log(stored, "two") == list(enumerate(events, start=before + 1))
     stayed = ids("acme", "gamma")
     assert log(stored, "one") == list(enumerate(stayed, start=before - len(stayed) + 1))
     # Of the first ten events, three were of beta; those that stay keep their distance to the end.
     assert consumers(stored, "two") == {
-        "mqtt": 3,
-        "metrics": len(events),
-        "alerting": len(events),
-        "misses/beta": len(events),
+        "mqtt": before + 3,
+        "metrics": before + len(events),
+        "alerting": before + len(events),
+        "misses/beta": before + len(events),
     }
     assert consumers(stored, "one") == {
         "mqtt": before - len(stayed) + 7,
@@ -112,12 +113,15 @@ async def test_shards_become_one_by_moves(tmp_path: Path, empty_database: str) -
         await move(empty_database, workspace, "gamma")
     stored = await in_database(empty_database)
     events = [*ids("gamma"), *ids("acme"), *ids("beta")]
-    assert log(stored, "gamma") == list(enumerate(events, start=1))
+    positions = [position for position, _ in log(stored, "gamma")]
+    assert [name for _, name in log(stored, "gamma")] == events
+    assert positions == list(range(positions[0], positions[0] + len(events)))
+    first, newest = positions[0], positions[-1]
     assert {name for rows in stored.values() for name, _ in rows} == {"gamma", CLUSTER}
-    positions = consumers(stored, "gamma")
-    assert (positions["metrics"], positions["alerting"]) == (len(events), len(events))
+    places = consumers(stored, "gamma")
+    assert (places["metrics"], places["alerting"]) == (newest, newest)
     # It had read a part of each log: what is unread is not skipped, though some may come again.
-    assert positions["mqtt"] == 3
+    assert places["mqtt"] == first + 2
     alerting = states(stored, "gamma", "alerting")
     assert len(alerting) == 6
     awaited = states(stored, "gamma", "metrics")['["waiting"]']

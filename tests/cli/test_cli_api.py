@@ -223,7 +223,7 @@ async def test_a_page_instead_of_an_answer_is_no_result(
     async with serving(page) as workspace:
         done = await run_command("api", "listFlows", config=configured(tmp_path, workspace.url))
     assert (done.code, done.out) == (1, "")
-    assert done.err == "error: the answer of listFlows is no JSON\n"
+    assert done.err == "error: listFlows answered 200, but not as the API: text/html\n"
 
 
 async def test_one_of_several_workspaces_is_chosen(

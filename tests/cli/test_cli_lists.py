@@ -20,8 +20,9 @@ from monitor.model.live_state import (
     TokenStatus,
     TokenTrouble,
     TokenTroubleKind,
+    UnlistedRuns,
 )
-from monitor.model.runs import Pipeline, PipelineKind, Status
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import DailyTrigger
 from tests.cli.canned_server import always, in_pages, other_server
 from tests.cli.command_process import CommandProcess
@@ -123,6 +124,23 @@ async def test_workspaces_are_listed_with_their_reason(client: DaemonClientScene
     assert "401: the token was revoked" in done.out
     fields = next(csv.reader(io.StringIO((await client.type("workspaces", "-o", "csv")).out)))
     assert fields[:2] == ["workspace", "reachability"]
+
+
+async def test_workspaces_say_what_no_list_shows_beside_another_reason(
+    client: DaemonClientScene,
+) -> None:
+    """One reason hides no other."""
+    unlisted = UnlistedRuns(kind=RunKind.JOB_GROUP, ids=("17",), count=1)
+    client.site.live_state.update_workspace(
+        "acme",
+        reachability=Reachability.DEGRADED,
+        reason="names cannot be read",
+        unlisted=(unlisted,),
+    )
+    done = await client.type("workspaces", "--output", "wide")
+    assert "unlisted_job_group" in done.out
+    assert "names cannot be read; " in done.out
+    assert "no list shows run 17" in done.out
 
 
 async def test_workspaces_are_listed_with_their_tokens(client: DaemonClientScene) -> None:

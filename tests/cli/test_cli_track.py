@@ -115,3 +115,35 @@ async def test_a_busy_daemon_is_asked_again(run_command: CommandProcess) -> None
     async with other_server(handle) as url:
         done = await run_command("track", "job_group", "9", "--wait", "--url", url, config=None)
     assert (done.code, done.out, done.err) == (0, "job_group/9 succeeded\n", "")
+
+
+async def test_a_run_that_is_denied_later_is_waited_for_no_more(
+    run_command: CommandProcess,
+) -> None:
+    """The workspace answers after an outage, and has no such run: exit 1, long before the time."""
+    requests: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.path == "/api/v1/workspaces":
+            return web.json_response({"data": [{"workspace": "acme"}], "next": None})
+        if request.path != "/api/v1/track":
+            return web.json_response({"detail": "run is not known"}, status=404)
+        requests.append(request.path)
+        if len(requests) == 1:
+            return web.json_response({"detail": "the request is stored"}, status=202)
+        return web.json_response({"detail": "acme:job_group:9 is denied"}, status=404)
+
+    async with other_server(handle) as url:
+        words = ("track", "job_group", "9", "--wait", "--timeout", "60s")
+        done = await run_command(*words, "--url", url, config=None)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "error: the daemon answered 404: acme:job_group:9 is denied\n"
+
+
+async def test_a_request_is_dropped_by_a_command(client: DaemonClientScene) -> None:
+    """Exit 0 with what the daemon answers; 1 where no such request waits."""
+    done = await client.type("untrack", "job_group", "9")
+    assert (done.code, done.out) == (0, "acme asks for job_group 9 no more\n")
+    missing = await client.type("untrack", "job_group", "404")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err == "error: the daemon answered 404: it is not asked for\n"

@@ -16,7 +16,10 @@ TOO_WIDE = (
 )
 NO_NETWORK = 'each must be an IP address or network, such as "127.0.0.1" or "10.1.0.0/16"'
 NO_ADDRESS = 'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
-NO_RUN = 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
+NO_RUN = (
+    'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"; job '
+    "groups and flow runs have numbers"
+)
 NO_GLOB = 'must not be empty; leave the key out, or write "*"'
 RULES = ", ".join(RuleKind)
 
@@ -62,6 +65,7 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("workspaces[0].poll.ranfor", [""], f'[""]: {EMPTY}'),
     ("workspaces[0].poll.ranfor", ["recipe", 5], '["recipe", 5]: must be a list of texts'),
     ("workspaces[0].poll.follow", ["job/1"], f'["job/1"]: {NO_RUN}'),
+    ("workspaces[0].poll.follow", ["flow_run/abc"], f'["flow_run/abc"]: {NO_RUN}'),
     ("workspaces[0].poll.follow", ["job_group/"], f'["job_group/"]: {NO_RUN}'),
     ("workspaces[0].poll.follow", ["job_group/.."], f'["job_group/.."]: {NO_RUN}'),
     ("workspaces[0].poll.follow", ["plan_run/1/2"], f'["plan_run/1/2"]: {NO_RUN}'),

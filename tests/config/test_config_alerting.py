@@ -344,7 +344,7 @@ def test_a_rule_takes_from_its_kind_what_it_does_not_set() -> None:
 
 
 def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
-    """The others stay, in their order."""
+    """The others stay, in their order; what was removed is known to explanations alone."""
     configuration = parsed(
         with_rules(
             alert("run_failed", severity="warning"),
@@ -355,6 +355,7 @@ def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
     rules = {rule.name: rule for rule in configuration.alerting.rules}
     assert rules["run_failed"].severity is Severity.WARNING
     assert set(rules) == {*(rule.name for rule in DEFAULT_RULES), "canceled"} - {"not_fresh"}
+    assert [rule.name for rule in configuration.alerting.disabled] == ["not_fresh"]
 
 
 def test_a_silence_may_name_a_rule_of_ones_own() -> None:

@@ -185,7 +185,8 @@ def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
             file(workspaces=[workspace(poll={"follow": ["job/1"]})]),
             (
                 'workspaces[0].poll.follow: ["job/1"]: each must be KIND/ID, such as '
-                '"job_group/123", "flow_run/7" or "plan_run/9"'
+                '"job_group/123", "flow_run/7" or "plan_run/9"; job groups and flow runs have '
+                "numbers"
             ),
         ),
         (

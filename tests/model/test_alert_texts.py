@@ -20,8 +20,9 @@ from monitor.model.alert_texts import (
     fill,
     texts_of,
 )
-from monitor.model.alerts import Alert
+from monitor.model.alerts import Alert, AlertState
 from monitor.model.errors import ConfigurationError
+from tests.alerting.sample_alerts import an_alert
 
 FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "notified_at", "expires_at")
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -247,3 +248,21 @@ def test_texts_that_were_stored_as_they_stand_still_read_so() -> None:
     }
     alert = msgspec.json.decode(msgspec.json.encode(row), type=Alert)
     assert texts_of(alert, NOW) == stored
+
+
+def test_the_description_of_an_alert_that_is_over_says_why() -> None:
+    """Behind what its rule says, however long that is, and also where the rule says nothing."""
+    facts: dict[str, str | float | None] = {"ended_because": "rule removed", "error": "x" * 3_000}
+    alert = msgspec.structs.replace(an_alert(), facts=facts)
+    ended = msgspec.structs.replace(alert, state=AlertState.RESOLVED, ends_at=NOW)
+    for template, text in (
+        (None, "Ended: rule removed."),
+        ("It failed.", "It failed. Ended: rule removed."),
+        ("{error}", f"{'x' * 1_978}. Ended: rule removed."),
+    ):
+        templates = {} if template is None else {"description": template}
+        shown = texts_of(msgspec.structs.replace(ended, templates=templates), NOW)
+        assert shown["description"] == text
+        assert len(text) <= LONGEST_TEXT
+        firing = msgspec.structs.replace(alert, templates=templates)
+        assert "Ended" not in texts_of(firing, NOW).get("description", "")

@@ -44,7 +44,7 @@ class Flow:
         known = self._healths.get((kind, recipe)) or PipelineHealth(
             workspace="acme", run_kind=kind, pipeline=FLOW, recipe_id=recipe
         )
-        self._healths[kind, recipe] = with_end_of_run(known, end, is_counted=False)
+        self._healths[kind, recipe] = with_end_of_run(known, end, before=None)
 
     @property
     def health(self) -> OverallHealth:

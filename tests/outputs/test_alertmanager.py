@@ -296,6 +296,27 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
         assert datetime.fromisoformat(newest["startsAt"]) == anew
 
 
+async def test_what_is_read_again_takes_no_alert_back(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """The next holder reads the log again from before its end, and posts what still is so.
+
+    The first alert is over and a newer one fires; of the other one only the end is left to post.
+    """
+    anew = BEGAN + timedelta(hours=1)
+    current = alert(1, starts_at=anew)
+    scene.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
+    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current))
+    await scene.start()
+    await scene.until_delivered()
+    assert {
+        (posted_alert["labels"]["pipeline_id"], posted_alert["startsAt"], ends == ENDED)
+        for request in receiver.accepted
+        for posted_alert in request.json()
+        for ends in [datetime.fromisoformat(posted_alert["endsAt"])]
+    } == {("1", "2024-11-21T10:30:00Z", False), ("2", "2024-11-21T09:30:00Z", True)}
+
+
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:
     """The other alerts are repeated on, and the refused one is not posted again and again."""
     receiver.status_for = lambda body: 400 if b'"2"' in body else 200

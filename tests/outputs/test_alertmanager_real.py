@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from monitor.model.alerts import AlertingSnapshot
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import eventually, pause
-from tests.outputs.alert_stories import BEGAN, alert, fired, resolved
+from tests.crash.cluster.watches import AlertmanagerWatch
+from tests.outputs.alert_stories import BEGAN, alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager
@@ -124,6 +126,59 @@ async def test_an_alert_that_is_posted_twice_notifies_once(
         await second.until_delivered()
         await pause(0.5)
     assert set(notified.counts.values()) == {1}
+
+
+async def test_the_next_holder_takes_no_alert_back(
+    tmp_path: Path, alertmanager: Alertmanager
+) -> None:
+    """It has to read all again that the former one has sent, and sends only what is so now."""
+    now_firing = alert(1, starts_at=BEGAN + HOUR / 3)
+    history = (fired(1), resolved(1), event_of(now_firing))
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(
+                AlertmanagerWatch(alertmanager.url, find_daemon=lambda *_: "")
+            )
+            for _ in range(2)
+        ]
+        former, successor = [
+            await stack.enter_async_context(OutputScene(folder, output_to(relay.url)))
+            for folder, relay in zip(two_folders(tmp_path), relays, strict=True)
+        ]
+        await former.start()
+        for event in history:
+            await former.emit(event)
+            await former.until_delivered()
+        await former.kill()
+        successor.snapshot = AlertingSnapshot(alerts=(now_firing,))
+        await successor.emit(*history)
+        await successor.start()
+        await successor.until_delivered()
+        shown = (await active(alertmanager.url))["1"]
+    counts = [
+        Counter((sent["startsAt"], is_firing(sent)) for sent in sent_through(relay))
+        for relay in relays
+    ]
+    began, begins = "2024-11-21T09:30:00Z", "2024-11-21T09:50:00Z"
+    assert counts[0] == {(began, True): 1, (began, False): 1, (begins, True): 1}
+    assert counts[1].keys() == {(begins, True)}
+    assert datetime.fromisoformat(shown["startsAt"]) == now_firing.starts_at
+
+
+def two_folders(folder: Path) -> list[Path]:
+    folders = [folder / "former", folder / "successor"]
+    for made in folders:
+        made.mkdir()
+    return folders
+
+
+def sent_through(relay: AlertmanagerWatch) -> list[dict[str, Any]]:
+    """Return the alerts that were posted through a relay, in their order."""
+    return [json.loads(state.what) for state in relay.sent]
+
+
+def is_firing(sent: dict[str, Any]) -> bool:
+    return datetime.fromisoformat(sent["endsAt"]) > datetime.now(UTC)
 
 
 async def test_a_second_alert_of_one_fingerprint_notifies_anew(

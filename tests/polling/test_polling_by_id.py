@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from monitor.catalogue.operations import Edition
-from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
+from monitor.model.errors import (
+    ConfigurationError,
+    NotAvailableError,
+    TryLaterError,
+    WorkspaceUnreachableError,
+)
 from monitor.model.runs import RunKind
 from monitor.polling.settings import PollSettings, followed_run
 from tests.clocks import ManualClock
@@ -174,3 +181,50 @@ def test_a_followed_run_is_kind_and_id(text: str) -> None:
     """Everything else is a fault of the configuration."""
     with pytest.raises(ConfigurationError):
         followed_run(NAME, text)
+
+
+async def test_a_named_run_that_does_not_exist_is_denied_whatever_the_answer(
+    legacy: Scene, workspace: TinyWorkspace
+) -> None:
+    """Some answer 400 for an id that they do not have; a proxy's page denies nothing."""
+    workspace.faults["jobGroups/8"] = (400, "ValidationFailed")
+    workspace.faults["jobGroups/9"] = (400, "")
+
+    assert await legacy.polls.by_id.track(legacy.key(8)) is False
+    assert await legacy.polls.by_id.track(legacy.key(9)) is None
+
+
+async def test_a_named_run_that_alone_cannot_be_read_is_given_up(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """After a few attempts, while others can be read; whoever had asked for it is told once."""
+    key = legacy.key(8)
+    workspace.put_job_group(1)
+    workspace.faults["jobGroups/8"] = OVERLOADED
+    assert await legacy.polls.by_id.track(key) is None
+    assert not legacy.polls.by_id.gave_up(key)
+    for _ in range(legacy.settings.attempts):
+        await clock.advance(30)
+        with suppress(WorkspaceUnreachableError):
+            await legacy.polls.by_id.poll()
+
+    assert [legacy.polls.by_id.gave_up(key) for _ in range(2)] == [True, False]
+    assert not legacy.polls.by_id.untrack(key)
+
+
+async def test_a_named_run_is_named_no_more(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It is not read once the request was dropped, however the workspace answers then."""
+    key = legacy.key(8)
+    workspace.faults["jobGroups/8"] = OVERLOADED
+    assert await legacy.polls.by_id.track(key) is None
+    assert [legacy.polls.by_id.untrack(key) for _ in range(2)] == [True, False]
+    reads = workspace.count("jobGroups/8")
+    workspace.faults.clear()
+    workspace.put_job_group(8)
+    await clock.advance(30)
+    await legacy.polls.by_id.poll()
+
+    assert workspace.count("jobGroups/8") == reads
+    assert await legacy.run_events() == []

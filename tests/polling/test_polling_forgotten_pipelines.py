@@ -55,6 +55,47 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
     assert state.pipeline.id == "11"
 
 
+@pytest.mark.parametrize("times", ["reported", "absent"])
+async def test_a_run_that_is_seen_after_its_flow_was_deleted_does_not_keep_it(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, times: str
+) -> None:
+    """It ended while runs could not be read; a restart between changes nothing."""
+    ended = stamp(workspace.now())
+    await clock.advance(60)
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}, 12: {"id": 12, "name": "Other"}}
+    await scene.polls.pipeline_names.poll()
+    del workspace.tables["flows"][11]
+    await list_all(scene)
+    assert not is_known(scene)
+
+    await scene.restart()
+    await clock.advance(600)
+    written = ended if times == "reported" else None
+    workspace.put_job_group(1, "Failed", createdAt=ended, updatedAt=written)
+    await scene.poll("relist")
+    assert is_known(scene)
+    await list_all(scene, 2)
+    assert not is_known(scene)
+    assert scene.live_state.view.pipeline_health() == ()
+
+
+async def test_a_run_that_began_after_its_flow_was_found_gone_keeps_it(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What runs is there, whatever its list and its id have said."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}, 12: {"id": 12, "name": "Other"}}
+    await scene.polls.pipeline_names.poll()
+    del workspace.tables["flows"][11]
+    await list_all(scene)
+    assert not is_known(scene)
+
+    await clock.advance(600)
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    await list_all(scene)
+    assert is_known(scene)
+
+
 async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:

@@ -214,7 +214,8 @@ async def test_the_newest_flow_run_of_each_flow_comes_first(
             number,
             "Complete",
             flowRun={"id": 100 + number},
-            wrangledDataset={"id": 40 + flow, "flow": {"id": flow, "name": f"flow {flow}"}},
+            # Another recipe each time: nothing shows that it was all.
+            wrangledDataset={"id": 40 + number, "flow": {"id": flow, "name": f"flow {flow}"}},
         )
         await clock.advance(600)
     await unbegun.begin()
@@ -262,6 +263,64 @@ async def test_an_old_flow_run_takes_one_read(
     assert state.approximate == ("created_at", "finished_at")
     assert state.pipeline is not None
     assert (state.pipeline.id, state.trigger) == ("71", Trigger.MANUAL)
+
+
+async def test_old_flow_runs_of_which_the_list_shows_all_take_no_read(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The newest three of a flow are read, and those that failed; read later is the rest."""
+    for number in range(1, 31):
+        end = "Failed" if number == 5 else "Complete"
+        workspace.put_flow_run(100 + number, end)
+        workspace.put_job_group(number, end, flowRun={"id": 100 + number})
+        await clock.advance(600)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    await clock.advance(1)
+    await unbegun.polls.changes.poll()
+    for _ in range(30):
+        await unbegun.poll("old_flow_runs")
+        await clock.advance(1)
+
+    states = [await unbegun.state(100 + number, RunKind.FLOW_RUN) for number in range(1, 31)]
+    assert [state.status.value for state in states if state is not None] == [
+        "failed" if number == 5 else "succeeded" for number in range(1, 31)
+    ]
+    assert all(state.historical for state in states if state is not None)
+    assert workspace.count("flowRuns/.*") <= 8
+    assert await unbegun.run_events() == []
+
+    workspace.put_flow_run(110, "Failed")
+    await clock.advance(600)
+    for _ in range(30):
+        await unbegun.poll("derived_flow_runs")
+        await clock.advance(60)
+    state = await unbegun.state(110, RunKind.FLOW_RUN)
+    assert state is not None
+    assert state.status is Status.FAILED
+
+
+async def test_more_old_flow_runs_than_are_kept_have_their_turn_afterwards(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """History goes on until nothing is left out."""
+    for number in range(1, 1_201):
+        workspace.put_flow_run(10_000 + number, "Complete")
+        workspace.put_job_group(number, "Complete", flowRun={"id": 10_000 + number})
+        await clock.advance(60)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    await clock.advance(1)
+    await unbegun.polls.changes.poll()
+    await unbegun.polls.plan_runs.poll()
+    for _ in range(400):
+        await unbegun.poll("old_flow_runs")
+        await unbegun.poll("history")
+        await clock.advance(1)
+
+    assert _history(unbegun).is_over
+    assert _history(unbegun).words is None
+    assert await unbegun.state(10_001, RunKind.FLOW_RUN) is not None
 
 
 async def test_history_is_not_over_while_a_list_is_refused(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import EndBasis, FailedPart, RunKind, RunState
+from monitor.model.runs import EndBasis, FailedPart, RunKind, RunState, Status
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
@@ -362,3 +362,31 @@ async def test_open_reasons_are_given_up(
 
     assert tries < 320
     assert (await state_of(scene, 71, FLOW_RUN)).detailed
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_a_success_names_the_part_whose_failure_it_hides(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, *, is_repeated: bool
+) -> None:
+    """A flow may ignore that a recipe failed; one that was repeated with success hides nothing."""
+    workspace.put_flow_run(71, "Complete")
+    put_failed_job(workspace, 1, "no such column")
+    end_group(workspace, 1, "Failed", flowRun={"id": 71})
+    await clock.advance(5)
+    recipe = RECIPE if is_repeated else {**RECIPE, "id": 46}
+    workspace.put_job_group(2, "Complete", wrangledDataset=recipe, flowRun={"id": 71})
+    async with readers(scene):
+        await poll_flow_runs(scene)
+        await until(lambda: scene.polls.details.waiting == 0)
+        for _ in range(3):
+            await clock.advance(1)
+            await scene.polls.reasons.poll()
+
+    state = await state_of(scene, 71, FLOW_RUN)
+    assert (state.status, state.error) == (Status.SUCCEEDED, None)
+    if is_repeated:
+        assert state.failed_part is None
+    else:
+        assert state.failed_part is not None
+        shown = (state.failed_part.key, state.failed_part.name, state.failed_part.error)
+        assert shown == (scene.key(1), "Clean", "no such column")

@@ -96,11 +96,14 @@ class Lives:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Let everything go on until every poll waits for its time, or the poller to connect."""
+        """Let everything go on until every poll waits for its time, or the poller to connect.
+
+        The recovery waits beside either.
+        """
         await self.clock.advance(0)
         await until(
             lambda: (
-                max(1, loops()) == sum(not sleeper.done() for _, _, sleeper in self.clock._sleepers)
+                max(2, loops()) == sum(not sleeper.done() for _, _, sleeper in self.clock._sleepers)
             )
         )
 

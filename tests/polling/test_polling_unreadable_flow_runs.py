@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.model.runs import RunKind
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunKind, Source, Status
 from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.poll import WhenDue
 from tests.clocks import ManualClock
@@ -108,3 +109,70 @@ async def test_what_can_be_read_again_is_no_longer_named(
 
     assert named(unbegun) == []
     assert (await unbegun.run_events(FLOW_RUN))[-1] == "71:succeeded"
+
+
+async def test_the_failure_of_a_refused_flow_run_is_that_of_its_parts(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Derived, and marked so; what it is reported as once it can be read again confirms it."""
+    await unbegun.begin()
+    put(workspace, 70)
+    workspace.put_flow_run(71)
+    workspace.put_job_group(71, "InProgress", flowRun={"id": 71})
+    workspace.put_job_group(72, "Failed", flowRun={"id": 71})
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
+    await poll_for(unbegun, clock, minutes=5)
+    assert unbegun.key(71, FLOW_RUN) in unbegun.live_state.active
+
+    workspace.put_job_group(71, "Complete")
+    await poll_for(unbegun, clock, minutes=5)
+    state = await unbegun.state(71, FLOW_RUN)
+    assert state is not None
+    assert (state.status, state.ended_by) == (Status.FAILED, Source.PARTS)
+    assert state.failed_part is not None
+    assert state.failed_part.key == unbegun.key(72)
+    events = [recorded.event for recorded in await unbegun.bus.events(after=0, limit=1_000)]
+    (failed,) = (event for event in events if event.id == f"{unbegun.key(71, FLOW_RUN)}:failed")
+    assert isinstance(failed, RunEvent)
+    assert failed.observed_by is Source.PARTS
+
+
+@pytest.mark.parametrize("status", ["Failed", "Complete"])
+async def test_what_the_refused_flow_run_reports_later_decides(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
+) -> None:
+    """The same end confirms the derived one, another one corrects it."""
+    await unbegun.begin()
+    workspace.put_flow_run(71, status)
+    workspace.put_job_group(72, "Failed", flowRun={"id": 71})
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
+    await poll_for(unbegun, clock, minutes=3)
+    assert (await unbegun.run_events(FLOW_RUN))[-1] == "71:failed"
+
+    workspace.faults.clear()
+    await clock.advance(600)
+    await unbegun.poll("derived_flow_runs")
+    events = await unbegun.run_events(FLOW_RUN)
+    corrected = ["71:corrected", "71:succeeded"] if status == "Complete" else []
+    assert [event for event in events if event != "71:detailed"] == [
+        *("71:queued", "71:started", "71:failed"),
+        *corrected,
+    ]
+    state = await unbegun.state(71, FLOW_RUN)
+    assert state is not None
+    assert state.failed_part is not None  # which a success hides
+    assert state.error is None
+
+
+async def test_a_refused_flow_run_whose_parts_succeeded_stays_unknown(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Another part may still come, and fail."""
+    await unbegun.begin()
+    workspace.put_flow_run(71)
+    workspace.put_job_group(71, "Complete", flowRun={"id": 71})
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
+    await poll_for(unbegun, clock, minutes=10)
+
+    assert named(unbegun) == ["71"]
+    assert await unbegun.run_events(FLOW_RUN) == ["71:queued", "71:started"]

@@ -164,6 +164,8 @@ class TinyWorkspace:
         with suppress(IndexError, ValueError):
             number = int(parts[1])
         match (parts[0], parts[2] if len(parts) > 2 else ""):
+            case ("people", "") if not number:
+                return {"id": 1}
             case ("open-api-spec", _):
                 return {"openapi": "3.0.0", "paths": {}}
             case ("jobGroups", "") if not number:

@@ -10,10 +10,11 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
+    OneTimeTrigger,
     ScheduleTrigger,
     UnsupportedTrigger,
 )
-from monitor.schedules import BadTriggerError, check, next_after, times_between
+from monitor.schedules import BadTriggerError, check, next_after, second_pass, times_between
 
 
 def utc(text: str) -> datetime:
@@ -174,3 +175,22 @@ def test_half_an_hour_that_is_repeated_has_its_times_twice() -> None:
         utc("2026-04-04T16:00"),  # 02:30
         utc("2026-04-04T17:00"),
     ]
+
+
+def test_a_repeated_wall_time_may_fire_the_second_time_instead() -> None:
+    """Of a trigger that follows the wall clock, and on that night only."""
+    daily = DailyTrigger(hour_of_day=2, minute_of_hour=30, timezone="Europe/Berlin")
+    first, second = utc("2026-10-25T00:30"), utc("2026-10-25T01:30")
+    assert second_pass([daily], first) == second
+    assert second_pass([daily, cron("0 0 9 * * ?")], first) == second
+    for at in ("2026-10-24T00:30", "2026-10-26T01:30", "2026-03-29T01:00"):
+        assert second_pass([daily], utc(at)) is None
+    for strict in (
+        HourlyTrigger(minute_of_hour=30, timezone="Europe/Berlin"),
+        cron("0 30 0 * * ?"),
+        OneTimeTrigger(at=first),
+    ):
+        assert second_pass([strict], first) is None
+        assert second_pass([daily, strict], first) is None
+    half_an_hour = cron("0 45 1 * * ?", "Australia/Lord_Howe")
+    assert second_pass([half_an_hour], utc("2026-04-04T14:45")) == utc("2026-04-04T15:15")

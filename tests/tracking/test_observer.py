@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -260,3 +261,23 @@ async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualC
 
     assert changes == [False, False, True, True]
     assert await event_ids(bus) == ["acme:edition:1", "acme:edition:2"]
+
+
+async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualClock) -> None:
+    """What another clock dates ahead of ours, or ours before it was set back, is confirmed now.
+
+    Else no later observation would be newer, and nobody would read the run again.
+    """
+    observer, live_state = observer_of(bus, clock)
+    ahead = observation_of(clock, 1, "InProgress")
+    ahead = msgspec.structs.replace(ahead, observed_at=clock.now() + timedelta(hours=1))
+    await observer.observe([ahead])
+    assert live_state.active[key(1)].confirmed_at == clock.now()
+
+    clock.set_wall(clock.now() - timedelta(hours=1))
+    again, live_state = observer_of(bus, clock)
+    await again.open("acme")
+    assert live_state.active[key(1)].confirmed_at == clock.now()
+    await clock.advance(10)
+    await again.observe([observation_of(clock, 1, "InProgress")])
+    assert live_state.active[key(1)].confirmed_at == clock.now()

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.live_state import Reachability, ReachabilityStretch, WorkspaceStatus
+from monitor.tracking.clock_step import move
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.reachability_history import left_alone, shown, with_status
 from monitor.tracking.status_memory import StatusMemory
@@ -197,6 +198,17 @@ async def test_a_machine_that_slept_watched_nothing(lives: Lives, clock: ManualC
         (UNWATCHED, 60, 60 + 5 * HOUR),
         (REACHABLE, 60 + 5 * HOUR, 90 + 5 * HOUR),
     ]
+
+
+async def test_a_clock_that_is_set_forward_hides_nothing(lives: Lives, clock: ManualClock) -> None:
+    """Somebody watched all the time, though the clock shows five hours more."""
+    life = await lives.begin()
+    await life.see(REACHABLE, seconds=60)
+    clock.set_wall(clock.now() + timedelta(hours=5))
+    move(life.live_state, timedelta(hours=5))
+    await life.see(REACHABLE, seconds=30)
+
+    assert life.drawn() == [(REACHABLE, 0, 90 + 5 * HOUR)]
 
 
 async def test_seven_days_are_shown_and_hardly_more_is_kept(

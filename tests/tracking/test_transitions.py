@@ -91,14 +91,15 @@ def test_a_callback_alone_invents_no_run() -> None:
     assert world.states == {}
 
 
-def test_the_first_end_stands() -> None:
-    """Another end than the workspace's first is stored once, and changes nothing."""
+def test_a_reported_end_stands_against_callbacks() -> None:
+    """Another end that a callback names is stored once, and changes nothing."""
     world = World()
     world.observe(observation_of("InProgress"))
     world.observe(observation_of("Complete"))
 
-    assert world.observe(observation_of("Failed")) is ObservationOutcome.CONTRADICTED
-    assert world.observe(observation_of("Failed")) is ObservationOutcome.UNCHANGED
+    claim = observation_of("Failed", Source.CALLBACK)
+    assert world.observe(claim) is ObservationOutcome.CONTRADICTED
+    assert world.observe(claim) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].status is Status.SUCCEEDED
     assert world.states[KEY].contradiction == "Failed"
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
@@ -373,16 +374,17 @@ def test_the_part_that_failed_first_is_the_reason(parts: tuple[FailedPart, ...])
 
 
 def test_our_clock_set_while_a_run_is_observed_moves_no_time() -> None:
-    """Between the start of the read and now: the skew may be of before, or of after our clock."""
-    ours, theirs = START, START + timedelta(minutes=20)
+    """What was read was read just now, whichever skew is of before and which of after.
+
+    A callback may have waited, and comes not after now.
+    """
+    ours, later = START, START + timedelta(minutes=20, seconds=5)
     read = Observation(
-        key=RunKey("acme", RunKind.JOB_GROUP, "9"),
-        source=Source.POLL,
-        observed_at=ours,
-        requested_at=theirs,
+        key=RunKey("acme", RunKind.JOB_GROUP, "9"), source=Source.POLL, observed_at=ours
     )
-    later = theirs + timedelta(seconds=5)
-    for skew, expected in ((1_201.0, theirs + timedelta(seconds=1)), (0.0, theirs), (9e3, later)):
+    called = msgspec.structs.replace(read, source=Source.CALLBACK)
+    for skew, expected in ((1_201.0, ours + timedelta(seconds=1_201)), (0.0, ours), (9e3, later)):
         boundary = Boundary(clock_skew_seconds=skew, workspace_now=later)
-        assert boundary.observed_at(read) == expected
+        assert boundary.observed_at(read) == later
+        assert boundary.observed_at(called) == expected
     assert Boundary().observed_at(read) is None

@@ -65,7 +65,7 @@ def test_any_distortion_of_a_history_leaves_the_same_final_state(
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), history=histories())
 def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
-    """Once the workspace has ended a run its status never changes again, whatever arrives."""
+    """Once the workspace has ended a run nothing but the workspace changes its status again."""
     world = World()
     ended = None
     for observation, _ in data.draw(distorted_observations(history, lies=True)):

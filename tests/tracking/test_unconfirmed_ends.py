@@ -168,7 +168,7 @@ def test_records_of_a_run_that_goes_on_show_no_end() -> None:
 
 
 def test_another_end_corrects_the_claim_once() -> None:
-    """The correction and the true end go out together; later contradictions only count."""
+    """The correction and the true end go out together; later claims only count."""
     world = observed(seen(0, "InProgress"), called(2, "Complete"))
     assert world.observe(seen(3, "Failed")) is ObservationOutcome.CHANGED
 
@@ -178,7 +178,7 @@ def test_another_end_corrects_the_claim_once() -> None:
     assert corrected.run == failed.run == world.states[KEY]
     assert world.states[KEY].unconfirmed_end is None
     number = len(world.log)
-    assert world.observe(seen(4, "Complete")) is ObservationOutcome.CONTRADICTED
+    assert world.observe(called(4, "Complete")) is ObservationOutcome.CONTRADICTED
     assert world.observe(called(5, "Canceled")) is ObservationOutcome.UNCHANGED
     assert (len(world.log), world.states[KEY].status) == (number, Status.FAILED)
 

@@ -48,7 +48,7 @@ class ServedShard:
             bus=self.bus,
             live=self.live_state.view,
             alerting=self.alerting.requests(),
-            requests=ShardRequests(track=self._track, webhooks=self._webhooks),
+            requests=ShardRequests(track=self._track, untrack=self._track, webhooks=self._webhooks),
             outputs=lambda: [OutputStatus(name="mqtt", is_well=True, detail="connected")],
             mirrored=None if self.mirrored is None else self._mirrored,
         )

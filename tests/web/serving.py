@@ -116,7 +116,12 @@ def _requests(requested: list[tuple[Any, ...]]) -> ShardRequests:
         row = {"flow_id": flow or "7", "flow": "orders", "state": "registered"}
         return [{"workspace": workspace, **row, "task_id": "1", "reason": None}]
 
-    return ShardRequests(track=track, webhooks=webhooks)
+    async def untrack(workspace: str, kind: RunKind, run_id: str) -> str:
+        if run_id == "404":
+            raise NoSuchObjectError("it is not asked for")
+        return f"{workspace} asks for {kind} {run_id} no more"
+
+    return ShardRequests(track=track, untrack=untrack, webhooks=webhooks)
 
 
 async def no_cluster() -> None:

@@ -44,3 +44,20 @@ async def test_every_face_shows_the_age_of_now(site: Site) -> None:
     site.alerting.show(msgspec.structs.replace(shown, **over))
     await site.clock.advance(60)
     assert "orders ran for 30 min" in (await site.get(f"/alerts/{RUN_FAILED}")).text
+
+
+async def test_every_face_says_why_an_alert_ended_without_becoming_well(site: Site) -> None:
+    """Of a deleted flow, and which flow has its name now, also where the run had an error."""
+    facts: dict[str, str | float | None] = {
+        "error": "no such table",
+        "ended_because": "pipeline removed",
+        "name_taken_by": "flow 9",
+    }
+    shown = site.alerting.alert(RUN_FAILED, facts=facts)
+    over = {"state": AlertState.RESOLVED, "ends_at": shown.starts_at + timedelta(minutes=30)}
+    site.alerting.show(msgspec.structs.replace(shown, **over))
+    words = "Ended: pipeline removed. The name orders is that of flow 9 now."
+    for face in (f"/api/v1/alerts/{RUN_FAILED}", "/alerts"):
+        assert words in html.unescape((await site.get(face)).text), face
+    page = (await site.get(f"/alerts/{RUN_FAILED}")).text
+    assert all(f"<dt>{label}</dt>" in page for label in ("ended because", "name taken by"))

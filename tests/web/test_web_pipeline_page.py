@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 
 from monitor.model.alerts import LearnedLimit
-from monitor.model.runs import Parents, Pipeline, PipelineKind, Recipe, RunKey, RunKind, Status
+from monitor.model.runs import (
+    FailedPart,
+    Parents,
+    Pipeline,
+    PipelineKind,
+    Recipe,
+    RunKey,
+    RunKind,
+    Status,
+)
 from tests.web.site import Site
 
 HOUR = 3600
@@ -176,3 +185,19 @@ async def test_an_unknown_pipeline_or_range_is_a_page_with_a_way_back(site: Site
         assert (answer.status, "the overview" in answer.text) == (404, True)
     wrong = await site.get(f"{PATH}?range=1y")
     assert (wrong.status, "is none of 24h, 7d, 30d" in wrong.text) == (400, True)
+
+
+async def test_a_success_that_hides_a_failed_part_says_so(site: Site) -> None:
+    """The head names the part and why it failed, and so does its row."""
+    part = FailedPart(
+        key=RunKey("acme", RunKind.JOB_GROUP, "21"), name="clean", error="no such column"
+    )
+    flow_run = RunKey("acme", RunKind.FLOW_RUN, "20")
+    await site.observe(site.run("20", Status.SUCCEEDED, key=flow_run, failed_part=part))
+
+    page = (await site.get(PATH)).text
+    words = " ".join(re.sub("<[^>]*>", " ", page).split())
+    assert "is reported as succeeded, but its part clean failed: no such column" in words
+    assert "succeeded a part failed: clean" in words
+    shown = (await document(site))["last_success"]
+    assert shown["failed_part"]["name"] == "clean"

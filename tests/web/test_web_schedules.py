@@ -102,6 +102,23 @@ async def test_a_start_is_due_until_its_grace_is_over(site: Site) -> None:
     assert (await states(site))[3] == ["due"]
 
 
+@pytest.mark.parametrize("passes", [(0,), (1,), (0, 1)], ids=str)
+async def test_in_the_repeated_hour_either_pass_is_met(
+    site: Site, passes: tuple[float, ...]
+) -> None:
+    """Half past two comes twice on that Sunday: due until the second is over, met by either."""
+    sunday, berlin = datetime(2026, 10, 25, tzinfo=UTC), "?zone=Europe/Berlin"
+    daily = CronTrigger(expression="0 30 2 * * ?", timezone="Europe/Berlin")
+    for minute, state in ((35, "due"), (41, "missed")):
+        site.clock.set_wall(sunday + timedelta(hours=1, minutes=minute))
+        follow(site, schedule(trigger=daily, updated_at=sunday))
+        assert (await states(site, berlin))[6] == [state]
+    for hours in passes:
+        at = sunday + timedelta(hours=hours, minutes=30, seconds=2)
+        await site.observe(started(site, f"{hours}", at))
+    assert (await states(site, berlin))[6] == ["met"]
+
+
 async def test_a_flow_run_and_its_job_groups_are_one_start(site: Site) -> None:
     """Two job groups of a flow run meet one expected start, and none of another day."""
     follow(site, schedule())

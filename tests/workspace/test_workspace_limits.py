@@ -106,11 +106,13 @@ async def test_truncated_json_is_unreadable() -> None:
     async def half(_: web.Request) -> web.Response:
         return web.Response(body=b'{"data":[{"id":1},', content_type="application/json")
 
-    async with serving(half) as workspace, client_of(workspace.url) as client:
+    served = answer({"data": []})
+    async with serving(served, half) as workspace, client_of(workspace.url) as client:
+        await client.requester.request("listJobLibrary", priority=Priority.CHANGES)
         with pytest.raises(UnreadableAnswerError):
             async for _ in client.runs.job_library(priority=Priority.CHANGES):
                 pass
-    assert len(workspace.requests) == 1
+    assert len(workspace.requests) == 2
 
 
 def large(*, announced: bool, compressed: bool = False) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from tests.worlds.findings import Figures
-from tests.worlds.generator import BATCH, NOT_IN_THE_GATE, world
+from tests.worlds.generator import BATCH, world
 from tests.worlds.judge import judge
 from tests.worlds.play import SPEED, play
 from tests.worlds.script import Ingredient
@@ -28,7 +28,6 @@ def main() -> int:
     """Play what was asked for and return the exit code."""
     options = _options()
     without = frozenset(Ingredient(word) for word in options.without)
-    without |= NOT_IN_THE_GATE if options.gate else frozenset()
     if options.only is not None:
         return _play_single(
             options.only, speed=options.speed, is_beside=options.beside, without=without
@@ -62,7 +61,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--beside", action="store_true", help="with the batch of that seed")
     parser.add_argument("--stories", type=Path, help="a folder for the stories of failing worlds")
     parser.add_argument("--without", nargs="*", default=(), help="ingredients to leave out")
-    parser.add_argument("--gate", action="store_true", help="without what the gate leaves out")
     return parser.parse_args()
 
 

@@ -39,11 +39,11 @@ def alert_findings(
         expected = stretches(world, subject, ends, blind, played.until)
         for rule, for_seconds in ((RULE, 0.0), (LASTING, FOR_SECONDS)):
             active = active_spans(received.alerts[rule, subject], played.until)
-            yield from _false_reds(world, rule, subject, expected, active)
+            yield from _false_reds(world, rule, subject, expected, active, played)
             yield from _false_greens(world, rule, subject, expected, received, played, for_seconds)
         repeated = [_only_repeated(stretch) for stretch in expected]
         active = active_spans(received.alerts[REPEATED, subject], played.until)
-        yield from _false_reds(world, REPEATED, subject, repeated, active)
+        yield from _false_reds(world, REPEATED, subject, repeated, active, played)
         yield from _false_greens(world, REPEATED, subject, repeated, received, played, 0.0)
         yield from _wrong_starts(world, subject, ends, received, played)
         yield from _wrong_marks(world, subject, ends, received)
@@ -77,15 +77,20 @@ def active_spans(words: Sequence[AlertWord | OtherAlertWord], until: float) -> l
 
 
 def _false_reds(
-    world: World, rule: str, subject: Subject, expected: Sequence[Stretch], active: Sequence[Span]
+    world: World,
+    rule: str,
+    subject: Subject,
+    expected: Sequence[Stretch],
+    active: Sequence[Span],
+    played: Played,
 ) -> Iterator[Finding]:
     for span in active:
-        if span.end - span.begin <= _INSTANT_SECONDS:
+        if span.end - span.begin <= _INSTANT_SECONDS or _is_forgotten(span, played):
             continue
         quiet = [
             stretch
             for stretch in expected
-            if not stretch.may and _overlap(span, stretch) > _unseen_seconds(span, stretch)
+            if not stretch.may and _overlap(span, stretch) > _INSTANT_SECONDS
         ]
         if quiet:
             yield Finding(
@@ -96,13 +101,10 @@ def _false_reds(
             )
 
 
-def _unseen_seconds(span: Span, stretch: Stretch) -> float:
-    """Return how long an alert may stay active where nothing fails.
-
-    Where something fails before and after, both may be seen together.
-    """
-    is_between = span.begin < stretch.begin and stretch.end < span.end
-    return _LATENCY_SECONDS if is_between else _INSTANT_SECONDS
+def _is_forgotten(span: Span, played: Played) -> bool:
+    """True for an alert of which only a store knew that an older one has replaced."""
+    is_open = span.end == played.until
+    return is_open and any(lost.begin <= span.begin < lost.end for lost in played.forgotten)
 
 
 def _false_greens(

@@ -25,7 +25,7 @@ POLL = PollSettings(
     detail_wait_seconds=6,
     progress_seconds=20,
     flow_run_wait_cap_seconds=10,
-    connect_wait_cap_seconds=5,
+    recovery_seconds=5,
 )
 FOR_SECONDS = 30.0  # of the second rule about failures
 REPORT_SECONDS = 60.0  # poll, details, a flow run's waits, wait for the plan of a part

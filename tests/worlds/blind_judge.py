@@ -17,7 +17,10 @@ from tests.worlds.script import World
 RULE = "workspace_unreachable"
 _KNOWN = "known"
 _REACHABLE = "reachable"
-_ABOUT_DURATIONS = frozenset({"run_stuck", "queue_slow", "run_overdue"})
+# Of the rules about durations, by default.
+_LIMIT_SECONDS = {"run_stuck": 900.0, "queue_slow": 600.0}
+_LONGEST_RUN_SECONDS = 240.0
+_TOLERATED_SECONDS = 60.0  # so far ahead a time is believed
 _JUDGED_ELSEWHERE = frozenset({"schedule_missed", "run_lost"})
 _LAST_SECONDS = 5.0  # of a span, in which it may be over already
 
@@ -146,13 +149,11 @@ def _other_alerts(world: World, received: Received) -> Iterator[Finding]:
 
 
 def _by_duration(world: World) -> frozenset[str]:
-    """Return the rules about durations, where a run lasts longer as far as anybody can know.
-
-    A clock that is set forward makes it longer, and one that is hidden goes on as it was seen last.
-    """
+    """Return the rules about durations that a clock set forward makes longer by their limit."""
     clock_set = world.workspace_clock_set
-    is_longer = clock_set is not None and clock_set.seconds > 0
-    return _ABOUT_DURATIONS if is_longer or world.hidings else frozenset()
+    seconds = 0.0 if clock_set is None else clock_set.seconds
+    limits = _LIMIT_SECONDS.items()
+    return frozenset(rule for rule, limit in limits if seconds + _LONGEST_RUN_SECONDS > limit)
 
 
 def _by_rights(world: World) -> frozenset[str]:
@@ -162,7 +163,14 @@ def _by_rights(world: World) -> frozenset[str]:
 
 
 def _by_stamps(world: World) -> frozenset[str]:
-    """Return the rule about impossible times, where what was written before lies in the future."""
+    """Return the rule about impossible times, where such a time was written by a run of then.
+
+    It lies in the future by the clock that was set back while the run was active.
+    """
     clock_set = world.workspace_clock_set
-    is_behind = clock_set is not None and clock_set.seconds < 0
-    return frozenset({"success_doubted"}) if is_behind else frozenset()
+    if clock_set is None or clock_set.seconds > -_TOLERATED_SECONDS:
+        return frozenset()
+    spans = [(run.created, run.end_shown_from) for run in world.job_groups]
+    spans += [(run.created, run.end_shown_from) for run in world.plan_runs]
+    is_active = any(created < clock_set.at < shown_from for created, shown_from in spans)
+    return frozenset({"success_doubted"}) if is_active else frozenset()

@@ -33,6 +33,7 @@ _REQUESTED_SECONDS = {
     ListName.PLANS: 2 * POLL.names_seconds,
     ListName.SCHEDULES: 2 * POLL.schedules_seconds,
 }
+_VANISHED_TOGETHER = 3  # fewer active runs may have been deleted
 _DENIED_SECONDS = 2 * POLL.reconcile_seconds  # two reconciliations deny a run
 
 
@@ -60,7 +61,7 @@ def blindnesses(world: World) -> list[Blindness]:
     return [
         *(_of_withdrawal(withdrawal) for withdrawal in world.withdrawals),
         *(_of_short_list(world, short) for short in world.short_lists),
-        *(_of_hiding(hiding) for hiding in world.hidings),
+        *(_of_hiding(world, hiding) for hiding in world.hidings),
         *_of_other_person(world),
         *_of_clock(world),
     ]
@@ -162,21 +163,37 @@ def _lacks_rows(world: World, short: ShortList) -> bool:
     return len(shown) < len(ids)
 
 
-def _of_hiding(hiding: Hiding) -> Blindness:
+def _of_hiding(world: World, hiding: Hiding) -> Blindness:
     is_all = hiding.flows is None
     named = "every run" if hiding.flows is None else f"flow {sorted(hiding.flows)}"
+    is_owed = is_all and is_missed(world, hiding)
     return Blindness(
         text=f"{named} is hidden, and refused by id with {hiding.refusal}",
         span=hiding.span,
         recovered_at=hiding.span.end + POLL.relist_seconds * 1.1,
         reported_within=_DENIED_SECONDS * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
-        if is_all
+        if is_owed
         else None,
-        kinds=_OF_JOB_GROUPS if is_all else frozenset(),
+        kinds=_OF_JOB_GROUPS if is_owed else frozenset(),
         observed_within=POLL.reconcile_seconds * 1.1,
         hides_runs=True,
         flows=hiding.flows,
     )
+
+
+def is_missed(world: World, hiding: Hiding) -> bool:
+    """True where enough active runs were shown for long enough to be missed when all is hidden.
+
+    A daemon that was down meanwhile has never seen them, and nothing shows that they are there.
+    """
+    at, down = hiding.span.begin, [*world.outages, *world.stops]
+    followed = [
+        due(group.shown_from, 2 * POLL.idle_seconds, down)
+        <= at
+        < min(group.end_shown_from, group.deleted_at)
+        for group in world.job_groups
+    ]
+    return sum(followed) >= _VANISHED_TOGETHER
 
 
 def _of_other_person(world: World) -> Iterator[Blindness]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.worlds.allowances import LOST_SECONDS, REPORT_SECONDS, due
-from tests.worlds.blindness import hidden_spans
+from tests.worlds.blindness import hidden_spans, is_missed
 from tests.worlds.impairments import Span
 from tests.worlds.script import Callback, End, JobGroup, RunKind, World
 from tests.worlds.truth import Run, group_allowance, own_ends
@@ -31,7 +32,12 @@ def expected_runs(
     due_at = {end.run: end.due_at for end in own_ends(world, blind)}
     for group in world.job_groups:
         own = [*blind, *hidden_spans(world, group.flow)]
-        yield _expected_group(group, delivered, own)
+        expected = _expected_group(group, delivered, own)
+        if _may_be_lost(world, group):
+            lost = (*_BEFORE, "lost")
+            rows = (*expected.rows, lost, (*lost, "corrected", WORDS[group.end]))
+            expected = replace(expected, rows=rows)
+        yield expected
     for flow_run in world.flow_runs:
         flow_key = (RunKind.FLOW_RUN, flow_run.id)
         yield ExpectedRun(run=flow_key, rows=(_row(flow_run.end),), due_at=due_at[flow_key])
@@ -62,6 +68,17 @@ def _expected_group(
     }
     rows += [(*_BEFORE, WORDS[lie], "corrected", WORDS[group.end]) for lie in lies]
     return ExpectedRun(run=key, rows=tuple(rows), due_at=due_at)
+
+
+def _may_be_lost(world: World, group: JobGroup) -> bool:
+    """True for a run that is denied while all is hidden, and too few others are that show it."""
+    down = [*world.outages, *world.stops]
+    return any(
+        hiding.flows is None
+        and not is_missed(world, hiding)
+        and group.shown_from <= hiding.span.begin < due(group.end_shown_from, REPORT_SECONDS, down)
+        for hiding in world.hidings
+    )
 
 
 def _row(end: End) -> tuple[str, ...]:

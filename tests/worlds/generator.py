@@ -51,8 +51,6 @@ _BY_A_STEADY_CLOCK = frozenset(
         Ingredient.OTHER_PERSON,
     }
 )
-# What is played by hand only.
-NOT_IN_THE_GATE: frozenset[Ingredient] = frozenset({Ingredient.VANISHED, Ingredient.OUR_CLOCK})
 
 
 def world(seed: int, *, without: Collection[Ingredient] = ()) -> World:

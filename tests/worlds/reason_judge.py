@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.worlds.alert_judge import RULE
-from tests.worlds.allowances import POLL, REPORT_SECONDS
-from tests.worlds.blindness import blindnesses
+from tests.worlds.allowances import POLL
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import runs_of
 from tests.worlds.script import NEVER, End, JobGroup, RunKind, Times, World
 from tests.worlds.truth import Run, TrueEnd, group_allowance
 
-# The waits between reads of a plan grow, so that the last of them may be half of them all.
-_LAST_WAIT_SECONDS = POLL.link_wait_seconds / 2
 _UNREADABLE = (Times.NO_JOBS, Times.NONE)
 
 
@@ -42,7 +39,7 @@ def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
     for run in world.flow_runs:
         shown = faces.runs.get((RunKind.FLOW_RUN, run.id))
         groups = [world.group(group) for group in run.job_groups]
-        if run.plan_run is None or shown is None or _is_known_late(world, groups):
+        if run.plan_run is None or shown is None or _are_named_late(world, groups):
             continue
         if shown["plan_run"] != str(run.plan_run):
             text = f"flow_run {run.id} of plan_run {run.plan_run} has {shown['plan_run']}"
@@ -67,7 +64,7 @@ def _errors(world: World, run: Run, parts: Iterable[Run]) -> set[str] | None:
         return None
     if any(_is_refused_soon(world, group) for group in failed):
         return None
-    if run[0] is not RunKind.JOB_GROUP and _is_known_late(world, failed):
+    if run[0] is not RunKind.JOB_GROUP and _are_named_late(world, failed):
         return None
     return {group.error for group in failed if group.error is not None}
 
@@ -83,46 +80,25 @@ def _is_refused_soon(world: World, group: JobGroup) -> bool:
     )
 
 
-def _is_known_late(world: World, groups: Iterable[JobGroup]) -> bool:
-    """True where some come to light, or are named, after links of them are looked for."""
-    return any(
-        _appears_late(group) or _is_named_late(world, group) or _is_hidden_soon(world, group)
-        for group in groups
-    )
-
-
-def _is_hidden_soon(world: World, group: JobGroup) -> bool:
-    """True for a part that some list hides before it must be linked to its plan run."""
-    by = group.end_shown_from + group_allowance(group)
-    return any(
-        part.hides_runs and part.span.begin < by and group.shown_from < part.recovered_at
-        for part in blindnesses(world)
-    )
+def _are_named_late(world: World, groups: Iterable[JobGroup]) -> bool:
+    """True where a plan names some of them when their end, and the wait for links, are over."""
+    return any(_is_named_late(world, group) for group in groups)
 
 
 def _is_named_late(world: World, group: JobGroup) -> bool:
-    """True for a part that its plan names when its end, and the wait for links, are over."""
     named = [
         named_from
         for plan_run in world.plan_runs
         for child, named_from in plan_run.children_named_from.items()
         if child in (group.flow_run, group.id) and plan_run.id == _plan_run_of(world, group)
     ]
-    limit = group.end_shown_from + POLL.link_wait_seconds - _LAST_WAIT_SECONDS
+    limit = group.end_shown_from + POLL.link_wait_seconds
     return any(named_from > limit for named_from in named)
 
 
 def _plan_run_of(world: World, group: JobGroup) -> int | None:
     around = (run.plan_run for run in world.flow_runs if run.id == group.flow_run)
     return group.plan_run or next(around, None)
-
-
-def _appears_late(group: JobGroup) -> bool:
-    """True for a part that lists show late, so that the whole may be known to have failed before.
-
-    Missing: the reason of such a part does not reach a plan run that has ended.
-    """
-    return group_allowance(group) > REPORT_SECONDS
 
 
 def _failed_groups(world: World, runs: set[Run]) -> Iterator[JobGroup]:

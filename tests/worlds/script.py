@@ -99,6 +99,11 @@ class JobGroup(Struct, frozen=True, kw_only=True):
     plan_run: int | None = None
     deleted_at: float = NEVER
 
+    @property
+    def middle(self) -> float:
+        """When its first job record ends, and its last one starts."""
+        return round((self.started + self.ended) / 2, 3)
+
 
 class FlowRun(Struct, frozen=True, kw_only=True):
     """One execution of a flow: all its job groups. It ends with the last of them."""

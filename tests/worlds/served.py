@@ -73,7 +73,7 @@ class Served:
         group = self._groups[group_id]
         if group.times in (Times.NO_JOBS, Times.NONE):
             return None
-        half = round((group.started + group.ended) / 2, 3)
+        half = group.middle
         spans = ((1, "wrangle", group.started, half), (2, "filewriter", half, group.ended))
         return [
             self._job_row(group, at, number=number, job_type=job_type, begin=begin, end=end)

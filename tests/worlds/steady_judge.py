@@ -33,7 +33,9 @@ def _fired_again(world: World, received: Received) -> Iterator[Finding]:
     """Yield alerts by a failure that an alert, since resolved, was about already."""
     for (rule, subject), words in received.alerts.items():
         if rule not in (RULE, LASTING):
-            continue  # a row of failures may be broken by what is seen late, and be one again
+            # What is seen late may break a row of failures; another one may end with some of them.
+            # With the same start it would have the ids of the first, and other contents.
+            continue
         over: set[Run] = set()
         for word in words:
             again = over & word.evidence
@@ -89,8 +91,6 @@ def _causes(world: World, stops: Sequence[Span]) -> Iterator[Span]:
         yield Span(span.begin, due(span.end, RECOVERED_SECONDS, down))
     for part in blindnesses(world):
         yield Span(part.span.begin, due(part.recovered_at, RECOVERED_SECONDS, down))
-    for clock_set in world.our_clock_sets:
-        yield Span(clock_set.at, due(clock_set.at, RECOVERED_SECONDS, down))
 
 
 def _changes(world: World, received: Received) -> Iterator[Finding]:

@@ -12,7 +12,15 @@ import pytest
 from tests.worlds.blind_judge import blind_findings
 from tests.worlds.findings import Kind
 from tests.worlds.glimpses import Glimpse
-from tests.worlds.impairments import ListName, QueryKind, Refusal, ShortList, Span, Withdrawal
+from tests.worlds.impairments import (
+    Hiding,
+    ListName,
+    QueryKind,
+    Refusal,
+    ShortList,
+    Span,
+    Withdrawal,
+)
 from tests.worlds.play import Played
 from tests.worlds.received import Arrival, Received
 from tests.worlds.schedule_judge import schedule_findings
@@ -199,3 +207,25 @@ def test_a_missed_start_may_stay_unreported_while_schedules_cannot_be_read() -> 
     world = msgspec.structs.replace(_SCHEDULED, withdrawals=(withdrawal,))
     assert _missed(world=world) == []
     assert _missed(_alert(150, "fired", "schedule_missed"), world=world) == []
+
+
+def test_what_was_never_shown_is_not_missed() -> None:
+    """Runs that vanish are owed an alert where enough of them were followed until then."""
+    runs = tuple(
+        msgspec.structs.replace(
+            _SCHEDULED.job_groups[0],
+            id=number,
+            created=40,
+            shown_from=40,
+            ended=400,
+            end_shown_from=400,
+        )
+        for number in (11, 12, 13)
+    )
+    hiding = Hiding(span=Span(100, 300), flows=None, refusal=Refusal.NO_DATA)
+    vanished = msgspec.structs.replace(_WORLD, job_groups=runs, hidings=(hiding,))
+    assert _blind([], world=vanished) == [Kind.BLIND]
+    down = msgspec.structs.replace(vanished, stops=(Span(30, 95),))
+    assert _blind([], world=down) == []
+    few = msgspec.structs.replace(vanished, job_groups=runs[:2])
+    assert _blind([], world=few) == []

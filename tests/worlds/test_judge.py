@@ -12,6 +12,7 @@ import pytest
 
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
+from tests.worlds.impairments import Span
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
 from tests.worlds.reason_judge import link_findings
@@ -134,6 +135,7 @@ def _kinds(
     arrivals: Sequence[Arrival],
     faces: FinalFaces | None = None,
     notified: Notifications | None = None,
+    forgotten: Sequence[Span] = (),
 ) -> set[Kind]:
     played = Played(
         zero=_ZERO,
@@ -143,6 +145,7 @@ def _kinds(
         blind={"world-0": []},
         faces={"world-0": faces or _faces(world)},
         notified=notified,
+        forgotten=list(forgotten),
     )
     return {finding.kind for finding in judge([world], played).findings}
 
@@ -177,6 +180,13 @@ def test_an_alert_that_resolves_too_early_is_a_false_green() -> None:
 def test_an_alert_that_stays_is_a_false_red() -> None:
     """An alert that is still active long after the success is a false red."""
     assert _kinds(_RECOVERED, _without(_GREEN, *_ENDS)) == {Kind.FALSE_RED}
+
+
+def test_an_alert_that_only_a_deleted_store_knew_may_stay() -> None:
+    """The older copy of a store cannot resolve what fired since, and no other alert may stay."""
+    open_alert = _without(_GREEN, *_ENDS)
+    assert _kinds(_RECOVERED, open_alert, forgotten=[Span(15, 60)]) == set()
+    assert _kinds(_RECOVERED, open_alert, forgotten=[Span(100, 150)]) == {Kind.FALSE_RED}
 
 
 def test_an_alert_about_nothing_is_a_false_red() -> None:

@@ -112,7 +112,7 @@ def test_a_state_that_is_unknown_without_a_cause_is_found() -> None:
     assert _kinds(states, _REFUSED) == []
     assert _kinds(states) == [Kind.GAUGES]
     clock = msgspec.structs.replace(_WORLD, our_clock_sets=(ClockSet(at=150, seconds=60),))
-    assert _kinds([_state(150, "unknown"), _state(170, "known")], clock) == []
+    assert _kinds([_state(150, "unknown"), _state(170, "known")], clock) == [Kind.GAUGES]
 
 
 def test_a_capability_that_did_not_change_is_found() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.app.alertmanager_receiver import Notified
 from tests.summary import WORLDS
-from tests.worlds.generator import BATCH, NOT_IN_THE_GATE, world
+from tests.worlds.generator import BATCH, world
 from tests.worlds.judge import judge
 from tests.worlds.play import play
 from tests.worlds.story import story
@@ -24,7 +24,7 @@ async def test_what_is_said_of_a_world_is_true(
     first: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Events, alerts, states, metrics, page data and explanations agree with the worlds' truth."""
-    worlds = [world(seed, without=NOT_IN_THE_GATE) for seed in range(first, first + BATCH)]
+    worlds = [world(seed) for seed in range(first, first + BATCH)]
     async with contextlib.AsyncExitStack() as stack:
         notified = None
         if first in _WITH_ALERTMANAGER:

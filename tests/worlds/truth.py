@@ -201,7 +201,8 @@ class _Ends:
         at = self._world.stamped(group.ended)
         is_implausible = at < self._world.stamped(group.created)
         if group.times is not Times.NONE and not is_implausible:
-            return at, at
+            # The end of its last job record, which a clock set back meanwhile leaves behind others.
+            return at, max(at, self._world.stamped(group.middle))
         earliest, latest = self._between_reads(
             group.end_shown_from, group_allowance(group), group.flow
         )

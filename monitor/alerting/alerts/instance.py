@@ -7,10 +7,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertState
-from monitor.model.runs import RunKey, RunKind
-
-_KINDS = frozenset(RunKind)
-_WORDS_OF_A_RUN = 3
+from monitor.model.events import run_of_event_id
+from monitor.model.runs import RunKey
 
 
 class AlertSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,12 +85,8 @@ class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def evidence_runs(self) -> frozenset[RunKey]:
         """The runs that the ids of its evidence name."""
-        names = (event_id.rpartition(":")[0].split(":", 2) for event_id in self.alert.evidence)
-        return frozenset(
-            RunKey(workspace=words[0], kind=RunKind(words[1]), id=words[2])
-            for words in names
-            if len(words) == _WORDS_OF_A_RUN and words[1] in _KINDS
-        )
+        runs = map(run_of_event_id, self.alert.evidence)
+        return frozenset(run for run in runs if run is not None)
 
     @property
     def is_open(self) -> bool:

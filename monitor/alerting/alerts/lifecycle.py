@@ -16,7 +16,7 @@ from monitor.alerting.alerts.instance import (
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.results import Firing, Ok, OverWhenSeen, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.alerts import Acknowledgement, Alert, AlertState
+from monitor.model.alerts import ENDED_BECAUSE, Acknowledgement, Alert, AlertState
 
 _EVIDENCE_KEPT = 50
 _SPANS_KEPT = 20
@@ -172,7 +172,7 @@ def end(
         return LifecycleOutcome(state=instance, step=StepWord.OK)
     if alert.state is AlertState.PENDING:
         return LifecycleOutcome(state=instance.past, step=StepWord.ENDED_PENDING)
-    facts = alert.facts if reason is None else {**alert.facts, "reason": reason}
+    facts = alert.facts if reason is None else {**alert.facts, ENDED_BECAUSE: reason}
     alert = msgspec.structs.replace(
         alert, state=AlertState.RESOLVED, ends_at=max(at, alert.starts_at), facts=facts
     )

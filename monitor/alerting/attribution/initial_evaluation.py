@@ -32,7 +32,7 @@ from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.store import Store
 from monitor.model.alerts import Alert
 from monitor.model.ends import run_end
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.events import EventType, RunEvent, end_event_id
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.model.slices import in_slices
 from monitor.tracking.live_state import LiveStateView
@@ -249,7 +249,7 @@ async def _preexisting_before(
 def _event(run: RunState) -> RunEvent:
     """Return the event that the failure would have made, from what the store holds."""
     return RunEvent(
-        id=run_event_id(run.key, EventType.RUN_FAILED),
+        id=end_event_id(run),
         type=EventType.RUN_FAILED,
         run=run,
         before=None,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, Side, Undecided
-from monitor.alerting.backtest.replay import Parts
+from monitor.alerting.backtest.replay import PartOfPlan, Parts
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.alerts import BRIDGE, Alert
@@ -26,8 +26,9 @@ from monitor.model.events import (
     RunEvent,
     WorkspaceEvent,
     run_event_id,
+    run_of_event_id,
 )
-from monitor.model.runs import RunKey, RunKind
+from monitor.model.runs import RunKey
 
 _BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED, EventType.RUN_LOST)
 _BY_SCHEDULES = frozenset({RuleKind.SCHEDULE_MISSED, RuleKind.NOT_FRESH})
@@ -94,7 +95,7 @@ class Gathered:
             known = self._known(firing, side)
             for event_id in known.evidence if known is not None else ():
                 ids.add(event_id)
-                for part in self._parts.get(_run_of(event_id), ()):
+                for part in self._parts_of(run_of_event_id(event_id)):
                     ids.update(run_event_id(part.key, event_type) for event_type in _BAD_ENDS)
         return ids
 
@@ -162,6 +163,9 @@ class Gathered:
                 return f"{other.alert.name} fired then, which inhibits it and is not recorded"
         return None
 
+    def _parts_of(self, run: RunKey | None) -> Sequence[PartOfPlan]:
+        return () if run is None else self._parts.get(run, ())
+
     def _began_before(self, known: _Known) -> str | None:
         if known.alert.starts_at >= self._start:
             return None
@@ -176,11 +180,11 @@ class Gathered:
     def _unrecorded_link(self, known: _Known, events: Mapping[str, RunEvent]) -> str | None:
         """Return that no event carries which plan run a failed part was of when it failed."""
         for event_id in known.evidence:
-            run = _run_of(event_id)
+            run = run_of_event_id(event_id)
             ids = [event_id] if run in self._plan_runs else []
             ids += [
                 run_event_id(part.key, event_type)
-                for part in self._parts.get(run, ())
+                for part in self._parts_of(run)
                 for event_type in _BAD_ENDS
             ]
             for part_id in ids:
@@ -242,8 +246,3 @@ def _apart(
         only_old=tuple(each for each in row.only_old if (Side.OLD, each) not in doubted),
         undecided=tuple(sorted(undecided)),
     )
-
-
-def _run_of(event_id: str) -> RunKey:
-    workspace, kind, rest = event_id.split(":", 2)
-    return RunKey(workspace, RunKind(kind), rest.rpartition(":")[0])

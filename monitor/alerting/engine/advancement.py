@@ -19,7 +19,7 @@ from monitor.alerting.engine.inhibitors import Inhibitors
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, OverWhenSeen, Unknown
-from monitor.model.alerts import Alert, AlertState
+from monitor.model.alerts import NAME_TAKEN_BY, Alert, AlertState
 from monitor.tracking.live_state import LiveStateView
 
 
@@ -53,7 +53,8 @@ class Advancer:
             memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
             context.pending.put(MEMORY, keys.memory, memory)
             if answer.result is not None:
-                for outcome in self._outcomes(context, target, answer.result, key):
+                for made in self._outcomes(context, target, answer.result, key):
+                    outcome = with_name_taken(self._view, made)
                     context.pending.advance(key, context.pending.state_of(key), outcome)
                     # Of what was over when it was seen the first word says what happened.
                     word = word if word is not StepWord.NO_RESULT else outcome.step
@@ -79,6 +80,7 @@ class Advancer:
             )
         moment = self._evaluation_time(context, target, muted_by)
         outcome = lifecycle.pass_time(instance, rule.settings, moment)
+        outcome = with_name_taken(self._view, outcome)
         context.pending.advance(key, before, outcome)
         if outcome.step:
             self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
@@ -207,8 +209,30 @@ class Advancer:
         )
 
 
-def end(context: EvaluationContext, key: str, instance: AlertInstance, reason: str) -> None:
+def end(
+    context: EvaluationContext,
+    view: LiveStateView,
+    key: str,
+    instance: AlertInstance,
+    reason: str,
+) -> None:
     """End an alert that will never be evaluated again."""
     at = max(instance.alert.starts_at, context.wall_now)
     outcome = lifecycle.end(instance, at, now=context.now, reason=reason)
-    context.pending.advance(key, instance, outcome)
+    context.pending.advance(key, instance, with_name_taken(view, outcome))
+
+
+def with_name_taken(view: LiveStateView, outcome: LifecycleOutcome) -> LifecycleOutcome:
+    """Return the outcome; where an alert is over, with what has the name of its pipeline now."""
+    state = outcome.state
+    if outcome.step is not StepWord.RESOLVED or not isinstance(state, AlertInstance):
+        return outcome
+    alert, pipeline = state.alert, state.alert.pipeline
+    if pipeline is None:
+        return outcome
+    by = view.named(alert.workspace, pipeline.kind, alert.labels.get("pipeline", ""))
+    if by in (None, pipeline.id):
+        return outcome
+    facts = {**alert.facts, NAME_TAKEN_BY: f"{pipeline.kind} {by}"}
+    after = msgspec.structs.replace(state, alert=msgspec.structs.replace(alert, facts=facts))
+    return msgspec.structs.replace(outcome, state=after)

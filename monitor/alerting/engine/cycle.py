@@ -109,7 +109,7 @@ class EvaluationCycle:
             instance = pending.state_of(key)
             if isinstance(instance, AlertInstance):
                 rule = self._rules.by_name[instance.alert.name]
-                end(context, key, instance, reason)
+                end(context, self._view, key, instance, reason)
                 subject = subject_of(rule, instance.alert)
                 pending.put(MEMORY, keys_of(rule.name, subject).memory, None)
 

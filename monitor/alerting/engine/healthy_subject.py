@@ -32,6 +32,7 @@ def is_plain(event: RunEvent) -> bool:
         and (event.type not in SUCCESSES or run.status is Status.SUCCEEDED)
         and not has_parents(run)
         and not run.implausible
+        and run.failed_part is None
         and not run.historical
     )
 

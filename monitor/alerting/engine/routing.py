@@ -26,7 +26,7 @@ from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.compiled import Compiled, Rule
 from monitor.alerting.rules.contract import Subject
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.events import EventType, RunEvent, run_event_ids
 from monitor.model.runs import RunKey, Status
 from monitor.tracking.live_state import LiveStateView
 
@@ -143,8 +143,11 @@ def _is_unidentified(context: EvaluationContext, rule: Rule, event: RunEvent) ->
         return False
     unknown = of_run(event.run.key, None)
     state = context.pending.state_of(fingerprint_of(rule.name, unknown))
-    failure = run_event_id(event.run.key, EventType.RUN_FAILED)
-    return isinstance(state, AlertInstance) and state.is_open and failure in state.alert.evidence
+    run = event.run
+    failures = run_event_ids(run.key, (EventType.RUN_FAILED,), corrections=run.corrections)
+    if not isinstance(state, AlertInstance) or not state.is_open:
+        return False
+    return not set(failures).isdisjoint(state.alert.evidence)
 
 
 def _target(rule: Rule, subject: Subject, attribution: Attribution, root_run: RunKey) -> RuleTarget:

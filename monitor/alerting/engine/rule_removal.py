@@ -42,7 +42,7 @@ async def end_removed(context: EvaluationContext, rules: RuleSet, view: LiveStat
         elif not _matches_name(rule, alert, view):
             reason = PIPELINE_RENAMED
         if reason is not None:
-            end(context, key, instance, reason)
+            end(context, view, key, instance, reason)
 
 
 def _is_of(rule: Rule, alert: Alert, view: LiveStateView) -> bool:

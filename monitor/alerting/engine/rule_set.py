@@ -28,7 +28,7 @@ class RuleSet(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: AlertingSettings) -> RuleSet:
-        compiled = Compiled(settings.rules)
+        compiled = Compiled((*settings.rules, *settings.disabled))
         rules = compiled.rules
         of_runs = _about(SubjectKind.PIPELINE, rules)
         return cls(

@@ -30,6 +30,7 @@ from monitor.alerting.rules.baselines import (
     known_durations,
     limit_seconds,
 )
+from monitor.alerting.rules.expected_starts import last_pass
 from monitor.model.alerts import (
     AlertingSnapshot,
     LearnedLimit,
@@ -46,10 +47,14 @@ _AT_ONCE = 20  # rows
 
 
 class _Awaited(Struct, frozen=True, kw_only=True):
-    """What one rule awaits of one pipeline; ``upcoming`` as `upcoming` returns it."""
+    """What one rule awaits of one pipeline; ``upcoming`` as `upcoming` returns it.
+
+    ``last_at``: when the first of them comes for the last time.
+    """
 
     of: PipelineOfKind
     upcoming: tuple[datetime, ...]
+    last_at: datetime | None
     grace: timedelta
     missed: int
 
@@ -137,9 +142,11 @@ class Snapshots:
             self._rows_of[before.of].pop(key)
             self._show(before.of)
         if waiting is not None:
+            coming = upcoming(waiting)
             awaited = self._awaited[key] = _Awaited(
                 of=_identity(subject),
-                upcoming=upcoming(waiting),
+                upcoming=coming,
+                last_at=last_pass(waiting.definitions, coming[0]) if coming else None,
                 grace=timedelta(seconds=rules.by_name[rule].settings.threshold),
                 missed=waiting.count,
             )
@@ -190,7 +197,11 @@ def _upcoming(awaited: _Awaited) -> tuple[datetime, ...]:
 
 def _after_grace(awaited: _Awaited) -> StartAfterGrace:
     next_at = awaited.upcoming[1] if len(awaited.upcoming) > 1 else None
-    return StartAfterGrace(grace_ends_at=awaited.upcoming[0] + awaited.grace, next_at=next_at)
+    return StartAfterGrace(
+        grace_ends_at=(awaited.last_at or awaited.upcoming[0]) + awaited.grace,
+        grace_seconds=awaited.grace.total_seconds(),
+        next_at=next_at,
+    )
 
 
 def _identity(subject_key: str) -> PipelineOfKind:

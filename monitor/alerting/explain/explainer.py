@@ -27,7 +27,7 @@ from monitor.alerting.explain.explanation import (
     instant,
     with_unwatched,
 )
-from monitor.alerting.explain.findings import Findings, RuleFinding, is_open
+from monitor.alerting.explain.findings import Findings, RuleFinding, is_open, why_excluded
 from monitor.alerting.explain.notifications import NotificationReader
 from monitor.alerting.explain.steps import (
     alert_steps,
@@ -39,11 +39,12 @@ from monitor.alerting.explain.steps import (
     part_steps,
     rule_steps,
 )
+from monitor.alerting.explain.unread_data import why_only_named
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
-from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
 from monitor.model.notifying import OutputTypes
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
 
 _EVIDENCE_SHOWN = 20
@@ -82,9 +83,10 @@ class Explainer:
         return await self._completed(explanation, key.workspace, kinds)
 
     async def _of_run(self, key: RunKey) -> Explanation | None:
-        ids = frozenset(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
-        events = await self._recorded(ids)
         run = (await self._bus.runs([key])).get(key)
+        corrections = 0 if run is None else run.corrections
+        ids = frozenset(run_event_ids(key, _RUN_EVENTS, corrections=corrections))
+        events = await self._recorded(ids)
         if run is None:
             logged = [row.event.run for row in events if isinstance(row.event, RunEvent)]
             if not logged:
@@ -145,7 +147,15 @@ class Explainer:
             by = [no_rule]
         elif count := len(alerts) or sum(finding.is_about_end for finding in judged):
             by = rules[:count]
-        return Explanation.of(f"run {run.key}", steps, alerts, by=by, reported=reported)
+        excluded = None if run.status is Status.SUCCEEDED else why_excluded(judged, run.status)
+        explanation = Explanation.of(
+            f"run {run.key}", steps, alerts, by=by, reported=reported, excluded=excluded
+        )
+        is_over = run.status.is_terminal and explanation.reason is StepOutcome.CONDITION_NOT_MET
+        if excluded is not None and is_over:
+            # The end was all that the rule's condition needs.
+            return replace(explanation, reason=StepOutcome.NO_MATCHING_RULE)
+        return explanation
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest alert of a fingerprint came about; None where there is none."""
@@ -168,11 +178,13 @@ class Explainer:
         For what did not happen: a run that never came has no id to ask for.
         """
         explanation = await self._of_pipeline(workspace, kind, key)
-        completed = await self._completed(explanation, workspace, RUN_KINDS[kind])
+        explanation = await self._completed(explanation, workspace, RUN_KINDS[kind])
+        why = why_only_named(self._view.workspace(workspace), kind)
         unshared = self._view.why_unshared(workspace, Pipeline(kind=kind, id=key))
-        if completed is None or unshared is None:
-            return completed
-        return with_unwatched(completed, [f"nothing new is seen of its runs now: {unshared}"])
+        unseen = unshared and f"nothing new is seen of its runs now: {unshared}"
+        if explanation is None or not (why or unseen):
+            return explanation
+        return with_unwatched(explanation, list(filter(None, (why, unseen))))
 
     async def _completed(
         self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]
@@ -221,7 +233,8 @@ class Explainer:
         if not alerts:
             ended = [alert for alert in others if not is_open(alert)]
             last = await self._last(workspace, pipeline, findings, judged, ended)
-            return await self._with_last(Explanation.of(subject, steps), last, findings)
+            now = Explanation.of(subject, steps, excluded=why_excluded(judged))
+            return await self._with_last(now, last, findings)
         steps += rule_steps(findings.of_evidence(evidence), findings.suppressors)
         steps += await self._published(alerts)
         reported = next((alert for alert in alerts if alert.is_notified), None)

@@ -96,11 +96,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
         *,
         by: Sequence[ExplanationStep] | None = None,
         reported: Alert | None = None,
+        excluded: str | None = None,
     ) -> Explanation:
         """Return the explanation that the steps amount to.
 
         ``by`` are the steps that answer, all where it is None. ``reported`` is the alert that
-        reported what is explained.
+        reported what is explained. ``excluded`` says which rules do not apply.
         """
         answering = steps if by is None else by
         # Not the events of alerts: those may have fired by other runs that failed before.
@@ -108,7 +109,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
         if any(step.outcome in FIRED for step in own):
             answer, reason = _fired(answering)
         else:
-            answer, reason = _not_notified(answering, alerts)
+            answer, reason = _not_notified(answering, alerts, excluded)
         if reported is not None:
             if reason is StepOutcome.DEDUPLICATED:
                 answer = next(step.detail for step in own if step.outcome is reason)
@@ -184,7 +185,7 @@ def _has_notified(step: ExplanationStep) -> bool:
 
 
 def _not_notified(
-    steps: Sequence[ExplanationStep], alerts: Sequence[Alert]
+    steps: Sequence[ExplanationStep], alerts: Sequence[Alert], excluded: str | None
 ) -> tuple[str, StepOutcome]:
     reasons = [
         step
@@ -194,10 +195,12 @@ def _not_notified(
     if not reasons:
         return "not notified: no rule has evaluated it", StepOutcome.NOT_EVALUATED
     last = max(reasons, key=lambda step: REASONS.index(step.outcome))
+    if last.outcome is StepOutcome.CONDITION_NOT_MET and excluded is not None:
+        return f"not notified: {excluded}, and no other rule's condition is met", last.outcome
     if last.outcome is StepOutcome.CONDITION_NOT_MET:
         return "not notified: no rule's condition is met", last.outcome
     if last.outcome is StepOutcome.NO_MATCHING_RULE:
-        why = last.detail if last.rule is None else "no rule matches"
+        why = last.detail if last.rule is None else excluded or "no rule matches"
         return f"not notified: {why}", last.outcome
     alert = next((alert for alert in alerts if alert.fingerprint == last.fingerprint), None)
     if alert is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from monitor.alerting.attribution.subjects import (
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
+from monitor.alerting.explain.unread_data import why_unread
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
@@ -39,6 +40,9 @@ RULES_ABOUT: Mapping[Status, frozenset[RuleKind]] = MappingProxyType(
 )
 
 
+_ABOUT_ACTIVE = frozenset({RuleKind.RUN_OVERDUE, RuleKind.RUN_STUCK, RuleKind.QUEUE_SLOW})
+
+
 class RuleFinding(Struct, frozen=True, kw_only=True):
     """How one rule judged one run or subject, as far as that is known."""
 
@@ -46,7 +50,8 @@ class RuleFinding(Struct, frozen=True, kw_only=True):
     rule: RuleSettings | None  # None: it was removed, but its alert is known
     subject: str = ""  # in words: its kind and its name
     fingerprint: str = ""
-    mismatch: str | None = None  # the field of ``match`` that does not fit, as a sentence
+    mismatch: str | None = None  # the field of ``match`` that does not fit, or "it is disabled"
+    unread: str | None = None  # why the rule has no data there, as a sentence
     found: FoundAlert | None = None
     is_about_end: bool = False  # the rule reports ends such as that of the run
     event_evaluation: EvaluationRecord | None = None  # of the run's newest event
@@ -60,7 +65,9 @@ class Findings:
 
     def __init__(self, engine: Engine, view: LiveStateView) -> None:
         snapshot = engine.snapshot()
-        self.rules = {rule.name: rule.settings for rule in engine.compiled.rules}
+        compiled = engine.compiled
+        self.rules = {rule.name: rule.settings for rule in compiled.rules}
+        self._judged_by = (*compiled.rules, *compiled.disabled)
         self.alerts = {alert.fingerprint: alert for alert in snapshot.alerts}
         silences = {silence.id: silence for silence in snapshot.silences}
         self.suppressors: Mapping[str, Silence | Alert] = {**self.alerts, **silences}
@@ -127,7 +134,7 @@ class Findings:
         subjects = self._pipeline_subjects(workspace, pipeline)
         kinds = RUN_KINDS[pipeline.kind]
         subjects += [of_run(RunKey(workspace, kind, ""), pipeline) for kind in kinds]
-        for rule in self._engine.compiled.rules:
+        for rule in self._judged_by:
             for subject in subjects:
                 if rule.definition.subject_kind is subject.subject_kind:
                     finding = self._finding(rule, subject)
@@ -150,7 +157,7 @@ class Findings:
         """Yield the rules that judge the run, its pipeline or a schedule of that."""
         pipeline_subjects = self._pipeline_subjects(run.key.workspace, run.pipeline)
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
-        for rule in self._engine.compiled.rules:
+        for rule in self._judged_by:
             judged = own if rule.names_kind else root
             of_runs = of_run(judged.key, judged.pipeline)
             for subject in (of_runs, *pipeline_subjects):
@@ -178,6 +185,7 @@ class Findings:
             subject=subject_words(subject, label),
             fingerprint=key,
             mismatch=rule.why_not(traits_of(self._view, subject, run)),
+            unread=why_unread(self._view.workspace(subject.workspace), rule.settings, subject, run),
             state_evaluation=self._engine.history.last_of_state(rule.name, key),
             event_types=tuple(rule.definition.event_types),
         )
@@ -193,6 +201,23 @@ class Findings:
             if any((of.kind, of.id) == (pipeline.kind, pipeline.id) for of in schedule.pipelines)
         ]
         return [of_pipeline(workspace, pipeline), *schedules]
+
+
+def why_excluded(findings: Iterable[RuleFinding], status: Status | None = None) -> str | None:
+    """Return which rules do not apply, of kinds of which none does; None where there are none.
+
+    ``status``: only rules about runs with that status count; None: all.
+    """
+    kinds = RULES_ABOUT.get(status, _ABOUT_ACTIVE) if status is not None else frozenset(RuleKind)
+    about = [finding for finding in findings if finding.rule and finding.rule.rule in kinds]
+    applying = {finding.rule.rule for finding in about if finding.mismatch is None and finding.rule}
+    others = [finding for finding in about if finding.rule and finding.rule.rule not in applying]
+    excluded = {finding.name: finding.mismatch for finding in others}
+    if not excluded:
+        return None
+    (name, mismatch), *more = excluded.items()
+    nor = f", nor do {len(more)} more" if more else ""
+    return f"rule {name} does not apply ({mismatch}){nor}"
 
 
 def subject_words(subject: Subject, label: str) -> str:

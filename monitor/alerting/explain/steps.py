@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -74,8 +74,7 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         facts.append(f"its end was {how} {run.ended_by}")
     if run.is_called_back:
         facts.append("a callback arrived")
-    if run.contradiction is not None:
-        facts.append(f"a later, different end was ignored: {run.contradiction!r}")
+    facts += _other_ends(run)
     if run.unconfirmed_end is not None:
         facts.append(f"only a callback reported that it {run.unconfirmed_end}")
     if run.implausible:
@@ -92,6 +91,14 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         detail = "the log holds no event of it: none was made yet, or the log has dropped it"
         steps.append(ExplanationStep(ExplanationStage.EVENT, StepOutcome.NO_EVENT, detail))
     return steps
+
+
+def _other_ends(run: RunState) -> Iterator[str]:
+    if run.corrections:
+        times = f" {run.corrections} times" if run.corrections > 1 else ""
+        yield f"the workspace has changed its end{times}"
+    if run.contradiction is not None:
+        yield f"another end was reported and does not count: {run.contradiction!r}"
 
 
 def event_step(recorded: Recorded) -> ExplanationStep:
@@ -222,6 +229,8 @@ def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
         return StepOutcome.NOT_EVALUATED, "alerting has not read its newest event yet"
     if finding.event_evaluation is not None:
         return _evaluated("event", finding.event_evaluation, _OF_EVENT)
+    if finding.unread is not None:
+        return StepOutcome.UNKNOWN, finding.unread
     if finding.state_evaluation is not None:
         return _evaluated("state", finding.state_evaluation, _OF_STATE)
     types = ", ".join(finding.event_types) or "state only, at each interval"
@@ -243,11 +252,12 @@ def _alert_status(
     """Return what became of an alert, and what holds it back if it did not fire."""
     alert, since = found.alert, f"since {instant(found.alert.starts_at)}"
     if alert.is_notified:
-        return _fired(alert, since, suppressors)
+        return _fired(alert, since, rule, suppressors)
     if alert.muted_by:
         # The first reason is the one that counts; all are named.
         outcome = _MUTED_BY.get(alert.muted_by[0].partition(":")[0], StepOutcome.MUTED)
-        return outcome, "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
+        reasons = [_muted(reason, suppressors, rule) for reason in alert.muted_by]
+        return outcome, "; ".join([*reasons, *filter(None, [found.ended_as])])
     if found.ended_as:
         return StepOutcome.PENDING, f"{since}; {found.ended_as}"
     if alert.state is not AlertState.PENDING:
@@ -258,7 +268,9 @@ def _alert_status(
     return StepOutcome.PENDING, f"{since}; fires after {rule.for_seconds:g} s, at {due}"
 
 
-def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutcome, str]:
+def _fired(
+    alert: Alert, since: str, rule: RuleSettings | None, suppressors: Suppressors
+) -> tuple[StepOutcome, str]:
     facts = [since]
     if alert.is_flapping:
         facts.append("flapping: notified once")
@@ -269,7 +281,7 @@ def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutc
     if (by := alert.acknowledged) is not None:
         facts.append(f"acknowledged by {by.author} {instant(by.at)}: no reminders")
     if alert.muted_by:
-        reasons = "; ".join(_muted(reason, suppressors) for reason in alert.muted_by)
+        reasons = "; ".join(_muted(reason, suppressors, rule) for reason in alert.muted_by)
         facts.append(f"now held back: {reasons}")
     if alert.state is not AlertState.RESOLVED:
         return StepOutcome.FIRED, "; ".join(facts)
@@ -277,13 +289,14 @@ def _fired(alert: Alert, since: str, suppressors: Suppressors) -> tuple[StepOutc
     return StepOutcome.RESOLVED, "; ".join([*facts, f"resolved {ends_at}"])
 
 
-def _muted(reason: str, suppressors: Suppressors) -> str:
+def _muted(reason: str, suppressors: Suppressors, rule: RuleSettings | None) -> str:
     kind, _, name = reason.partition(":")
     by = suppressors.get(name)
     if kind == "inhibited":
         return _inhibited(by) if isinstance(by, Alert) else f"inhibited by alert {name}"
     if kind != "silence":
-        return "within the rule's mute times"
+        windows = "" if rule is None or not rule.mute else f" ({', '.join(rule.mute)})"
+        return f"within the rule's mute times{windows}"
     if not isinstance(by, Silence):
         return f"silence {name}, which has expired"
     until, matchers = instant(by.ends_at), ", ".join(by.matchers)

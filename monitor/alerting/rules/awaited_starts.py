@@ -14,6 +14,7 @@ from monitor.alerting.rules.expected_starts import (
     ScheduleDefinition,
     ScheduleReadings,
     changed,
+    last_pass,
     newest,
     next_time,
     times,
@@ -228,7 +229,8 @@ def _with_due(
 ) -> AwaitedOutcome:
     missed, used, judged_until = list(memory.missed), set[str](), memory.judged_until
     for expected in ahead:
-        if expected.at > due_at or (expected.at in got and missed):
+        known_at = expected.at if expected.at in got else expected.last_at
+        if known_at > due_at or (expected.at in got and missed):
             break
         judged_until = expected.at
         if expected.at in got:
@@ -261,5 +263,7 @@ def _with_due(
 
 def next_evaluation(memory: AwaitedStarts, grace: timedelta, *, as_of: datetime) -> datetime | None:
     """Return when the next expected time is due; None where schedules must be read first."""
-    due_at = None if memory.next_at is None else memory.next_at + grace
-    return due_at if due_at is not None and due_at > as_of else None
+    if memory.next_at is None:
+        return None
+    passes = (memory.next_at, last_pass(memory.definitions, memory.next_at))
+    return min((at + grace for at in passes if at + grace > as_of), default=None)

@@ -45,6 +45,7 @@ class Traits(Struct, frozen=True, kw_only=True, gc=False):
         return None if word is None else (word,)
 
 
+_DISABLED = "it is disabled"
 # From the most selective to the least: few things share a pipeline, many a workspace.
 _BY_SELECTIVITY = ("pipeline", "folder", "owner", "workspace", "trigger", "kind")
 
@@ -79,15 +80,21 @@ class Rule:
         return globs is None or words is None or globs.match(words)
 
     def why_not(self, traits: Traits) -> str | None:
-        """Return the first field of ``match`` that does not fit, as a sentence; None if all do."""
+        """Return the first field of ``match`` that does not fit, as a sentence; None if all do.
+
+        A disabled rule applies to nothing.
+        """
         for name, globs in self.globs.items():
             if not self.fits(name, traits):
                 return f"{name}: {globs.why_not(traits.of(name) or ())}"
-        return None
+        return None if self.settings.is_enabled else _DISABLED
 
 
 class Compiled:
-    """The enabled rules of a configuration, parsed, and found by what they match."""
+    """The enabled rules of a configuration, parsed, and found by what they match.
+
+    ``disabled`` are the others, for explanations alone.
+    """
 
     def __init__(
         self,
@@ -99,9 +106,9 @@ class Compiled:
         Raises:
             ConfigurationError: one of them is invalid; `config` refuses it.
         """
-        self.rules = tuple(
-            _parsed(rule, definitions[rule.rule]) for rule in settings if rule.is_enabled
-        )
+        parsed = [_parsed(rule, definitions[rule.rule]) for rule in settings]
+        self.rules = tuple(rule for rule in parsed if rule.settings.is_enabled)
+        self.disabled = tuple(rule for rule in parsed if not rule.settings.is_enabled)
         self._by_event: defaultdict[EventType, _Index] = defaultdict(_Index)
         self._by_state: defaultdict[SubjectKind, _Index] = defaultdict(_Index)
         for number, rule in enumerate(self.rules):

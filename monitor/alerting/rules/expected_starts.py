@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.triggers import ScheduleTrigger, UnsupportedTrigger
-from monitor.schedules import BadTriggerError, check, next_after, times_between
+from monitor.schedules import BadTriggerError, check, next_after, second_pass, times_between
 
 _KEPT = 20  # definitions of one pipeline; the oldest go first
 
@@ -54,11 +54,19 @@ class ScheduleReadings(Struct, frozen=True, kw_only=True):
         return self.known_at
 
 
-class ExpectedStart(Struct, frozen=True, kw_only=True):
-    """One time at which a run should have started, and the schedules that define it."""
+class ExpectedStart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One time at which a run should have started, and the schedules that define it.
+
+    ``again_at``: that wall time comes twice, and the run may have started the second time instead.
+    """
 
     at: datetime
     schedules: str
+    again_at: datetime | None = None
+
+    @property
+    def last_at(self) -> datetime:
+        return self.again_at or self.at
 
 
 def changed(
@@ -126,7 +134,21 @@ def times(
         history = [definition for definition in definitions if definition.schedule == schedule]
         for at in _times_of(history, begin, end, limit=limit):
             names.setdefault(at, []).append(history[-1].name)
-    return [ExpectedStart(at=at, schedules=", ".join(names[at])) for at in sorted(names)[:limit]]
+    return [
+        ExpectedStart(
+            at=at, schedules=", ".join(names[at]), again_at=second_pass(_triggers(definitions), at)
+        )
+        for at in sorted(names)[:limit]
+    ]
+
+
+def last_pass(definitions: Iterable[ScheduleDefinition], at: datetime) -> datetime:
+    """Return until when the start that is expected ``at`` is in time, but for the rule's grace."""
+    return second_pass(_triggers(definitions), at) or at
+
+
+def _triggers(definitions: Iterable[ScheduleDefinition]) -> list[ScheduleTrigger]:
+    return [trigger for definition in definitions for trigger in definition.triggers]
 
 
 def next_time(definitions: Iterable[ScheduleDefinition], after: datetime) -> datetime | None:

@@ -1,8 +1,9 @@
 """Which start belongs to which expected time. Pure.
 
-Each start belongs to the newest expected time before it. A start too many there, as after a jam,
-makes up for an older time at which nothing started. The parts of one start,
-such as the job groups of a flow whose flow run is unknown, count once.
+Each start belongs to the newest expected time before it; a wall time that comes twice has two
+passes, and either counts. A start too many there, as after a jam, makes up for an older time at
+which nothing started. The parts of one start, such as the job groups of a flow whose flow run is
+unknown, count once.
 """
 
 from __future__ import annotations
@@ -67,19 +68,23 @@ def assigned(
     ``expected`` is ascending. A start before all of them belongs to none.
     """
     ats = [expected_start.at for expected_start in expected]
+    times = {start.again_at: start.at for start in expected if start.again_at is not None}
+    times |= {at: at for at in ats}
+    passes = sorted(times)
     # How much before its time a start may be stamped.
-    early = min([EARLY, *((later - at) * _EARLY_SHARE for at, later in pairwise(ats))])
+    early = min([EARLY, *((later - at) * _EARLY_SHARE for at, later in pairwise(passes))])
     starts_at: dict[datetime, list[ObservedStart]] = {}
+    taken: set[tuple[datetime, str]] = set()  # passes, and the parts that started then
     spare: list[ObservedStart] = []
     for start in sorted(starts, key=lambda start: (start.at, start.key)):
-        index = bisect_right(ats, start.at + early) - 1
+        index = bisect_right(passes, start.at + early) - 1
         if index < 0:
             continue
-        own = starts_at.setdefault(ats[index], [])
-        if any(other.part == start.part for other in own):
+        if (passes[index], start.part) in taken:
             spare.append(start)
         else:
-            own.append(start)
+            taken.add((passes[index], start.part))
+            starts_at.setdefault(times[passes[index]], []).append(start)
     for start in spare:
         empty = [at for at in ats if at <= start.at and at not in starts_at]
         if empty:

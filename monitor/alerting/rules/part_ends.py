@@ -24,7 +24,7 @@ from monitor.alerting.rules.results import (
     RuleAnswer,
 )
 from monitor.model.ends import RunEnd, newest_success, open_failures, run_end, with_end
-from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, end_event_id
 from monitor.model.runs import RunKey, Status
 
 _ERROR_KEPT = 1_000  # characters
@@ -283,8 +283,7 @@ def _with_inner(
 
 
 def _event_id(event_input: EventInput) -> str:
-    run = event_input.event.run
-    return run_event_id(run.key, STATUS_EVENTS[run.status])
+    return end_event_id(event_input.event.run)
 
 
 def _pruned(ends: Sequence[RootRunEnd], kept: int, behind: int) -> tuple[RootRunEnd, ...]:

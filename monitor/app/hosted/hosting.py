@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -29,6 +30,7 @@ from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
 from monitor.outputs.metrics.assembly import DaemonMetrics
 from monitor.supervisor import Supervisor
+from monitor.tracking.clock_step import move
 from monitor.web.shown_shards import ShownShard
 from monitor.workspace.access.stored_tokens import TokenMemory
 
@@ -85,6 +87,7 @@ class Hosting:
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
         self._starts = StartSlots()
+        self._is_draining = False
 
     def shown(self) -> Mapping[str, ShownShard]:
         """Return what the server needs of the shards that have started."""
@@ -101,6 +104,12 @@ class Hosting:
             (shard for shard in self._shards.values() if workspace in shard.workspaces.by_name),
             None,
         )
+
+    def move_clock(self, step: timedelta) -> None:
+        """Let what is known keep its age: the wall clock was set by this."""
+        log.warning("wall clock was set", step_seconds=round(step.total_seconds(), 1))
+        for shard in self._shards.values():
+            move(shard.live_state, step)
 
     # --- their life ---
 
@@ -136,16 +145,18 @@ class Hosting:
 
     async def drain(self) -> None:
         """End all shards in order, and take none any more."""
+        self._is_draining = True
         await self._store.drain()
-        tenures = list(self._tenures.values())
-        for tenure in tenures:
+        for tenure in self._tenures.values():
             tenure.stop(is_orderly=True)
-        for tenure in tenures:
-            await tenure.is_over.wait()
+        while running := [held for held in self._tenures.values() if not held.is_over.is_set()]:
+            await running[0].is_over.wait()
 
     def _begin(self, granted: ShardGranted) -> None:
         name = granted.bus.shard
         tenure = self._tenures[name] = _Tenure(granted, before=self._tenures.get(name))
+        if self._is_draining:
+            tenure.stop(is_orderly=True)  # its claim was under way: it is given back at once
         self._group.create_task(self._host(tenure), name=f"shard {name}".rstrip())
 
     async def _host(self, tenure: _Tenure) -> None:

@@ -17,6 +17,7 @@ from monitor.app.hosted.orders import (
     Outcome,
     ReplayTo,
     Track,
+    Untrack,
     Webhooks,
     decode_order,
     decode_outcome,
@@ -110,6 +111,8 @@ async def execute(order: Order, shard: ShownShard) -> Outcome:
     match order:
         case Track(workspace=workspace, kind=kind, id=run_id):
             return Outcome(detail=await shard.requests.track(workspace, kind, run_id))
+        case Untrack(workspace=workspace, kind=kind, id=run_id):
+            return Outcome(detail=await shard.requests.untrack(workspace, kind, run_id))
         case Webhooks(workspace=workspace, action=action, flow=flow):
             return Outcome(rows=await shard.requests.webhooks(workspace, action, flow))
         case ReplayTo():
@@ -189,10 +192,14 @@ class InstructedShard:
         )
 
     def requests(self) -> ShardRequests:
-        return ShardRequests(track=self._track, webhooks=self._webhooks)
+        return ShardRequests(track=self._track, untrack=self._untrack, webhooks=self._webhooks)
 
     async def _track(self, workspace: str, kind: RunKind, run_id: str) -> str:
         outcome = await self._ask(Track(workspace=workspace, kind=kind, id=run_id))
+        return self._stored() if outcome is None else outcome.detail or ""
+
+    async def _untrack(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        outcome = await self._ask(Untrack(workspace=workspace, kind=kind, id=run_id))
         return self._stored() if outcome is None else outcome.detail or ""
 
     async def _webhooks(

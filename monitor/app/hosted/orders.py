@@ -40,6 +40,12 @@ class Track(Struct, frozen=True, kw_only=True, tag=True):
     id: str
 
 
+class Untrack(Struct, frozen=True, kw_only=True, tag=True):
+    workspace: str
+    kind: RunKind
+    id: str
+
+
 class Webhooks(Struct, frozen=True, kw_only=True, tag=True):
     workspace: str
     action: str
@@ -51,7 +57,7 @@ class ReplayTo(Struct, frozen=True, kw_only=True, tag=True):
     since: datetime
 
 
-Order = AddSilence | ExpireSilence | Acknowledge | Track | Webhooks | ReplayTo
+Order = AddSilence | ExpireSilence | Acknowledge | Track | Untrack | Webhooks | ReplayTo
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):

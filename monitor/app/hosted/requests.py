@@ -51,6 +51,19 @@ class AdminRequests:
             )
         return f"following {key}"
 
+    async def untrack(self, workspace: str, kind: RunKind, run_id: str) -> str:
+        """Drop a request to follow a run and return the result as one sentence.
+
+        Raises:
+            BusUnavailableError: it could not be removed.
+            ConfigurationError: no such workspace is followed, or the run is, which was read.
+            NoSuchObjectError: no such request waits.
+        """
+        followed = self._named(workspace)
+        key = RunKey(followed.name, kind, run_id)
+        await followed.tracked_runs.untrack(key)
+        return f"{key} is not asked for any more"
+
     async def act_on_webhooks(
         self, workspace: str, action: str, flow: str | None
     ) -> list[dict[str, Any]]:

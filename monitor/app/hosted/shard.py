@@ -147,7 +147,11 @@ class HostedShard:
                 needs_output=lambda: self.configuration.alerting.warn_without_output,
                 replay=self.outputs.replays.replay,
             ),
-            requests=ShardRequests(track=requests.track, webhooks=requests.act_on_webhooks),
+            requests=ShardRequests(
+                track=requests.track,
+                untrack=requests.untrack,
+                webhooks=requests.act_on_webhooks,
+            ),
             outputs=self._output_statuses,
         )
 
@@ -181,7 +185,8 @@ class HostedShard:
 
     def stop(self, *, is_orderly: bool) -> None:
         """Let `run` return: after what can be delivered, or at once and without a word."""
-        self._is_orderly = is_orderly and not self._stopping.is_set()
+        was_orderly = self._is_orderly or not self._stopping.is_set()
+        self._is_orderly = is_orderly and was_orderly
         self._stopping.set()
 
     async def _start(self) -> None:

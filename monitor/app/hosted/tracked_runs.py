@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError, ConfigurationError
+from monitor.model.errors import BusUnavailableError, ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.poller import WorkspacePoller
@@ -67,6 +67,23 @@ class TrackedRuns:
             await self._add(key)
         return answer
 
+    async def untrack(self, key: RunKey) -> None:
+        """Drop the request for a run that was not read yet, durably.
+
+        Raises:
+            BusUnavailableError: it could not be removed.
+            ConfigurationError: the run was read, and is followed to its end.
+            NoSuchObjectError: no such request waits.
+        """
+        await self._load()
+        is_named = self._poller.untrack(key)
+        if key in self._requested:
+            await self._remove(key)
+        elif key in await self._observer.known((key,)):
+            raise ConfigurationError(f"{key} was read, and is followed to its end")
+        elif not is_named:
+            raise NoSuchObjectError(f"{key} is not asked for")
+
     async def run(self) -> None:
         """Repeat the stored requests until cancelled, with growing waits."""
         attempt = 1
@@ -104,7 +121,8 @@ class TrackedRuns:
             try:
                 key = followed_run(self._workspace, text)
             except ConfigurationError as exc:
-                log.warning("a track request is left out", reason=str(exc))
+                log.warning("a track request is dropped", reason=str(exc))
+                await self._store(text, None)
                 continue
             self._requested.setdefault(key, requested_at)
         self._is_loaded = True
@@ -112,11 +130,13 @@ class TrackedRuns:
     async def _is_over(self, key: RunKey, requested_at: datetime) -> bool:
         if key in await self._observer.known((key,)):
             return True
-        answer = await self._poller.track(key.kind, key.id)
+        answer = False if self._poller.gave_up(key) else None
+        if answer is None:
+            answer = await self._poller.track(key.kind, key.id)
         if answer is False:
-            log.warning("the workspace denies a run that was to be tracked", run=str(key))
+            log.warning("track request dropped: the workspace denies the run", run=str(key))
         if answer is None and self._clock.now() - requested_at > _GIVE_UP:
-            log.warning("gave up a run that was to be tracked", run=str(key))
+            log.warning("track request dropped: not answered for a week", run=str(key))
             return True
         return answer is not None
 
@@ -127,19 +147,21 @@ class TrackedRuns:
                 "and more are not kept: wait until the workspace answers"
             )
         now = self._clock.now()
-        await self._store(key, msgspec.json.encode(now))
+        await self._store(_name(key), msgspec.json.encode(now))
         self._requested[key] = now
         self._added.set()
 
     async def _remove(self, key: RunKey) -> None:
-        await self._store(key, None)
+        await self._store(_name(key), None)
         self._requested.pop(key, None)
 
-    async def _store(self, key: RunKey, value: bytes | None) -> None:
-        entry = StateEntry(
-            workspace=self._workspace, topic=TOPIC, key=f"{key.kind}/{key.id}", value=value
-        )
+    async def _store(self, name: str, value: bytes | None) -> None:
+        entry = StateEntry(workspace=self._workspace, topic=TOPIC, key=name, value=value)
         await self._bus.commit(Change(state_entries=(entry,)), timeout_seconds=_COMMIT_SECONDS)
+
+
+def _name(key: RunKey) -> str:
+    return f"{key.kind}/{key.id}"
 
 
 def _wait_seconds(attempt: int) -> float:

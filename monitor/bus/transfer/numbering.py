@@ -2,12 +2,13 @@
 
 Positions of a log have no holes, so a log that is split or merged is numbered anew, and everything
 that names a position with it: consumers go on in front of the first event that they have not read.
+The new numbers follow those of all former logs: to subscribers no ``sequence`` goes back.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -24,17 +25,22 @@ class ConsumerPlace(NamedTuple):
 class Numbering:
     """Numbers the events of each new log in the order in which they are placed.
 
-    ``named`` are positions by shard that something refers to: their new ones are kept.
+    ``named`` are positions by shard that something refers to: their new ones are kept. ``after``
+    says by new log which position goes before its first one; 0 where it is not named.
     """
 
     def __init__(
-        self, consumers: Iterable[ConsumerPlace], named: Iterable[tuple[str, int]] = ()
+        self,
+        consumers: Iterable[ConsumerPlace],
+        named: Iterable[tuple[str, int]] = (),
+        *,
+        after: Mapping[str, int],
     ) -> None:
         self._consumers: defaultdict[str, list[ConsumerPlace]] = defaultdict(list)
         for consumer in consumers:
             self._consumers[consumer.shard].append(consumer)
         self._named = frozenset(named)
-        self._newest: Counter[str] = Counter()
+        self._newest = Counter(after)
         self._first_unread: dict[tuple[str, str], int] = {}
         self._moved: dict[tuple[str, int], int] = {}
 

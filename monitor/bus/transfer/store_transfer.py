@@ -8,7 +8,7 @@ its table and shard; at the end the target is read, and must give the same sums.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 
 from monitor.bus.transfer.event_subjects import letter_of, subject_of, with_position
 from monitor.bus.transfer.numbering import ConsumerPlace, Numbering
@@ -49,7 +49,7 @@ class StoreTransfer:
         self._batch_rows = batch_rows
         self._consumers: list[ConsumerPlace] = []
         self._ends: Mapping[str, ShardEnd] = {}
-        self._numbering = Numbering(())
+        self._numbering = Numbering((), after={})
         self._letter_named = f"{source.name}: a dead letter"
         self._own_events: dict[tuple[str, str], int] = {}  # about the daemon itself, by shard, id
 
@@ -72,7 +72,7 @@ class StoreTransfer:
             async for shard, row in self._source.rows(StoreTable.CONSUMER)
         ]
         self._refuse_unread(is_merging=len(self._ends) > len(goals))
-        await self._number_letters()
+        await self._number_letters(goals)
         await self._target.begin(self._source.name, goals)
         written = Sums()
         for table in StoreTable:
@@ -91,15 +91,32 @@ class StoreTransfer:
                     f"shard {consumer.shard}; run a daemon until it has, and end it with SIGTERM"
                 )
 
-    async def _number_letters(self) -> None:
+    async def _number_letters(self, goals: Mapping[str, Mapping[str, str]]) -> None:
         """Reserve positions for dead letters whose event is gone."""
         letters = [letter async for letter in self._source.rows(StoreTable.DEAD_LETTER)]
         named = {(shard, row[1]): row for shard, row in letters}
-        self._numbering = Numbering(self._consumers, named)
-        for (shard, position), row in sorted(named.items()):
-            if position < self._ends[shard].oldest_position:
-                workspace = letter_of(row[2], self._letter_named).event.workspace
-                self._numbering.reserve(shard, position, self._routing.shard_of(shard, workspace))
+        gone = {key: row for key, row in named.items() if self._is_gone(*key)}
+        self._numbering = Numbering(self._consumers, named, after=self._ends_before(goals, gone))
+        for (shard, position), row in sorted(gone.items()):
+            workspace = letter_of(row[2], self._letter_named).event.workspace
+            self._numbering.reserve(shard, position, self._routing.shard_of(shard, workspace))
+
+    def _is_gone(self, shard: str, position: int) -> bool:
+        return position < self._ends[shard].oldest_position
+
+    def _ends_before(
+        self, goals: Mapping[str, Mapping[str, str]], gone: Collection[tuple[str, int]]
+    ) -> dict[str, int]:
+        """Return for each new log the position before its first one."""
+        if goals == {shard: end.workspaces for shard, end in self._ends.items()}:
+            # The same logs: with its reserved positions before them, each event keeps its own.
+            reserved = Counter(shard for shard, _ in gone)
+            return {
+                shard: end.oldest_position - 1 - reserved[shard]
+                for shard, end in self._ends.items()
+            }
+        newest = max((end.newest_position for end in self._ends.values()), default=0)
+        return dict.fromkeys(goals, newest)
 
     async def _copy(self, table: StoreTable, written: Sums) -> None:
         done, passed = await self._target.done(table), 0

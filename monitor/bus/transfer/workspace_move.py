@@ -2,8 +2,9 @@
 
 Its events are appended to the other log, and those that stay close the holes, up to the newest: so
 no position is used again, and every consumer goes on in front of the first event that it has not
-read. A consumer that counts each event once must have read all of both logs. A shard that loses its
-last workspace goes with it.
+read. A log with lower positions than that of the workspace is raised first, so that to subscribers
+no ``sequence`` goes back. A consumer that counts each event once must have read all of both logs. A
+shard that loses its last workspace goes with it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,14 @@ _CLOSE_HOLES = (
     " WHERE event.shard = $1 AND event.position = placed.position AND placed.new <> placed.position"
 )
 _TURN = "UPDATE event SET position = -position WHERE shard = $1 AND position < 0"
+_RAISE = (
+    "UPDATE event SET position = -(position + $2) WHERE shard = $1",
+    (
+        "UPDATE consumer SET position = position + $2, counted_until = counted_until + $2"
+        " WHERE shard = $1"
+    ),
+    "UPDATE shard SET newest_position = newest_position + $2 WHERE number = $1",
+)
 _PLACE_LETTER = (
     "UPDATE dead_letter SET shard = $2, position = $3, body = $4 WHERE number = $1 AND shard = $5"
 )
@@ -120,6 +129,7 @@ class WorkspaceMove:
         if is_last:
             # Both may have recorded the same events about the daemons.
             await self._connection.execute(_KNOWN, old.number, new.number)
+        new = await self._raised(new, to=old.newest)
         moved = await self._positions(old, new, routing)
         await self._move_letters(old, new, routing, moved)
         await self._move_consumers(old, new, routing, moved)
@@ -158,6 +168,29 @@ class WorkspaceMove:
                     f"{row['name']} has still to read {shard.newest - row['position']:,} events of "
                     f"shard {shard.name}; run a daemon until it has, and end it with SIGTERM"
                 )
+
+    async def _raised(self, shard: _Shard, *, to: int) -> _Shard:
+        """Return the shard with its log moved up, so that it ends at this position or later."""
+        more = max(0, to - shard.newest)
+        if not more:
+            return shard
+        for statement in _RAISE:
+            await self._connection.execute(statement, shard.number, more)
+        await self._connection.execute(_TURN, shard.number)
+        letters = await self._connection.fetch(
+            "SELECT number, position, body FROM dead_letter WHERE shard = $1"
+            " ORDER BY position DESC",
+            shard.number,
+        )
+        changes: list[tuple[Any, ...]] = []
+        for number, position, body in letters:
+            letter = letter_of(body, f"a dead letter of shard {shard.name}")
+            place = position + more if position > 0 else position  # below 0 it names no event
+            changes.append(
+                (number, shard.number, place, with_position(letter, place), shard.number)
+            )
+        await self._connection.executemany(_PLACE_LETTER, changes)
+        return shard._replace(newest=shard.newest + more)
 
     async def _positions(self, old: _Shard, new: _Shard, routing: TransferRouting) -> list[int]:
         """Return the positions of the events that move, in their order."""

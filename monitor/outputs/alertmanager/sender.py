@@ -3,7 +3,9 @@
 Two things are posted: alerts from the log, and again and again all that fire, since an Alertmanager
 forgets an alert that is not repeated. Both go through the task ``post``, which alone changes
 ``_ended`` and ``reason``; the task ``resend`` only fills ``_due``. What is repeated is read when
-it is posted, so that no repetition revives an alert that was posted as resolved.
+it is posted, so that no repetition revives an alert that was posted as resolved. The log too is
+read again, from the stored position on, after a restart and by the next holder: what it says of an
+alert that is over, or that a newer one follows, would take an Alertmanager back, and is not posted.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Sender:
         self._due: deque[str] = deque()  # fingerprints to be repeated
         self._snapshot: AlertingSnapshot | None = None  # that `_firing` is of
         self._firing: dict[str, Alert] = {}
+        self._newest: dict[str, Alert] = {}  # of each fingerprint, resolved ones too
         self._ended: dict[str, _Ended] = {}
         self._refused: set[tuple[str, datetime]] = set()  # repeating those would be noise
         self._has_work = asyncio.Event()
@@ -112,14 +115,34 @@ class Sender:
         """Post alerts from the log, in its order."""
         news = _taken(self._queue)
         try:
-            failures = await self._post([alert for alert, _ in news])
-            for (alert, answer), failure in zip(news, failures, strict=True):
+            await self._gather_firing()
+            current = [(alert, answer) for alert, answer in news if not self._is_outdated(alert)]
+            failures = await self._post([alert for alert, _ in current]) if current else []
+            for (alert, answer), failure in zip(current, failures, strict=True):
                 if failure is None:
                     self._remember_end(alert)
                 give_answer(answer, failure)
+            for _, answer in news:  # the others: there is nothing to post of them any more
+                give_answer(answer, None)
         finally:
             for _, answer in news:
                 give_answer(answer, OutputUnavailableError("stopped"))
+
+    def _is_outdated(self, alert: Alert) -> bool:
+        """True where an Alertmanager that was posted what followed would go back.
+
+        A start is outdated once the alert is over, an end once a newer alert fires.
+        """
+        key, starts_at = alert.fingerprint, alert.starts_at
+        newest = self._newest.get(key)
+        if alert.state is AlertState.RESOLVED:
+            return key in self._firing and self._firing[key].starts_at > starts_at
+        if newest is not None and newest.starts_at == starts_at:
+            return newest.state is AlertState.RESOLVED
+        ended = self._ended.get(key)
+        return (newest is not None and newest.starts_at > starts_at) or (
+            ended is not None and ended.alert.starts_at >= starts_at
+        )
 
     def _remember_end(self, alert: Alert) -> None:
         if alert.state is AlertState.RESOLVED:
@@ -167,10 +190,12 @@ class Sender:
         if snapshot is self._snapshot:
             return self._firing
         firing: dict[str, Alert] = {}
+        newest: dict[str, Alert] = {}
         async for alert in in_slices(snapshot.alerts, size=_IN_A_SLICE):
+            newest[alert.fingerprint] = alert
             if alert.is_notified and alert.state is AlertState.FIRING:
                 firing[alert.fingerprint] = alert
-        self._snapshot, self._firing = snapshot, firing
+        self._snapshot, self._firing, self._newest = snapshot, firing, newest
         return firing
 
     def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:

@@ -2,7 +2,8 @@
 
 What an event adds follows from the event alone, with one exception: a run whose end only a
 callback has reported, or a job group whose records are still to be read, has no duration yet. It
-is remembered in a bounded row until that is known.
+is remembered in a bounded row until that is known. Jobs and waits in the queue are counted by what
+was read first of a run, also where the workspace changes its end later.
 """
 
 from __future__ import annotations
@@ -150,10 +151,12 @@ class PendingCounts:
             self._add_wait(event)
 
     def _detail(self, event: RunEvent) -> None:
+        self._count_awaited(event)
+        if event.run.corrections:
+            return
         if event.run.key.kind is RunKind.JOB_GROUP:
             # Only its job records show when a job group really started.
             self._add_wait(event)
-        self._count_awaited(event)
         for count in event.run.jobs.counts if event.run.jobs is not None else ():
             result = _result_of(count.status)
             if result is not None and count.count > 0:

@@ -100,8 +100,8 @@ RUNS = _watched("runs_total", FamilyType.COUNTER, "Runs that ended.", *IDENTITY,
 RUNS_CORRECTED = _watched(
     "runs_corrected_total",
     FamilyType.COUNTER,
-    "Runs whose end the workspace reported differently than a callback or their parts; both ends "
-    "were counted.",
+    "Ends that the workspace reported differently than a callback, their parts or itself before; "
+    "both ends were counted.",
     *IDENTITY,
     "from",
     "to",

@@ -32,7 +32,8 @@ _PROBE_GAP_SECONDS = 60.0
 # Never offered is unavailable; offered before and not now is refused.
 _AVAILABLE, _UNAVAILABLE, _REFUSED = "available", "unavailable", "refused"
 _EDITION = "edition"
-_HALVES = 3  # probes in a row with half the answers, after which no more is waited for
+_HALF_SECONDS = 30.0
+_HALVES = 6  # probes in a row with half the answers, after which no more is waited for
 # What each of these capabilities has read; without it that may no longer be true.
 _READ_BY: Mapping[Capability, str] = {
     Capability.COUNT_OBJECTS: "objects",
@@ -158,8 +159,7 @@ class CapabilityDiscovery:
         is_less = bool(self._ever - finding.capabilities or self._answered.operations & unavailable)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
-        if finding.is_sure:
-            self._probe_again(after_seconds=self._seconds_until_next())
+        self._probe_again(after_seconds=self._seconds_until_next(finding))
         self._switched_off = unavailable
         context.live_state.update_workspace(
             context.name, edition=str(finding.edition), edition_reason=finding.reason
@@ -173,7 +173,14 @@ class CapabilityDiscovery:
         gap = min(_PROBE_GAP_SECONDS, self._context.settings.reconcile_seconds)
         return self._context.clock.monotonic() - self._probed_at < gap
 
-    def _seconds_until_next(self) -> float:
+    def _seconds_until_next(self, finding: Finding) -> float:
+        if not finding.is_sure:
+            # What the other half shows may be another edition.
+            return backoff_seconds(
+                self._half_answers + 1,
+                base_seconds=_HALF_SECONDS,
+                cap_seconds=self._context.settings.reconcile_seconds,
+            )
         if not self._misses:
             return _PROBE_SECONDS
         return backoff_seconds(

@@ -17,6 +17,7 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.small_reads import read_a_little
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 
@@ -238,9 +239,10 @@ async def _prove(client: WorkspaceClient) -> Proof:
     for operation_id in _READS:
         try:
             is_offered = await _is_available(client, operation_id)
-        except TryLaterError as error:
-            if not is_about_the_object(error):
-                raise
+        except (TryLaterError, UnreadableAnswerError) as error:
+            is_second = failure is not None and not (found or refused)
+            if is_second or not is_about_the_object(error):
+                raise  # the others would say the same of a workspace that is down
             failure = error
         else:
             (found if is_offered else refused).add(operation_id)
@@ -272,18 +274,17 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> f
             # The client has recorded what is gone; any other refusal shows that it is there.
             if not is_about_the_object(error):
                 raise
-            if isinstance(error, TryLaterError):
+            if isinstance(error, TryLaterError | UnreadableAnswerError):
                 unanswered.add(operation_id)
     return frozenset(unanswered)
 
 
 async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:
-    query = {"limit": 1} if "limit" in operation(operation_id).query else None
     try:
-        await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)
+        await read_a_little(client, operation_id)
     except NotAvailableError:
         return False
-    except (RequestRejectedError, UnreadableAnswerError):
+    except RequestRejectedError:
         return True  # it is there, and refuses our query
     return True
 

@@ -41,7 +41,8 @@ _HIDDEN_SECONDS = 86_400.0
 class PipelineNames:
     """Keeps the pipelines and their present names as the workspace lists them.
 
-    A listed pipeline is forgotten when list and id agree that it is gone, once it does not run. One
+    A listed pipeline is forgotten when list and id agree that it is gone, once it does not run. A
+    run that is seen for the first time afterwards keeps it only if it started after that. One
     that was never listed (another owner's, perhaps) stays for a month after its last followed run,
     and for as long as a schedule names it.
     """
@@ -251,8 +252,11 @@ class PipelineNames:
         since = context.workspace_now() - _UNLISTED_KEPT
         if status.followed_since is not None:
             since = max(since, status.followed_since)  # what ended before that is history
-        used = context.observer.busy(context.name, since=since)
-        used |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        gone = {(kind, id_): at for id_, at in self._listed[kind].gone.items()}
+        used = {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        # What was listed and then denied stays gone, unless it has started since.
+        health = context.observer.pipeline_health
+        used = used.difference(gone) | health.busy(context.name, since, gone)
         return {
             named_pipeline.id
             async for named_pipeline in in_slices(context.live_state.names.all(), size=1_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 import structlog
@@ -24,6 +25,9 @@ LISTED = "inventory"  # topic of the state entries with what was listed last
 
 # 500 that were deleted cost 500 reads in two hours, at most so many after each reading of the list.
 _MOST_READS = 24
+# What was found gone is remembered while runs of it may still be seen for the first time.
+_GONE_KEPT = timedelta(days=30)
+_GONE_BOUND = 10_000
 NAMED_AT_ONCE = 50  # among namesakes, one takes up to 40 microseconds
 # A token of another person by mistake is noticed by then; one on purpose must not stay an alert.
 _OTHER_OWNER_SECONDS = 3_600.0
@@ -33,6 +37,7 @@ class _Listed(Struct, frozen=True, kw_only=True):
     ids: frozenset[str]
     owner: str | None  # of the token that showed them
     names: dict[str, str] = {}  # of pipelines, by id
+    gone: dict[str, datetime] = {}  # what was listed: when its id was denied, workspace time
 
 
 _DECODER = msgspec.json.Decoder(_Listed)
@@ -85,6 +90,11 @@ class ListedObjects:
         """What was listed and not found to be gone since; None before the first list ever."""
         return None if self._listed is None else self._listed.ids
 
+    @property
+    def gone(self) -> Mapping[str, datetime]:
+        """What was listed and found to be gone, with when that was (workspace time)."""
+        return {} if self._listed is None else self._listed.gone
+
     async def load(self) -> None:
         """Read back what was listed last."""
         stored = await self._context.bus.state_entries(self._context.name, LISTED)
@@ -115,6 +125,7 @@ class ListedObjects:
         owner = await (self._owner.read() if missing else self._owner.known())
         is_other_owner = None not in (owner, known_owner) and owner != known_owner
         removed: set[str] = set()
+        gone = dict(self.gone)
 
         async def must_be_listed(id_: str) -> bool:
             await self._read(id_)
@@ -123,6 +134,8 @@ class ListedObjects:
         async def forget(id_: str, is_gone: bool) -> bool:  # noqa: FBT001 - a callback's signature
             if is_removed := await remove(id_, is_gone):
                 removed.add(id_)
+                if is_gone:
+                    gone[id_] = self._context.workspace_now()
             return is_removed
 
         self.check.showed(before & shown)
@@ -142,11 +155,11 @@ class ListedObjects:
                     hidden_seconds=self._hidden_seconds,
                 )
         except DoubtedListError:
-            await self._keep((before | shown) - removed, known_owner, names)
+            await self._keep((before | shown) - removed, known_owner, names, gone)
             raise
         left = before - shown - removed
         owner = known_owner if left else owner or known_owner
-        await self._keep((before | shown) - removed, owner, names)
+        await self._keep((before | shown) - removed, owner, names, gone)
 
     async def _accept(self, missing: Collection[str], reason: str, remove: Remove) -> None:
         """Doubt the list of another owner for a while, then take it for what there is.
@@ -165,11 +178,18 @@ class ListedObjects:
         self.check.clear(missing)
 
     async def _keep(
-        self, ids: frozenset[str], owner: str | None, names: Mapping[str, str] | None
+        self,
+        ids: frozenset[str],
+        owner: str | None,
+        names: Mapping[str, str] | None,
+        gone: Mapping[str, datetime],
     ) -> None:
         before = {} if self._listed is None else self._listed.names
         kept = {id_: name for id_, name in {**before, **(names or {})}.items() if id_ in ids}
-        listed = _Listed(ids=ids, owner=owner, names=kept)
+        since = self._context.workspace_now() - _GONE_KEPT
+        absent = [(at, id_) for id_, at in gone.items() if id_ not in ids and at >= since]
+        newest = {id_: at for at, id_ in sorted(absent)[-_GONE_BOUND:]}
+        listed = _Listed(ids=ids, owner=owner, names=kept, gone=newest)
         if listed == self._listed:
             return
         value = msgspec.json.encode({**msgspec.structs.asdict(listed), "ids": sorted(ids)})

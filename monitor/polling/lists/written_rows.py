@@ -83,6 +83,10 @@ class WrittenRows:
             write = msgspec.structs.replace(before, handled=_head_of(row), is_over=is_over)
             self._writes.put(row.id, write)
 
+    def forget(self, run_id: str) -> None:
+        """Handle the row of this run again whenever a list shows it."""
+        self._writes.forget(run_id)
+
     def is_handled(self, row: ShownRow) -> bool:
         """True where this very row was handled before."""
         write = self._writes.get(row.id)

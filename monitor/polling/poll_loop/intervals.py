@@ -40,8 +40,8 @@ class ChangeInterval:
         return self._seconds(self.job_groups, is_active=self._context.has_active_runs())
 
     def seconds_of_plan_runs(self) -> float:
-        has_active = bool(self._context.active_keys(RunKind.PLAN_RUN))
-        return self._seconds(self.plan_runs, is_active=has_active)
+        is_active = self._context.has_active_runs(RunKind.PLAN_RUN)
+        return self._seconds(self.plan_runs, is_active=is_active)
 
     def _seconds(self, wake: WakeSignal, *, is_active: bool) -> float:
         settings = self._context.settings

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TypeGuard
 
 import structlog
 
 from monitor.model.errors import (
+    BudgetExhaustedError,
     BusError,
     LeaseUncertainError,
     MonitorError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreadableAnswerError,
+    WorkspaceError,
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import ClockSetBack, Reachability
 from monitor.model.runs import RunKind
+from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
+from monitor.workspace.quotas import LONG_PAUSE_SECONDS
 
 log = structlog.get_logger()
 
@@ -22,10 +32,12 @@ log = structlog.get_logger()
 _CLOCK_SLACK = timedelta(seconds=5)
 # Clocks are corrected by less than this all the time.
 _CLOCK_STEP = timedelta(seconds=60)
-# A 5xx of one operation shows little about the others: so many must fail in a row.
-_OPERATIONS_FOR_UNREACHABLE = 2
+# A 5xx or a page of one operation shows little about the others: so many must fail in a row.
+_OPERATIONS_FOR_OUTAGE = 2
 # Stands among the polls for requests that got no answer and are tried again.
 _SILENCE = "no answer"
+# Tries a workspace that is cut off, in the place of all polls.
+RECOVERY = "recovery"
 
 
 class ReachabilityJudge:
@@ -35,8 +47,10 @@ class ReachabilityJudge:
         self._context = context
         self._polls: set[str] = set()
         self._failing: dict[str, MonitorError] = {}
-        # Since anything last succeeded: the polls that got no answer, and from what operation.
-        self._down: dict[str, str | None] = {}
+        # Since anything was last answered: the polls that got no answer of the API.
+        self._down: dict[str, WorkspaceError] = {}
+        self._is_answering, self._is_cut_off = asyncio.Event(), asyncio.Event()
+        self._is_answering.set()
         self._limitation: str | None = None
         # The workspace's time when it was seen last, and the latest that was seen twice: one odd
         # header shows nothing.
@@ -52,66 +66,116 @@ class ReachabilityJudge:
         self._limitation = reason
         status = self._context.live_state.workspaces[self._context.name]
         if status.reachability in (Reachability.REACHABLE, Reachability.DEGRADED):
-            self._write(self._answering())
+            self._write()
 
     def succeeded(self, poll: str) -> None:
         """One poll came to its end, so the workspace answers."""
-        self._polls.add(poll)
+        self._count(poll)
         self._failing.pop(poll, None)
         self._watch_clock()
         self._answers()
 
     def recovered(self, poll: str) -> None:
         """One poll has nothing to request any more; its own failure is over all the same."""
-        if self._failing.pop(poll, None) is not None and not self._is_unreachable():
-            self._write(self._answering())
+        if self._failing.pop(poll, None) is not None:
+            self._write()
 
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
         self._polls.discard(poll)
         self._down.pop(poll, None)
-        if self._failing.pop(poll, None) is not None and not self._failing and not self._down:
-            self._write(self._answering())
+        if self._failing.pop(poll, None) is not None:
+            self._write()
 
     def failed(self, poll: str, error: MonitorError) -> None:
         """One poll failed. A failure of our own store shows nothing about the workspace."""
-        self._polls.add(poll)
+        self._count(poll)
         if isinstance(error, BusError | LeaseUncertainError):
             return
         self._failing[poll] = error
         self._failing.pop(_SILENCE, None)  # the poll says it better
-        # Our own budget, the workspace's quota and rows to be read again are no outage.
-        if not isinstance(error, WorkspaceUnreachableError):
-            self._write(Reachability.DEGRADED)
-            return
-        self._down[poll] = error.operation_id
-        enough = min(_OPERATIONS_FOR_UNREACHABLE, len(self._polls))
-        is_silent = error.status_code is None
-        is_unreachable = is_silent or len(set(self._down.values())) >= enough
-        self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
+        if _may_be_outage(error):
+            self._down.pop(_SILENCE, None)
+            self._down[poll] = error
+        elif not isinstance(error, BudgetExhaustedError):
+            self._down.clear()  # a refusal is an answer
+        self._write()
+
+    def _count(self, poll: str) -> None:
+        if poll != RECOVERY:  # which does not show that another operation fails too
+            self._polls.add(poll)
 
     def silence(self, error: WorkspaceUnreachableError | None) -> None:
         """A request waited in vain, and is tried again; or, with None, something is answered."""
         if error is None:
             self._answers()
         elif not self._is_unreachable():
-            self._failing[_SILENCE] = error
-            self._write(Reachability.UNREACHABLE)
+            self._failing[_SILENCE] = self._down[_SILENCE] = error
+            self._write()
+
+    def confirm(self) -> None:
+        """Nothing has changed, as far as is known without a request."""
+        self._write()
+
+    @property
+    def outage(self) -> WorkspaceError | None:
+        """Why the workspace is cut off as a whole; None while it is not."""
+        found = self._outage()
+        return None if found is None else found[1]
+
+    async def until_answering(self) -> None:
+        """Return while the workspace is not cut off."""
+        await self._until(self._is_answering)
+
+    async def until_cut_off(self) -> None:
+        """Return while the workspace is cut off."""
+        await self._until(self._is_cut_off)
+
+    async def _until(self, event: asyncio.Event) -> None:
+        context = self._context
+        while not event.is_set():
+            await happens_within(
+                event.wait(),
+                clock=context.clock,
+                seconds=context.settings.reconcile_seconds,
+                name="waiting for an outage or its end",
+            )
 
     def _answers(self) -> None:
         if self._is_unreachable():
             # They failed because nothing answered; their next attempt shows what is true now.
             for other in self._down:
                 self._failing.pop(other, None)
-        self._failing.pop(_SILENCE, None)
+        for tried in (_SILENCE, RECOVERY):
+            self._failing.pop(tried, None)
         self._down.clear()
-        self._write(self._answering())
+        self._write()
+
+    def _outage(self) -> tuple[str, WorkspaceError] | None:
+        """Return the failure that stands for the outage, with its poll.
+
+        The latest 429, as it has the present end of the pause; else the first: the reason stays.
+        """
+        if not self._concerns_all(list(self._down.values())):
+            return None
+        failures = list(self._down.items())
+        pauses = [failure for failure in failures if isinstance(failure[1], ThrottledError)]
+        return pauses[-1] if pauses else failures[0]
+
+    def _concerns_all(self, failures: Sequence[WorkspaceError]) -> bool:
+        """True where they show that no other operation would be answered either."""
+        enough = min(_OPERATIONS_FOR_OUTAGE, len(self._polls))
+        operation_ids = {error.operation_id for error in failures}
+        return any(map(_is_of_all, failures)) or 0 < enough <= len(operation_ids)
 
     def _is_unreachable(self) -> bool:
-        status = self._context.live_state.workspaces[self._context.name]
-        return status.reachability is Reachability.UNREACHABLE
+        # Refusing the token and speaking nonsense are answers.
+        kinds = (UnauthorizedError, UnreadableAnswerError)
+        return self._concerns_all([e for e in self._down.values() if not isinstance(e, kinds)])
 
-    def _answering(self) -> Reachability:
+    def _reachability(self) -> Reachability:
+        if self._is_unreachable():
+            return Reachability.UNREACHABLE
         is_whole = not self._failing and not self._unwatched()
         return Reachability.REACHABLE if is_whole else Reachability.DEGRADED
 
@@ -156,7 +220,10 @@ class ReachabilityJudge:
         set_back = ClockSetBack(since=now, reason=reason, unwatched=unwatched)
         context.live_state.update_workspace(context.name, clock_set_back=set_back)
 
-    def _write(self, reachability: Reachability) -> None:
+    def _write(self) -> None:
+        reachability, outage = self._reachability(), self._outage()
+        for event, is_on in ((self._is_answering, not outage), (self._is_cut_off, bool(outage))):
+            event.set() if is_on else event.clear()
         context, now = self._context, self._context.clock.now()
         status = context.live_state.workspaces[context.name]
         since = status.since if status.reachability is reachability else now
@@ -172,5 +239,20 @@ class ReachabilityJudge:
         )
 
     def _reason(self) -> str | None:
-        failing = [f"{poll}: {error}" for poll, error in sorted(self._failing.items())]
+        outage = self._outage()
+        failures = sorted(self._failing.items()) if outage is None else [outage]
+        failing = [f"{poll}: {error}" for poll, error in failures]
         return "; ".join([*self._unwatched(), *failing]) or self._limitation
+
+
+def _may_be_outage(error: MonitorError) -> TypeGuard[WorkspaceError]:
+    if isinstance(error, ThrottledError):
+        return error.retry_after_seconds > LONG_PAUSE_SECONDS
+    kinds = (WorkspaceUnreachableError, UnauthorizedError, UnreadableAnswerError)
+    return isinstance(error, kinds)
+
+
+def _is_of_all(error: WorkspaceError) -> bool:
+    """True where the failure of one operation shows it of all: silence, the token, a pause."""
+    is_silent = isinstance(error, WorkspaceUnreachableError) and error.status_code is None
+    return is_silent or isinstance(error, UnauthorizedError | ThrottledError)

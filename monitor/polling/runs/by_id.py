@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 import structlog
@@ -15,12 +14,14 @@ from monitor.model.errors import (
     MonitorError,
     NoSuchObjectError,
     NotAvailableError,
+    RequestRejectedError,
     WorkspaceError,
 )
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ALL_AT_ONCE, ListChecks, Recognition
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.poll_loop.intervals import ChangeInterval, wait_after_reads
@@ -40,11 +41,10 @@ _FAILURES_TO_BE_LAST = 2  # once may be chance
 
 
 class _Denial(Struct, frozen=True, kw_only=True):
-    """When the workspace denied a run, and when it had last shown it."""
+    """When the workspace denied a run. Monotonic."""
 
-    at: float  # monotonic: when the reading that met it began
-    ended: float  # monotonic: when that reading ended
-    shown_at: datetime
+    at: float  # when the reading that met it began
+    ended: float  # when that reading ended
 
 
 class ById:
@@ -70,6 +70,7 @@ class ById:
         self._named: dict[RunKey, int] = {}
         for text in context.settings.follow:
             self._named[followed_run(context.name, text)] = 0
+        self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
@@ -107,6 +108,16 @@ class ById:
             self._named.setdefault(key, 0)
         return answer
 
+    def untrack(self, key: RunKey) -> bool:
+        """Name a run no more; True where it was named and not read yet."""
+        return self._named.pop(key, None) is not None
+
+    def gave_up(self, key: RunKey) -> bool:
+        """True once where a named run was given up, as only it cannot be read."""
+        has_given_up = self._given_up.get(key) is not None
+        self._given_up.forget(key)
+        return has_given_up
+
     async def poll(self) -> bool:
         """Read the runs that were named and, where changes cannot be listed, all active ones.
 
@@ -133,11 +144,13 @@ class ById:
         except MonitorError as error:
             if not is_about_the_object(error):
                 raise
-            self._named[key] += not self._context.is_unreachable()
-            if self._named[key] < self._context.settings.attempts:
-                return error
-            log.warning("named run given up", run=str(key), reason=str(error))
-        del self._named[key]
+            if key in self._named:
+                self._named[key] += not self._context.is_unreachable()
+                if self._named[key] < self._context.settings.attempts:
+                    return error
+                log.warning("named run given up", run=str(key), reason=str(error))
+                self._given_up.put(key, value=True)
+        self._named.pop(key, None)
         return None
 
     async def _confirm(self, key: RunKey, source: Source) -> bool | None:
@@ -152,7 +165,10 @@ class ById:
     async def _read_or_deny(self, key: RunKey, source: Source) -> bool:
         try:
             return await self.read(key, source, Priority.CHANGES)
-        except (NoSuchObjectError, NotAvailableError) as error:
+        except (NoSuchObjectError, NotAvailableError, RequestRejectedError) as error:
+            # Some answer 400 for what they do not have; without a name it is not their answer.
+            if isinstance(error, RequestRejectedError) and not error.exception_name:
+                raise
             log.info("run denied by the workspace", run=str(key), reason=str(error))
             return False
 
@@ -162,8 +178,7 @@ class ById:
         Those that failed again and again come last, those with the most failures at the very end:
         they must hold up neither the others nor, once it can be read again, one of themselves.
         """
-        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
-        began = self._context.clock.monotonic()
+        began, theirs = self._context.clock.monotonic(), self._context.workspace_now()
         refused: MonitorError | None = None
         active = self._context.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
@@ -180,7 +195,10 @@ class ById:
         # Where only the list is missing, reading what is known shows nothing about new runs.
         if not self._context.is_refused(Capability.LIST_CHANGES):
             self._context.live_state.confirm(
-                self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+                self._context.name,
+                RunKind.JOB_GROUP,
+                self._context.our_time(began),
+                complete_at=theirs,
             )
         return bool(keys)
 
@@ -253,9 +271,9 @@ class ById:
         """Remember the denial; True where an earlier one is a reconciliation apart."""
         shown_at = self._context.live_state.active[key].confirmed_at
         ended = self._context.clock.monotonic()
-        denial = _Denial(at=began, ended=ended, shown_at=shown_at)
+        denial = _Denial(at=began, ended=ended)
         first = self._denials.setdefault(key, denial)
-        if first.shown_at != denial.shown_at:
+        if first is not denial and shown_at > self._context.our_time(first.ended):
             # The run was observed since, so the first denial was wrong.
             first = self._denials[key] = denial
         # Where runs are read more often than they are reconciled, the second denial must be as far

@@ -64,9 +64,10 @@ class Changes:
             TryLaterError: some rows could not be handled yet, or the list lacks some that must be
                 in it; all others are handled.
         """
-        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        asked, theirs = self._context.clock.monotonic(), self._context.workspace_now()
         _require(await self.list.read(self._request, self._job_groups.handle_page, self._read))
         confirm = partial(self._context.live_state.confirm, self._context.name)
+        asked_at = self._context.our_time(asked)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
             # Not complete before the newest flow run of each flow is known, however old it is.

@@ -5,16 +5,20 @@ the last three runs of the flow that were read; all changes were listed since; t
 end is a success, so that nothing is resolved by it; no plan has started the flow run, because a
 plan may be canceled after the last job group. In any other case the status is read; where earlier
 runs had more job groups and all went well, the next one is waited for a while before.
+
+Where the workspace refuses the status, a failed job group shows the failure of the whole once no
+other one goes on and all changes were listed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
 from monitor.polling.context import PollContext
-from monitor.polling.runs.usual_parts import UsualParts, are_complete
+from monitor.polling.runs.usual_parts import UsualParts, are_complete, summed_up
 
 _CONFIRMING_SHARE = 0.05  # of the request budget
 _NEXT_PART_WITHIN = 3  # intervals of polls for changes
@@ -48,14 +52,37 @@ class DerivedEnds:
         if not are_complete(parts) or not self.usual.are_all(parts):
             return False
         state = (await self._context.observer.known((key,))).get(key)
-        if state is None or state.status.is_terminal or state.pipeline is None:
+        # One that ended before we followed was never observed itself.
+        shown = [*parts, *([] if state is None else [state])]
+        pipeline = next((run.pipeline for run in reversed(shown) if run.pipeline), None)
+        if pipeline is None or (state is not None and state.status.is_terminal):
             return False
         health = self._context.live_state.pipeline_health.get(
-            (self._context.name, RunKind.FLOW_RUN, state.pipeline.id, None)
+            (self._context.name, RunKind.FLOW_RUN, pipeline.id, None)
         )
         is_healthy = health is not None and health.last_status is Status.SUCCEEDED
-        is_of_a_plan = state.trigger is Trigger.PLAN or state.parents.plan_run is not None
-        return is_healthy and not is_of_a_plan
+        return is_healthy and not any(
+            run.trigger is Trigger.PLAN or run.parents.plan_run is not None for run in shown
+        )
+
+    async def may_have_changed(
+        self, end: RunState, moved: Collection[RunKey], groups: Sequence[Observation]
+    ) -> bool:
+        """True where an end may be another one than is known, as these of its job groups show.
+
+        A derived one, and a reported one where the workspace has changed the end of one of them.
+        """
+        keys = [group.key for group in groups if group.key in moved]
+        if end.has_derived_end or not end.status.is_terminal or not keys:
+            return end.has_derived_end
+        parts = await self._context.observer.known(keys)
+        return any(part.corrections for part in parts.values())
+
+    def failed_part(self, parts: Sequence[RunState], over_at: datetime) -> RunState | None:
+        """Return a part by which the flow run has failed; None where they do not show that yet."""
+        if summed_up(parts) is not Status.FAILED or not self._is_listed_since(over_at):
+            return None
+        return next(part for part in parts if part.status is Status.FAILED)
 
     def _is_listed_since(self, at: datetime) -> bool:
         """True where all changes were listed, by a poll that began after ``at``: workspace time."""

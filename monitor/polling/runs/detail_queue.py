@@ -9,7 +9,7 @@ from itertools import chain, count, islice
 
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation
-from monitor.model.runs import RunKey
+from monitor.model.runs import RunKey, Source
 from monitor.model.waits import happens_within
 from monitor.polling.runs.run_observations import JobSummary
 from monitor.workspace.priority import Priority
@@ -104,7 +104,10 @@ class DetailQueue:
             )
             self._requests[observation.key] = request
             self._push(request)
-        elif is_awaited and self._gathered(request).pop(observation.key, None) is not None:
+            return request
+        if observation.source is not Source.CALLBACK:
+            request.observation = observation  # the workspace may have changed the end
+        if is_awaited and self._gathered(request).pop(observation.key, None) is not None:
             self.read_alone(request)
         return request
 

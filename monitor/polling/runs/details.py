@@ -25,6 +25,7 @@ from monitor.polling.runs.run_observations import (
     known_end,
     with_jobs,
 )
+from monitor.tracking.run_status import changes_end
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -207,7 +208,8 @@ class Details:
         if state is not None:
             # Callbacks that repeat an end, which may be forged, cost no more reads.
             is_repeated = is_claim and state.unconfirmed_end is not None
-            return not state.historical and not state.detailed and not is_repeated
+            is_unread = not state.detailed or changes_end(state, observation)
+            return not state.historical and is_unread and not is_repeated
         if is_claim:
             return False  # the workspace has not confirmed the run yet
         since, written_at = self._context.followed_since(), observation.updated_at

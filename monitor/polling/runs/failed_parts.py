@@ -22,6 +22,36 @@ def failed_parts(parts: Iterable[RunState]) -> list[RunState]:
     return [part for *_, part in sorted(failed, key=lambda ended: ended[:3])]
 
 
+def hidden_failures(run: RunKind, parts: Sequence[RunState]) -> list[RunState]:
+    """Return the parts that failed inside a run that succeeded, in the order of their ends.
+
+    A job group whose recipe has succeeded later was repeated, and hides nothing. Of a plan these
+    are the flow runs in which a part failed: plans may go on after a failure by intention.
+    """
+    if run is RunKind.PLAN_RUN:
+        return [part for part in parts if hides_failure(part)]
+    return [part for part in failed_parts(parts) if not _is_repeated(part, parts)]
+
+
+def hides_failure(run: RunState) -> bool:
+    """True where a run is reported as succeeded although a part of it failed."""
+    return run.status is Status.SUCCEEDED and run.failed_part is not None
+
+
+def _is_repeated(failed: RunState, parts: Sequence[RunState]) -> bool:
+    end = run_end(failed)
+    return any(
+        part.status is Status.SUCCEEDED
+        and part.recipe is not None
+        and failed.recipe is not None
+        and part.recipe.id == failed.recipe.id
+        and end is not None
+        and (other := run_end(part)) is not None
+        and other.order > end.order
+        for part in parts
+    )
+
+
 def as_reason(part: RunState) -> FailedPart:
     """Return the failed part as the reason of what it is a part of."""
     if part.failed_part is not None:

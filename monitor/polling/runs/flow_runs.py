@@ -8,7 +8,9 @@ read later, as derived ends are.
 
 Where no doubt is left, see `derived_ends`, the end is published without a read, and marked as
 derived. It is read afterwards, slowly and when there is nothing else to read, at once when one of
-its job groups moves; if the status is another one, the end is corrected.
+its job groups moves; if the status is another one, the end is corrected. The failure of a flow run
+whose reads are refused is derived, too: no later job group can make it a success. An end that was
+read is read again where the workspace changes the end of one of its job groups.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.derived_ends import DerivedEnds
 from monitor.polling.runs.flow_run_reader import FlowRunReader, HandleJobGroups
+from monitor.polling.runs.observed_groups import Observed, are_old, by_flow_run
 from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
@@ -50,8 +53,6 @@ from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 
 log = structlog.get_logger()
-
-Observed = tuple[Observation, ObservationOutcome]
 
 _BASE_WAIT_SECONDS = 1.0
 _READS_PER_POLL = 50  # then those that need none come first again
@@ -121,14 +122,16 @@ class FlowRuns:
         """Learn about flow runs from observed job groups, which have been committed."""
         if not self._context.can(Capability.FOLLOW_FLOW_RUNS):
             return
-        groups = await self._by_flow_run(observed)
+        groups = await by_flow_run(self._context, observed)
         moved = {run.key for run, outcome in observed if outcome is ObservationOutcome.CHANGED}
         keys = [self._context.key(RunKind.FLOW_RUN, group) for group in groups]
         known = await self._context.observer.known(keys) if keys else {}
         begun = []
         for key in keys:
             state = known.get(key)
-            if state is not None and state.has_derived_end:
+            if state is not None and await self._derived.may_have_changed(
+                state, moved, groups[key.id]
+            ):
                 self._doubt(key, groups[key.id], moved)
             elif state is not None and state.status.is_terminal:
                 self.forget(key.id)
@@ -143,27 +146,12 @@ class FlowRuns:
                 self._plan_next_read(tracked)
 
     def _doubt(self, key: RunKey, groups: Sequence[Observation], moved: Collection[RunKey]) -> None:
-        """Read a derived end again if one of these job groups was not known, or not to be so."""
+        """Read an end again if one of these job groups was not known, or not to be so."""
         ids = {group.key.id for group in groups if group.key in moved}
         if ids:
             tracked = self._tracked.setdefault(key.id, TrackedFlowRun(is_derived=True))
             tracked.is_doubted, tracked.due_at = True, NEVER
             tracked.open_groups |= ids
-
-    async def _by_flow_run(self, observed: Sequence[Observed]) -> dict[str, list[Observation]]:
-        # What the observer has not stored shows nothing yet.
-        unstored = (ObservationOutcome.NEEDS_DETAIL, ObservationOutcome.UNCONFIRMED)
-        stored = [observation for observation, outcome in observed if outcome not in unstored]
-        # A row that does not show its flow run is not read again where the store knows it.
-        unlinked = [run.key for run in stored if run.parents.flow_run is None]
-        known = await self._context.observer.known(unlinked) if unlinked else {}
-        groups: dict[str, list[Observation]] = {}
-        for observation in stored:
-            state = known.get(observation.key)
-            parents = observation.parents if state is None else state.parents
-            if parents.flow_run is not None:
-                groups.setdefault(parents.flow_run, []).append(observation)
-        return groups
 
     def knows_all_ends(self) -> bool:
         """True where the last read of each flow run that may have ended brought an answer."""
@@ -214,7 +202,7 @@ class FlowRuns:
         tracked = self._tracked.get(flow_run_id)
         if tracked is None:
             return True  # it has ended meanwhile
-        if tracked.is_old or tracked.is_derived or tracked.reads or tracked.over_at is None:
+        if tracked.is_derived or tracked.reads or tracked.over_at is None:
             return False
         key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         parts = await self._context.bus.children(key)
@@ -230,7 +218,9 @@ class FlowRuns:
         )
         await self._end(observation, parts, is_listed=True)
         self._close_ended(tracked)
-        tracked.is_derived, tracked.is_doubted = True, bool(tracked.open_groups)
+        self.old.forget(flow_run_id)
+        tracked.is_old, tracked.is_derived = False, True
+        tracked.is_doubted = bool(tracked.open_groups)
         self._confirm_later(flow_run_id, tracked)
         return True
 
@@ -253,7 +243,7 @@ class FlowRuns:
             return False
         tracked = self._tracked.get(key.id)
         if tracked is None or tracked.is_old:
-            shows_only_old = not is_known and await self._are_old(groups)
+            shows_only_old = not is_known and await are_old(self._context, groups)
             if tracked is None and shows_only_old and not self.old.has_room(groups):
                 return False
             tracked = tracked or await self._resume(key)
@@ -261,12 +251,6 @@ class FlowRuns:
             self.old.put(key.id, groups if shows_only_old else ())
         tracked.open_groups.update(group.key.id for group in groups)
         return not tracked.is_old
-
-    async def _are_old(self, groups: Sequence[Observation]) -> bool:
-        """True where all of them ended before we followed: then the flow run may have, too."""
-        keys = [group.key for group in groups]
-        states = await self._context.observer.known(keys)
-        return all(key in states and states[key].historical for key in keys)
 
     def _plan_next_read(self, tracked: TrackedFlowRun) -> None:
         self._close_ended(tracked)
@@ -309,17 +293,33 @@ class FlowRuns:
                 self.forget(flow_run_id)
         except MonitorError as error:
             is_unreadable = self._unreadable.failed(flow_run_id, tracked, error)
+            is_refused = isinstance(error, NotAvailableError)
+            if is_unreadable and is_refused and await self._end_as_failed(flow_run_id, tracked):
+                return None
             if tracked.urgency is not Urgency.NOW and is_unreadable:
                 self.forget(flow_run_id)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
             is_alone = is_unreadable and self._unreadable.is_alone(tracked)
-            is_refused = is_alone or isinstance(error, NotAvailableError)
-            tracked.is_failing = not is_refused
-            self._wait(tracked, is_refused=is_refused)
+            tracked.is_failing = not (is_alone or is_refused)
+            self._wait(tracked, is_refused=not tracked.is_failing)
             return error
         tracked.is_failing = False
         return None
+
+    async def _end_as_failed(self, flow_run_id: str, tracked: TrackedFlowRun) -> bool:
+        """Publish the failure of a flow run that is refused to us; True where its parts show it."""
+        key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
+        if tracked.urgency is not Urgency.NOW or tracked.is_derived or tracked.over_at is None:
+            return False
+        parts = await self._context.bus.children(key)
+        failed = self._derived.failed_part(parts, tracked.over_at)
+        if failed is None:
+            return False
+        end = self._observation(key, tracked, failed.native_status, parts)
+        await self._end(msgspec.structs.replace(end, source=Source.PARTS), parts, is_listed=True)
+        self._confirm_later(flow_run_id, tracked)
+        return True
 
     async def _read(
         self, flow_run_id: str, tracked: TrackedFlowRun, handle_job_groups: HandleJobGroups
@@ -373,8 +373,12 @@ class FlowRuns:
 
     async def _end(self, end: Observation, parts: Sequence[RunState], *, is_listed: bool) -> None:
         observations = await self._reasons.complete((end,))
-        self._reasons.observed(observations, await self._context.observer.observe(observations))
+        outcomes = await self._context.observer.observe(observations)
+        self._reasons.observed(observations, outcomes)
         if end.source is Source.PARTS:
+            return
+        if ObservationOutcome.CONTRADICTED in outcomes and end.key.id in self._tracked:
+            self._wait(self._tracked[end.key.id])  # it may be what is reported from now on
             return
         self.forget(end.key.id)
         if not is_listed:

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 HISTORY = "history"  # topic of its state entry
 _KEY = "read"
 _SECONDS = 5.0  # between two looks at what has been read
-_RESUMED_RUNS = 5_000  # job groups whose flow runs may be unread after a restart
+_RESUMED_RUNS = 5_000  # newest job groups, whose flow runs may be unread
 _DECODER = msgspec.json.Decoder(HistoryRead)
 
 
@@ -45,6 +45,7 @@ class History:
         self._needs = (*self._lists, Capability.FOLLOW_FLOW_RUNS)
         self._flow_runs = flow_runs
         self._is_over = False
+        self._not_found: datetime | None = None  # what was left out since then cannot be found
         self._due_at = 0.0  # monotonic
         self._wake = WakeSignal(context.clock)
 
@@ -59,6 +60,21 @@ class History:
         if not self._is_over:
             await self._resume_flow_runs()
             self._show(self._read())
+
+    async def _resume_left_out(self) -> None:
+        """Let those have their turn for which there was no room beside newer ones."""
+        old = self._flow_runs.old
+        left_out = old.left_out
+        if (
+            old
+            or left_out in (None, self._not_found)
+            or self._lists[Capability.LIST_CHANGES].is_first
+        ):
+            return
+        old.left_out = None
+        await self._resume_flow_runs()
+        if not old:
+            old.left_out = self._not_found = left_out
 
     async def _resume_flow_runs(self) -> None:
         """Let old flow runs be read of which only the job groups were."""
@@ -94,6 +110,7 @@ class History:
             BusUnavailableError: all is read, and the store does not answer.
         """
         self._due_at = self._context.clock.monotonic() + _SECONDS
+        await self._resume_left_out()
         read = self._read()
         if read.is_over:
             entry = self._context.state_entry(HISTORY, _KEY, msgspec.json.encode(read))

@@ -15,7 +15,8 @@ from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
-from monitor.polling.runs.flow_runs import FlowRuns, Observed
+from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.observed_groups import Observed
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.recipes import RecipeNames
@@ -234,6 +235,9 @@ class JobGroups:
                 if outcome is ObservationOutcome.NEEDS_DETAIL
             ]
         )
+        for observation, outcome in observed:
+            if outcome is ObservationOutcome.CONTRADICTED:
+                self._written.forget(observation.key.id)  # what it shows is to be handled again
         await self._flow_runs.notice(observed)
         await self._plan_children.notice(observed)
 

@@ -90,10 +90,13 @@ class PlanRuns:
             TryLaterError: some rows could not be handled yet, or the list lacks some that must be
                 in it; all others are handled.
         """
-        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        asked, theirs = self._context.clock.monotonic(), self._context.workspace_now()
         _require(await self.list.read(self._request, self.handle_page, self._read))
         self._context.live_state.confirm(
-            self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
+            self._context.name,
+            RunKind.PLAN_RUN,
+            self._context.our_time(asked),
+            complete_at=theirs,
         )
 
     async def poll_newest(self) -> None:
@@ -174,7 +177,8 @@ class PlanRuns:
                 await self._unlabelled.add(row)
             else:
                 self._unlabelled.retry(row.plan_id)
-        self._written.handled(row, is_over=has_ended(row.native_status))
+        is_believed = outcome is not ObservationOutcome.CONTRADICTED
+        self._written.handled(row, is_over=has_ended(row.native_status) and is_believed)
 
     async def _try_to_read(
         self, row: PlanRunRow, source: Source, requested_at: datetime | None

@@ -21,10 +21,17 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.poll import Poll, WhenDue
 from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.details import Details
-from monitor.polling.runs.failed_parts import as_reason, failed_parts, is_final, latest_end
+from monitor.polling.runs.failed_parts import (
+    as_reason,
+    failed_parts,
+    hidden_failures,
+    is_final,
+    latest_end,
+)
 from monitor.polling.runs.plan_children import PlanChildren
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.run_observations import has_ended
+from monitor.tracking.run_status import changes_end
 from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -110,7 +117,7 @@ class Reasons:
             run
             for run in observed
             if run.key in ended
-            and not (run.key in known and _has_reported_end(known[run.key]))
+            and not (run.key in known and _has_reported_end(known[run.key], run))
             and not self._is_old(run)
         ]
         failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
@@ -224,9 +231,12 @@ class Reasons:
         parts = await self._context.bus.children(end.key)
         status = status_of(end.native_status) or (state.status if state is not None else None)
         failed = failed_parts(parts) if status is Status.FAILED else []
+        hidden = hidden_failures(end.key.kind, parts) if status is Status.SUCCEEDED else []
         if failed:
             reason = as_reason(failed[0])
             end = msgspec.structs.replace(end, error=reason.error, failed_part=reason)
+        elif hidden:
+            end = msgspec.structs.replace(end, failed_part=as_reason(hidden[0]))
         if end.key.kind is RunKind.PLAN_RUN:
             is_reported = end.finished_at or (state is not None and state.finished_at)
             is_known = bool(is_reported) and (status is not Status.FAILED or _is_explained(failed))
@@ -251,8 +261,10 @@ class Reasons:
             self.wake.set()
 
 
-def _has_reported_end(run: RunState) -> bool:
-    return run.status.is_terminal and not run.has_derived_end
+def _has_reported_end(known: RunState, observation: Observation) -> bool:
+    if not known.status.is_terminal or known.has_derived_end:
+        return False
+    return not changes_end(known, observation)
 
 
 def _is_explained(failed: Sequence[RunState]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from monitor.model.errors import NoSuchObjectError, RequestRejectedError, Worksp
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.never_listed import NeverListed
 from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
@@ -34,7 +36,6 @@ _ACTIVE_WORDS = tuple(word for word, status in NATIVE_STATUSES.items() if not st
 # Every workspace knows these; any other may be refused.
 _CERTAIN_WORDS = frozenset({RUNNING_WORD, PENDING_WORD})
 _RELISTED_SECONDS = 86_400.0
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class HandleActive(Protocol):
@@ -67,11 +68,12 @@ class Reconciliation:
         self._watermarks = watermarks
         # Until when each list of changes may be believed, by the workspace's clock and by ours.
         self._whole_until = {kind: watermark.at for kind, watermark in watermarks.items()}
-        self._whole_at: dict[RunKind, datetime] = {}
+        self._whole_from: dict[RunKind, float] = {}  # when that reading began, monotonic
         self._refetch_queue = refetch_queue
+        self._never_listed = NeverListed(context, written)
         self._refused_words: set[str] = set()
         self._reconciled: set[RunKind] = set()  # in the poll that is under way
-        self._read_at: dict[RunKey, datetime] = {}  # by their ids; our clock
+        self._read_at: dict[RunKey, float] = {}  # by their ids; monotonic
 
     def declared(self) -> tuple[Poll, ...]:
         settings = self._context.settings
@@ -102,7 +104,7 @@ class Reconciliation:
             MonitorError: a list or a read failed; nothing was concluded from what it did not show.
         """
         context = self._context
-        began, at, theirs = context.clock.monotonic(), context.clock.now(), context.workspace_now()
+        began, theirs = context.clock.monotonic(), context.workspace_now()
         self._reconciled = set()
         await attempt_each(
             self._unshared.read_again,
@@ -111,7 +113,7 @@ class Reconciliation:
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
             partial(self._by_id.end_denied, began=began),
-            partial(self._judge_lists, at, theirs),
+            partial(self._judge_lists, began, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
 
@@ -148,15 +150,16 @@ class Reconciliation:
 
     async def _reconcile_listed(self, kind: RunKind, handle_active: HandleActive) -> None:
         context, check = self._context, self._written[kind].check
-        began_at, active = context.clock.now(), context.live_state.active
-        before = began_at
+        began, active = context.clock.monotonic(), context.live_state.active
+        before = began
         held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
         listed = await handle_active(status=True)
         check.showed(held.keys() & listed)
         if check.is_doubted:
             # It is repeated soon, and what it lacks is read no more often than without a doubt.
-            before -= timedelta(seconds=context.settings.reconcile_seconds)
+            before -= context.settings.reconcile_seconds
         await self._read_omitted(kind, listed, before)
+        began_at = context.our_time(began)
         lacking = [
             active_run.run.key.id
             for active_run in (active.get(context.key(kind, run_id)) for run_id in held)
@@ -166,9 +169,10 @@ class Reconciliation:
         ]
         explained = await check.explained(lacking)
         check.doubt(set(lacking) - explained, "the workspace shows it active by its id")
+        self._never_listed.reconciled(kind, listed, held, asked_at=began_at)
         self._reconciled.add(kind)
 
-    async def _judge_lists(self, at: datetime, theirs: datetime) -> None:
+    async def _judge_lists(self, began: float, theirs: datetime) -> None:
         """Date the lists that are whole; take back what was believed of the others since.
 
         Raises:
@@ -178,16 +182,17 @@ class Reconciliation:
             if written.check.is_doubted:
                 # The list of changes was believed until now, and may have hidden ends.
                 await self._watermarks[kind].move_back(self._whole_until[kind])
-                self._retract(written.check.unwatched, to=self._whole_at.get(kind))
+                self._retract(written.check.unwatched, to=self._whole_from.get(kind))
             elif kind in self._reconciled:
                 written.check.found_whole()
-                self._whole_until[kind], self._whole_at[kind] = theirs, at
+                self._whole_until[kind], self._whole_from[kind] = theirs, began
         for written in self._written.values():
             written.check.require()
 
-    def _retract(self, unwatched: Collection[str], *, to: datetime | None) -> None:
+    def _retract(self, unwatched: Collection[str], *, to: float | None) -> None:
+        at = None if to is None else self._context.our_time(to)
         for kind in (kind for kind in RunKind if kind in unwatched):
-            self._context.live_state.retract(self._context.name, kind, to=to)
+            self._context.live_state.retract(self._context.name, kind, to=at)
 
     def _is_lacking(
         self, active: ActiveRun, listed: Collection[str], held: Mapping[str, str | None]
@@ -209,8 +214,9 @@ class Reconciliation:
     async def _reconcile_flow_runs(self) -> None:
         if self._context.can(Capability.FOLLOW_FLOW_RUNS):
             # They cannot be listed. Those that are followed well were confirmed since.
-            age = timedelta(seconds=self._context.settings.reconcile_seconds)
-            await self._read_omitted(RunKind.FLOW_RUN, set(), self._context.clock.now() - age)
+            age_seconds = self._context.settings.reconcile_seconds
+            before = self._context.clock.monotonic() - age_seconds
+            await self._read_omitted(RunKind.FLOW_RUN, set(), before)
 
     async def _handle_job_groups(self, *, status: bool) -> set[str]:
         pages = self._job_group_pages(status=status)
@@ -275,8 +281,11 @@ class Reconciliation:
     def _yesterday(self) -> datetime:
         return self._context.workspace_now() - timedelta(seconds=_RELISTED_SECONDS)
 
-    async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
-        """Read by id what we hold active, no list has shown and nothing has confirmed since."""
+    async def _read_omitted(self, kind: RunKind, listed: set[str], before: float) -> None:
+        """Read by id what we hold active, no list has shown and nothing has confirmed since.
+
+        ``before`` is monotonic.
+        """
         failure: WorkspaceError | None = None
         refused: set[str] = set()
         active = self._context.live_state.active
@@ -284,7 +293,7 @@ class Reconciliation:
         for key in self._context.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
-            self._read_at[key] = self._context.clock.now()
+            self._read_at[key] = self._context.clock.monotonic()
             try:
                 await self._by_id.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             except NoSuchObjectError:
@@ -298,11 +307,11 @@ class Reconciliation:
         if failure is not None and await self._unshared.explain(kind, refused) < refused:
             raise failure
 
-    def _is_unconfirmed(self, key: RunKey, before: datetime) -> bool:
+    def _is_unconfirmed(self, key: RunKey, before: float) -> bool:
         active = self._context.live_state.active.get(key)
         if active is None:
             return False
         if active.confirmed_by is Source.DETAIL:
             # Job records may lack the end: they stand for no read of the run itself.
-            return self._read_at.get(key, _NEVER) < before
-        return active.confirmed_at < before
+            return self._read_at.get(key, -math.inf) < before
+        return active.confirmed_at < self._context.our_time(before)

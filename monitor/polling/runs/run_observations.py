@@ -28,6 +28,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
+from monitor.tracking.run_status import changes_end
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, PlanRunRow
 
 _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.API}
@@ -59,9 +60,9 @@ def is_news_of_a_failure(observation: Observation, known: RunState | None) -> bo
     """True where the event of a failure goes out with this observation, for all that is known."""
     if status_of(observation.native_status) is not Status.FAILED:
         return False
-    if known is None or known.status.is_terminal:
-        return known is None
-    return known.unconfirmed_end is not Status.FAILED
+    if known is None or changes_end(known, observation):
+        return True
+    return not known.status.is_terminal and known.unconfirmed_end is not Status.FAILED
 
 
 def trigger_of(row: JobGroupRow) -> Trigger:

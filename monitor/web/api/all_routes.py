@@ -8,7 +8,7 @@ from monitor.web.api.json_api import JsonApi
 from monitor.web.api.message_schemas import MessageSchemas
 from monitor.web.api.replay import replay_write
 from monitor.web.api.silences import acknowledge_write, expire_write, silence_write
-from monitor.web.api.track import track_write
+from monitor.web.api.track import track_write, untrack_write
 from monitor.web.api.webhooks import webhooks_view, webhooks_write
 from monitor.web.requests import Requests
 from monitor.web.views.all_views import AllViews
@@ -24,6 +24,7 @@ def json_api(
         views=[*views.all(), webhooks_view(requests), schemas.view()],
         writes=[
             track_write(requests),
+            untrack_write(requests),
             webhooks_write(requests),
             silence_write(sources.alerting, clock=sources.clock),
             expire_write(sources.alerting),

@@ -94,7 +94,9 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     callbacks_missed: int
     schedules_watched: int  # those that the token can see; others are not guessed
     schedules_of: str | None  # their owner
-    unwatched: tuple[str, ...]  # kinds of runs, and "schedules", of which nothing new is seen now
+    # Kinds of runs, and "schedules", of which nothing new is seen now; "unlisted_" and a kind of
+    # which no list shows some; "progress_of_job_group".
+    unwatched: tuple[str, ...]
     unwatched_because: tuple[Unwatched, ...]  # the same, each with the reason
     is_here: bool  # False: another daemon holds it, or nobody; shown as it is stored
     holder: str | None  # id of that daemon

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
-from monitor.model.live_state import SCHEDULES, Reachability, WorkspaceStatus
-from monitor.model.runs import RunKind
+from monitor.model.live_state import SCHEDULES, ActiveRun, Reachability, WorkspaceStatus
+from monitor.model.runs import RunKind, Status
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 
 _NEEDS: Mapping[str, tuple[Capability, ...]] = MappingProxyType(
@@ -31,8 +32,12 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+PROGRESS = "progress_of_job_group"
+_SILENT_FOR = timedelta(minutes=5)  # a job that has just begun may show nothing yet
+
+
 class Unwatched(Struct, frozen=True, kw_only=True):
-    """What nothing new is known of: a kind of run, or schedules."""
+    """What nothing new is known of: a kind of run, or schedules; or what of it nobody sees."""
 
     what: str
     reason: str
@@ -46,6 +51,50 @@ def unwatched(live: LiveStateView, status: WorkspaceStatus) -> tuple[Unwatched, 
         for what, reason in reasons.items()
         if reason is not None
     )
+
+
+def unlisted(status: WorkspaceStatus) -> tuple[Unwatched, ...]:
+    """Return the kinds of runs of which no list shows some."""
+    return tuple(
+        Unwatched(
+            what=f"unlisted_{runs.kind}",
+            reason=f"no list shows {_such_as(runs.count, runs.ids)}, which the workspace shows by "
+            "id: others like that are seen only where a callback or `track` names them",
+        )
+        for runs in status.unlisted
+    )
+
+
+def shows_no_progress(active: ActiveRun, status: WorkspaceStatus, now: datetime) -> bool:
+    """True of a job group that is at work for a while, and of which no rule can say how."""
+    run = active.run
+    begun_at = run.started_at or run.created_at
+    if run.key.kind is not RunKind.JOB_GROUP or run.status is not Status.RUNNING:
+        return False
+    if begun_at is None or status.time_there(now) - begun_at < _SILENT_FOR:
+        return False
+    if Capability.READ_JOBS not in status.capabilities:
+        return True
+    jobs = run.jobs
+    is_read = jobs is not None and jobs.read_at is not None
+    return is_read and active.percent_complete is None and active.heartbeat_at is None
+
+
+def without_progress(status: WorkspaceStatus, run_ids: Sequence[str]) -> tuple[Unwatched, ...]:
+    """Return that the progress of these job groups is not watched; nothing of none."""
+    if not run_ids:
+        return ()
+    can_read = Capability.READ_JOBS in status.capabilities
+    why = "their job records show neither heartbeat nor percentage"
+    why = why if can_read else "the workspace shows no job records of them"
+    runs = _such_as(len(run_ids), sorted(run_ids))
+    return (Unwatched(what=PROGRESS, reason=f"run_stuck cannot judge {runs}: {why}"),)
+
+
+def _such_as(count: int, ids: Sequence[str]) -> str:
+    if count == 1:
+        return f"run {ids[0]}"
+    return f"{count:,} runs, such as {' and '.join(ids[:2])}"
 
 
 def why_not_watched(live: LiveStateView, status: WorkspaceStatus, what: str) -> str | None:

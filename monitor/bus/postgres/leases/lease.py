@@ -7,16 +7,12 @@ of its shard, and whoever finds out that it is lost says so by `Lease.lose`.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
+
+from monitor.model.clock import boottime
 
 # Of the expiry: what was begun before the deadline ends within it, and clocks may differ by less.
 _MARGIN = 1 / 3
-
-
-def boottime() -> float:
-    """Return seconds that go on while the process, or the machine, is stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseDeadline:

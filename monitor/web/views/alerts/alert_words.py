@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from monitor.model.alert_texts import instant_of, texts_of
+from monitor.model.alert_texts import end_words, instant_of, texts_of
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 from monitor.model.runs import PipelineKind
 from monitor.model.words import duration, kind_words, percent, utc
@@ -129,8 +129,10 @@ def what_of(alert: Alert, texts: Mapping[str, str]) -> str:
 
 def reason_of(alert: Alert, texts: Mapping[str, str]) -> str | None:
     """Return why, in one line: the error of the run, or what its rule says of it."""
-    reason = alert.facts.get("error") or texts.get("description")
-    return line(str(reason)) if reason else None
+    if error := alert.facts.get("error"):
+        return line(" ".join(filter(None, (end_words(alert), str(error)))))
+    reason = texts.get("description")
+    return line(reason) if reason else None
 
 
 def state_words(alert: Alert) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -24,7 +24,12 @@ from monitor.web.http.request_parsing import unknown
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import WorkspaceView, workspace_view
-from monitor.web.views.watching import unwatched
+from monitor.web.views.watching import (
+    shows_no_progress,
+    unlisted,
+    unwatched,
+    without_progress,
+)
 
 # What each is good for, for people.
 _CAPABILITIES = {
@@ -102,6 +107,14 @@ class WorkspaceDetails(WorkspaceView, frozen=True, kw_only=True):
     connections: dict[str, bool]  # name -> whether it could be opened
 
 
+class _Active(Struct, kw_only=True):
+    """How many runs are active in a workspace, and the ids of those that show no progress."""
+
+    status: WorkspaceStatus
+    runs: int = 0
+    without_progress: list[str] = []
+
+
 class WorkspacesReader:
     """Reads live state."""
 
@@ -110,8 +123,8 @@ class WorkspacesReader:
         self._live = sources.live
 
     async def list(self, _: WorkspacesQuery) -> WorkspaceList:
-        active = Counter(run.run.key.workspace for run in self._live.active_runs())
         statuses = self._live.workspaces()
+        active = await self._active_in(statuses)
         return WorkspaceList(data=tuple(self._view(status, active) for status in statuses))
 
     async def details(self, query: WorkspaceQuery) -> WorkspaceDetails:
@@ -119,7 +132,7 @@ class WorkspacesReader:
         if status is None:
             names = [status.workspace for status in self._live.workspaces()]
             raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
-        active = Counter({query.workspace: len(self._live.active_runs(query.workspace))})
+        active = await self._active_in([status], query.workspace)
         kinds: Counter[PipelineKind] = Counter()
         async for pipeline in in_slices(self._live.pipelines()):
             kinds[pipeline.kind] += pipeline.workspace == query.workspace
@@ -143,11 +156,29 @@ class WorkspacesReader:
             },
         )
 
-    def _view(self, status: WorkspaceStatus, active: Mapping[str, int]) -> WorkspaceView:
+    async def _active_in(
+        self, statuses: Iterable[WorkspaceStatus], workspace: str | None = None
+    ) -> Mapping[str, _Active]:
+        """Return what is active in each of these workspaces; ``workspace``: only there."""
+        found = {status.workspace: _Active(status=status) for status in statuses}
+        now = self._sources.clock.now()
+        async for active in in_slices(self._live.active_runs(workspace)):
+            if (own := found.get(active.run.key.workspace)) is not None:
+                own.runs += 1
+                if shows_no_progress(active, own.status, now):
+                    own.without_progress.append(active.run.key.id)
+        return found
+
+    def _view(self, status: WorkspaceStatus, active: Mapping[str, _Active]) -> WorkspaceView:
+        own = active[status.workspace]
         return workspace_view(
             status,
-            active_runs=active.get(status.workspace, 0),
-            unwatched=unwatched(self._live, status),
+            active_runs=own.runs,
+            unwatched=(
+                *unwatched(self._live, status),
+                *unlisted(status),
+                *without_progress(status, own.without_progress),
+            ),
             reading=self._live.first_reads(status.workspace),
             mirrored=self._sources.shards.mirrored_of(status.workspace),
         )

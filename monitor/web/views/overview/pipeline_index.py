@@ -148,6 +148,7 @@ class PipelineIndex:
         Whoever comes meanwhile waits for it. A cancelled call leaves the rest to the next.
         """
         async with self._lock:
+            self._sources.clock.now()  # where it was set, what is followed here is moved first
             await self._follow_workspaces()
             await self._follow_names()
             await self._follow_healths()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import AlertState
-from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, end_event_id, run_event_ids
 from monitor.model.runs import JobRecord, RunKey, RunKind, RunState, Source, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.problems import ProblemDetails
@@ -24,6 +24,7 @@ _MOST_PARTS = 500
 _MOST_FLOW_RUNS = 100  # of a plan run, whose parts are read
 _EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_CONFIRMED, EventType.RUN_CORRECTED)
 _ENDS = frozenset(status.value for status in Status if status.is_terminal)
+_END_OF = {event: status for status, event in STATUS_EVENTS.items() if status.is_terminal}
 _SHOWN = 120  # characters of a run that is not known
 
 
@@ -158,13 +159,13 @@ class RunDetailsReader:
         return await self._rows.rows(stored[key] for key in keys if key in stored)
 
     async def _transitions(self, run: RunState) -> tuple[ReportedState, ...]:
-        ids = {run_event_id(run.key, event_type): event_type for event_type in _EVENTS}
-        recorded = await self._stored.events_by_id(ids)
-        events = {
-            ids[event_id]: found.event
-            for event_id, found in recorded.items()
+        ids = run_event_ids(run.key, _EVENTS, corrections=run.corrections)
+        recorded = (await self._stored.events_by_id(ids)).values()
+        events = [
+            found.event
+            for found in sorted(recorded, key=lambda each: each.position)
             if isinstance(found.event, RunEvent)
-        }
+        ]
         return tuple(transitions_of(run, events))
 
     async def _tree(
@@ -231,34 +232,43 @@ def _job(depth: int, job: JobRecord, *, is_current: bool) -> RunPart:
     )
 
 
-def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[ReportedState]:
-    """Return the states that a run has reached, in their order, with the events of them."""
-    rows = [_transition(run, Status.PENDING, events, at=run.created_at, name="created_at")]
-    if run.started_at is not None or EventType.RUN_STARTED in events:
-        rows.append(_transition(run, Status.RUNNING, events, at=run.started_at, name="started_at"))
-    former = [
-        status
-        for status in Status
-        if status.is_terminal and status is not run.status and STATUS_EVENTS[status] in events
+def transitions_of(run: RunState, events: Sequence[RunEvent]) -> list[ReportedState]:
+    """Return the states that a run has reached, in their order, with the events of them.
+
+    ``events`` are in the order of the log.
+    """
+    by_id = {event.id: event for event in events}
+    of_type = {event.type: event for event in events}
+    started = of_type.get(EventType.RUN_STARTED)
+    rows = [
+        _transition(
+            run, Status.PENDING, of_type.get(EventType.RUN_QUEUED), run.created_at, "created_at"
+        )
     ]
-    for status in former:  # that only a callback reported, and the workspace then corrected
-        event = events[STATUS_EVENTS[status]]
-        rows.append(_transition(run, status, events, at=event.occurred_at))
+    if run.started_at is not None or started is not None:
+        rows.append(_transition(run, Status.RUNNING, started, run.started_at, "started_at"))
+    last = by_id.get(end_event_id(run)) if run.status.is_terminal else None
+    rows += [  # which a callback or the workspace reported, and the workspace then corrected
+        _transition(run, _END_OF[event.type], event, event.occurred_at)
+        for event in events
+        if event.type in _END_OF and event is not last
+    ]
     if run.status.is_terminal:
-        row = _transition(run, run.status, events, at=run.finished_at, name="finished_at")
+        row = _transition(run, run.status, last, run.finished_at, "finished_at")
         if run.finished_at is None:
             row = replace(row, not_before=run.unfinished_at, not_after=run.end_seen_at)
         rows.append(row)
     rows += [
         ReportedState(
-            state=event_type.removeprefix("run."),
+            state=event.type.removeprefix("run."),
             at=None,
-            observed_by=events[event_type].observed_by,
-            recorded_at=events[event_type].recorded_at,
-            event_id=events[event_type].id,
+            observed_by=event.observed_by,
+            recorded_at=event.recorded_at,
+            event_id=event.id,
         )
         for event_type in (EventType.RUN_CONFIRMED, EventType.RUN_CORRECTED)
-        if event_type in events
+        for event in events
+        if event.type is event_type
     ]
     return rows
 
@@ -266,12 +276,10 @@ def transitions_of(run: RunState, events: Mapping[EventType, RunEvent]) -> list[
 def _transition(
     run: RunState,
     status: Status,
-    events: Mapping[EventType, RunEvent],
-    *,
+    event: RunEvent | None,
     at: datetime | None,
     name: str = "",
 ) -> ReportedState:
-    event = events.get(STATUS_EVENTS[status])
     state = {Status.PENDING: "queued", Status.RUNNING: "started"}.get(status, status.value)
     if event is None:
         is_end = status.is_terminal and status is run.status

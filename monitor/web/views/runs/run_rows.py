@@ -27,12 +27,12 @@ class RunRows:
         self._sources = sources
 
     def row(self, run: RunState) -> RunView:
-        live, clock = self._sources.live, self._sources.clock
+        live, now = self._sources.live, self._sources.clock.now()
         active = live.active_run(run.key)
         row = run_view(
             run if active is None else active.run,
             label=live.label(run.key.workspace, run.pipeline),
-            now=clock.now(),
+            now=now,
             stale_after_seconds=self._sources.settings.stale_after_seconds,
             unconfirmed_since=live.unconfirmed_since(run.key.workspace, run.key.kind),
             active=active,

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
+from monitor.alerting.rules.expected_starts import ExpectedStart
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.live_state import SCHEDULES, ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState
@@ -272,7 +273,7 @@ def _days_of(
     span: Span,
 ) -> dict[RowKey, tuple[tuple[DayOfStarts, ...], str | None]]:
     """Return the days of each row, and why nothing is expected, by the row's key."""
-    times: dict[RowKey, tuple[Sequence[datetime], str | None]] = {}
+    times: dict[RowKey, tuple[Sequence[ExpectedStart], str | None]] = {}
     left = _MOST_TIMES_ON_A_PAGE
     for row in rows:
         # Of what is gone nothing is expected.

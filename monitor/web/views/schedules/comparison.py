@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import chain
 from typing import TypeVar
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from monitor.alerting.rules.observed_starts import ObservedStart, assigned, star
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import RunState, Trigger
 from monitor.model.triggers import ScheduleTrigger
-from monitor.schedules import BadTriggerError, times_between
+from monitor.schedules import BadTriggerError, second_pass, times_between
 
 MOST_TIMES = 13_000  # of one schedule: every minute of a week and its margins
 
@@ -71,7 +72,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 def expected_times(
     schedule: ScheduleKnown, span: Span, *, limit: int
-) -> tuple[Sequence[datetime], str | None]:
+) -> tuple[Sequence[ExpectedStart], str | None]:
     """Return when the schedule fires, as it is now, or why that is not compared."""
     if not schedule.is_enabled:
         return (), None
@@ -90,31 +91,41 @@ def expected_times(
 @functools.lru_cache(maxsize=32)
 def _times(
     triggers: tuple[ScheduleTrigger, ...], begin: datetime, end: datetime
-) -> tuple[datetime, ...]:
+) -> tuple[ExpectedStart, ...]:
     # A page that is kept open is made again every few seconds.
-    return tuple(times_between(triggers, begin, end, limit=MOST_TIMES + 1))
+    return tuple(
+        ExpectedStart(at=at, schedules="", again_at=second_pass(triggers, at))
+        for at in times_between(triggers, begin, end, limit=MOST_TIMES + 1)
+    )
 
 
 K = TypeVar("K")
 
 
 def compared(
-    times: Mapping[K, Sequence[datetime]], runs: Sequence[RunState], known: Mapping[K, Known]
+    times: Mapping[K, Sequence[ExpectedStart]], runs: Sequence[RunState], known: Mapping[K, Known]
 ) -> dict[K, list[ScheduledStart]]:
     """Return the starts of each schedule of one pipeline, ascending, by the key of ``times``.
 
     What no schedule expected is under the first.
     """
-    union = sorted({at for ats in times.values() for at in ats})
+    union: dict[datetime, ExpectedStart] = {}
+    for expected in chain.from_iterable(times.values()):
+        other = union.setdefault(expected.at, expected)
+        if expected.again_at is None or other.again_at is None:  # one of them is strict
+            union[expected.at] = min(expected, other, key=lambda start: start.last_at)
     states = {f"{run.key.kind}/{run.key.id}": run for run in runs}
     observed: dict[str, ObservedStart] = {}  # a flow run and its job groups are one start
     for start in sorted(filter(None, map(start_of, runs)), key=lambda start: start.at):
         if start.is_scheduled:
             observed.setdefault(start.key, start)
-    got = assigned([ExpectedStart(at=at, schedules="") for at in union], observed.values())
+    got = assigned([union[at] for at in sorted(union)], observed.values())
     starts = {
-        schedule: [_start(at, got.get(at, ()), states, known[schedule]) for at in ats]
-        for schedule, ats in times.items()
+        schedule: [
+            _start(union[start.at], got.get(start.at, ()), states, known[schedule])
+            for start in expected
+        ]
+        for schedule, expected in times.items()
     }
     if first := next(iter(starts), None):
         used = {start.key for own in got.values() for start in own}
@@ -124,18 +135,19 @@ def compared(
 
 
 def _start(
-    at: datetime,
+    expected: ExpectedStart,
     observed: Sequence[ObservedStart],
     states: Mapping[str, RunState],
     known: Known,
 ) -> ScheduledStart:
+    at = expected.at
     if observed:
         return _met(at, observed[0], states)
     if at > known.now:
         return ScheduledStart(at=at, state=StartState.COMING)
     if at < known.since:
         return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.before_reason)
-    if known.until is not None and at + known.grace <= known.until:
+    if known.until is not None and expected.last_at + known.grace <= known.until:
         return ScheduledStart(at=at, state=StartState.MISSED)
     if known.unwatched is not None:
         return ScheduledStart(at=at, state=StartState.UNKNOWN, reason=known.unwatched)

@@ -43,9 +43,9 @@ def starts_known(
     whys = [live.why_unwatched(name, kind) for _, kind, _ in runs]
     snapshot = sources.alerting.snapshot()
     graces = [
-        later.grace_ends_at - at
+        timedelta(seconds=later.grace_seconds)
         for key in runs
-        if (at := snapshot.expected.get(key)) and (later := snapshot.after_grace.get(key))
+        if (later := snapshot.after_grace.get(key))
     ]
     return Known(
         now=now,

@@ -1,0 +1,78 @@
+"""Our clock is set: what live state dates by it moves along, so that ages stay what they were.
+
+Instants of the workspace stay. So do those of former lives of the daemon: nobody knows by which
+clock they were written. What would lie in the future was observed by now: else nothing later would
+be newer, and nobody would read the run again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from monitor.model.live_state import UnwatchedCause, WorkspaceStatus
+from monitor.model.observations import Observation
+from monitor.model.runs import RunState
+from monitor.tracking.live_state import LiveState
+
+_Cause = TypeVar("_Cause", bound=UnwatchedCause)
+
+
+def move(live_state: LiveState, step: timedelta) -> None:
+    """Our clock was set by this; below 0: back."""
+    for name, status in live_state.workspaces.items():
+        live_state.workspaces[name] = _moved_status(status, step)
+    for key, active in live_state.active.items():
+        live_state.active[key] = msgspec.structs.replace(
+            active,
+            confirmed_at=active.confirmed_at + step,
+            run=msgspec.structs.replace(active.run, confirmed_at=active.run.confirmed_at + step),
+        )
+    for poll_key, poll in live_state.polls.items():
+        live_state.polls[poll_key] = msgspec.structs.replace(
+            poll,
+            last_attempt_at=poll.last_attempt_at + step,
+            last_success_at=_moved(poll.last_success_at, step),
+        )
+    for kind, at in live_state.confirmed.items():
+        live_state.confirmed[kind] = at + step
+    for name, at in live_state.watched_until.items():
+        live_state.watched_until[name] = at + step
+
+
+def dated_until(observation: Observation, now: datetime) -> Observation:
+    """Return an observation of now at the latest."""
+    if observation.observed_at <= now:
+        return observation
+    return msgspec.structs.replace(observation, observed_at=now)
+
+
+def confirmed_until(run: RunState, now: datetime) -> RunState:
+    """Return a run that was confirmed now at the latest."""
+    return run if run.confirmed_at <= now else msgspec.structs.replace(run, confirmed_at=now)
+
+
+def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
+    if status.is_remembered:
+        return status
+    skew, set_back = status.clock_skew_seconds, status.clock_set_back
+    return msgspec.structs.replace(
+        status,
+        since=_moved(status.since, step),
+        known_at=_moved(status.known_at, step),
+        last_callback_at=_moved(status.last_callback_at, step),
+        clock_skew_seconds=None if skew is None else round(skew - step.total_seconds(), 3),
+        refused=tuple(_moved_cause(cause, step) for cause in status.refused),
+        doubted=tuple(_moved_cause(cause, step) for cause in status.doubted),
+        clock_set_back=None if set_back is None else _moved_cause(set_back, step),
+    )
+
+
+def _moved_cause(cause: _Cause, step: timedelta) -> _Cause:
+    return msgspec.structs.replace(cause, since=cause.since + step)
+
+
+def _moved(at: datetime | None, step: timedelta) -> datetime | None:
+    return None if at is None else at + step

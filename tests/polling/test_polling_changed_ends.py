@@ -1,0 +1,115 @@
+"""Ends that the workspace changes: read again where they change, and published once each."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.runs import RunKind, Status
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene, until
+from tests.polling.job_record_readers import readers
+from tests.polling.tiny_workspace import TinyWorkspace
+
+FLOW_RUN, PLAN_RUN = RunKind.FLOW_RUN, RunKind.PLAN_RUN
+BEGUN = ["queued", "started"]
+
+
+async def transitions(scene: Scene, kind: RunKind, run_id: int) -> list[str]:
+    """Return what was published of a run, without what became known of its ends later."""
+    events = [text.partition(":") for text in await scene.run_events(kind)]
+    return [what for id_, _, what in events if id_ == str(run_id) and what != "detailed"]
+
+
+async def poll_all(scene: Scene) -> None:
+    for name in ("changes", "plan_runs", "flow_runs"):
+        await scene.poll(name)
+
+
+@pytest.mark.parametrize("kind", [RunKind.JOB_GROUP, PLAN_RUN])
+async def test_a_changed_end_is_published_and_so_is_the_change_back(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, kind: RunKind
+) -> None:
+    """Complete to Failed and back, each seen by the poll that shows it."""
+    put = workspace.put_plan_run if kind is PLAN_RUN else workspace.put_job_group
+    for word in ("InProgress", "Complete", "Failed", "Complete"):
+        put(1, word)
+        for _ in range(3):
+            await poll_all(scene)
+            await clock.advance(10)
+
+    changes = ["corrected", "failed", "corrected", "succeeded"]
+    assert await transitions(scene, kind, 1) == [*BEGUN, "succeeded", *changes]
+    state = await scene.state(1, kind)
+    assert state is not None
+    assert (state.status, state.corrections) == (Status.SUCCEEDED, 2)
+
+
+async def test_a_flow_run_is_read_again_where_one_of_its_job_groups_changes(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Flow runs cannot be listed: what they consist of shows that their end may be another."""
+    workspace.put_flow_run(71, "Complete")
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    await poll_all(scene)
+    assert await transitions(scene, FLOW_RUN, 71) == [*BEGUN, "succeeded"]
+
+    await clock.advance(10)
+    workspace.put_flow_run(71, "Failed")
+    workspace.put_job_group(1, "Failed", flowRun={"id": 71})
+    await poll_all(scene)
+
+    assert await transitions(scene, FLOW_RUN, 71) == [*BEGUN, "succeeded", "corrected", "failed"]
+    reads = workspace.count("flowRuns/71/status")
+    await clock.advance(600)
+    await poll_all(scene)
+    assert workspace.count("flowRuns/71/status") == reads
+
+
+async def test_job_records_are_read_again_for_the_other_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A success that becomes a failure says why."""
+    workspace.put_job_group(1, "Complete")
+    workspace.put_job(1)
+    async with readers(scene):
+        await poll_all(scene)
+        await until(lambda: scene.polls.details.waiting == 0)
+        await clock.advance(10)
+        workspace.jobs.clear()
+        workspace.put_job(1, "Failed", errorMessage="no such column")
+        workspace.put_job_group(1, "Failed")
+        await poll_all(scene)
+        await until(lambda: scene.polls.details.waiting == 0)
+
+    state = await scene.state(1)
+    assert state is not None
+    assert (state.detailed, state.error) == (True, "no such column")
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_answers_of_two_servers_that_disagree_do_not_flood(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, *, is_written: bool
+) -> None:
+    """With times of writes the newer one stands; without, a few changes and then one an hour.
+
+    What is still reported half an hour later is the last word.
+    """
+    older = dict(workspace.put_job_group(1, "Complete"))
+    await clock.advance(1)
+    newer = dict(workspace.put_job_group(1, "Failed"))
+    if not is_written:
+        older["updatedAt"] = newer["updatedAt"]
+    for number in range(40):
+        workspace.tables["jobLibrary"][1] = (newer, older)[number % 2]
+        await poll_all(scene)
+        await clock.advance(1)
+
+    seen = await transitions(scene, RunKind.JOB_GROUP, 1)
+    assert seen.count("corrected") == (0 if is_written else 3)
+    workspace.tables["jobLibrary"][1] = newer if is_written else older
+    for _ in range(4):
+        await clock.advance(600)
+        await scene.poll("relist")
+    state = await scene.state(1)
+    assert state is not None
+    assert state.status is (Status.FAILED if is_written else Status.SUCCEEDED)

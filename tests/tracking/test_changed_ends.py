@@ -1,0 +1,258 @@
+"""Ends that the workspace changes after it has reported them: its last word is what is known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.model.events import STATUS_EVENTS, EventType
+from monitor.model.observations import Observation, ObservationOutcome
+from monitor.model.runs import FailedPart, RunKey, RunKind, Source, Status, status_of
+from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
+from monitor.outputs.metrics.rows import RunCounts
+from monitor.tracking.transitions import Boundary
+from tests.tracking.histories import START, World
+
+KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
+BEGUN = ["queued", "started"]
+ENDS = frozenset(event for status, event in STATUS_EVENTS.items() if status.is_terminal)
+WORDS = ("Complete", "Failed", "Canceled")
+
+
+def shown(minute: float, word: str | None, **details: object) -> Observation:
+    """Return what a poll showed so many minutes after the start."""
+    observation = Observation(
+        key=KEY,
+        source=Source.POLL,
+        observed_at=START + timedelta(minutes=minute),
+        native_status=word,
+    )
+    return msgspec.structs.replace(observation, **details)
+
+
+def written(read: float, word: str, at: float, **details: object) -> Observation:
+    """Return what was read at one minute of a record that was last written at another."""
+    return shown(read, word, updated_at=START + timedelta(minutes=at), **details)
+
+
+def called(minute: float, word: str) -> Observation:
+    return shown(minute, word, source=Source.CALLBACK)
+
+
+def observed(*observations: Observation, boundary: Boundary | None = None) -> World:
+    world = World(boundary=boundary or Boundary())
+    for observation in observations:
+        world.observe(observation)
+    return world
+
+
+def words(world: World) -> list[str]:
+    """Return what the ids of the events say behind the run."""
+    return [event.id.removeprefix(f"{KEY}:") for event in world.log]
+
+
+def test_each_change_of_an_end_is_a_correction_with_its_own_end() -> None:
+    """Complete, Failed and back: each change is published under ids that repeat nothing."""
+    world = observed(shown(1, "Complete"), shown(2, "Failed"), shown(3, "Complete"))
+
+    changes = ["corrected:1", "failed:1", "corrected:2", "succeeded:2"]
+    assert words(world) == [*BEGUN, "succeeded", *changes]
+    before = [event.before for event in world.log[3:]]
+    assert before == [Status.SUCCEEDED, Status.SUCCEEDED, Status.FAILED, Status.FAILED]
+    assert world.log[-1].run == world.log[-2].run == world.states[KEY]
+    assert (world.states[KEY].status, world.states[KEY].corrections) == (Status.SUCCEEDED, 2)
+
+
+def test_the_same_end_again_changes_nothing() -> None:
+    """A change is news once, however often it is read."""
+    world = observed(shown(1, "Complete"), shown(2, "Failed"))
+
+    assert world.observe(shown(3, "Failed")) is ObservationOutcome.UNCHANGED
+    assert world.observe(shown(4, "InProgress")) is ObservationOutcome.UNCHANGED
+    assert world.states[KEY].status is Status.FAILED
+
+
+@pytest.mark.parametrize("source", [Source.CALLBACK, Source.DETAIL, Source.PARTS])
+def test_only_the_workspace_changes_what_it_has_reported(source: Source) -> None:
+    """Whoever knows the secret must not hide a failure, nor make one."""
+    world = observed(shown(1, "Failed"), shown(2, "Complete", source=source))
+
+    assert world.states[KEY].status is Status.FAILED
+    assert words(world) == [*BEGUN, "failed"]
+
+
+def test_a_corrected_claim_can_still_be_changed() -> None:
+    """What a callback claimed is corrected without a number: it had not been reported before."""
+    world = observed(
+        shown(0, "InProgress"), called(1, "Complete"), shown(2, "Failed"), shown(3, "Complete")
+    )
+
+    changes = ["corrected", "failed", "corrected:1", "succeeded:1"]
+    assert words(world) == [*BEGUN, "succeeded", *changes]
+
+
+def test_a_lost_run_that_shows_an_end_is_corrected() -> None:
+    """It was denied for a while; the end that it shows then is the last word."""
+    gone = shown(1, None, source=Source.RECONCILIATION, is_gone=True)
+    world = observed(shown(0, "InProgress"), gone, shown(2, "Complete"))
+
+    assert words(world) == [*BEGUN, "lost", "corrected:1", "succeeded:1"]
+
+
+def test_what_belonged_to_the_end_before_goes_with_it() -> None:
+    """A success carries no reason of the failure that it was, and its records are read again."""
+    failure = shown(
+        1,
+        "Failed",
+        error="no such column",
+        is_detail_final=True,
+        failed_part=FailedPart(key=RunKey("acme", RunKind.JOB_GROUP, "1")),
+    )
+    world = observed(failure, shown(2, "Complete"))
+
+    run = world.states[KEY]
+    assert (run.error, run.failed_part, run.detailed) == (None, None, False)
+    details = shown(3, None, source=Source.DETAIL, is_detail_final=True, error="late")
+    assert world.observe(details) is not ObservationOutcome.CONTRADICTED
+    assert len(set(words(world))) == len(words(world))
+
+
+def test_the_time_of_the_end_stays() -> None:
+    """A run that had ended did not end again: it is ordered by when it ended."""
+    world = observed(written(1, "Complete", 1), written(60, "Failed", 60))
+
+    run = world.states[KEY]
+    assert run.finished_at == START + timedelta(minutes=1)
+    assert run.end_seen_at == START + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("read", [1.5, 20])
+def test_an_answer_that_lags_changes_nothing(read: float) -> None:
+    """The record as it was before its last write is held back, and counted once."""
+    world = observed(written(1, "Complete", 0), written(1.2, "Failed", 1))
+    number = len(world.log)
+
+    assert world.observe(written(read, "Complete", 0)) is ObservationOutcome.CONTRADICTED
+    assert (len(world.log), world.states[KEY].status) == (number, Status.FAILED)
+    assert world.states[KEY].contradiction == "Complete"
+    assert world.observe(written(read + 0.1, "Failed", 1)) is ObservationOutcome.UNCHANGED
+    assert world.observe(written(read + 0.2, "Canceled", 2)) is ObservationOutcome.CHANGED
+    assert world.states[KEY].contradiction is None
+
+
+def test_a_read_that_began_before_the_end_was_seen_changes_nothing() -> None:
+    """It may show what the run was before; without a time of the last write nothing else tells."""
+    slow = shown(3, "Complete", requested_at=START + timedelta(minutes=1))
+    world = observed(shown(2, "Failed"), slow)
+
+    assert world.states[KEY].status is Status.FAILED
+    world.observe(shown(3.1, "Complete", requested_at=START + timedelta(minutes=3)))
+    assert world.states[KEY].status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("minutes", [31, -31])
+def test_what_is_still_reported_after_half_an_hour_counts(minutes: int) -> None:
+    """The clock of the workspace may have been set back, and ours as well: nothing waits longer."""
+    world = observed(written(1, "Complete", 60), written(2, "Failed", 0))
+    assert world.states[KEY].status is Status.SUCCEEDED
+
+    world.observe(written(1 + minutes, "Failed", 0))
+    assert world.states[KEY].status is Status.FAILED
+
+
+def test_answers_that_alternate_do_not_flood() -> None:
+    """Three changes are believed at once, each further one half an hour after the last."""
+    answers = [shown(1 + second / 60, WORDS[second % 2]) for second in range(600)]
+    world = observed(*answers)
+    assert words(world).count("corrected:3") == 1
+    assert world.states[KEY].corrections == 3
+    assert world.states[KEY].status is Status.FAILED
+    assert world.observe(shown(30, "Complete")) is ObservationOutcome.CONTRADICTED
+    assert world.observe(shown(31, "Complete")) is ObservationOutcome.CONTRADICTED
+
+    world.observe(shown(32, "Complete"))
+    assert (world.states[KEY].status, world.states[KEY].corrections) == (Status.SUCCEEDED, 4)
+
+
+def test_an_end_before_we_followed_is_changed_in_silence() -> None:
+    """Its state follows; what was never published is not corrected."""
+    late = START + timedelta(days=1)
+    old = written(1, "Failed", 0, finished_at=START)
+    world = observed(old, shown(2, "Complete"), boundary=Boundary(followed_since=late))
+
+    assert (world.log, world.states[KEY].status) == ([], Status.SUCCEEDED)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> tuple[list[Observation], list[Observation]]:
+    """Draw what a record says one write after another, and reads of it in any order.
+
+    Reads may lag behind the last write, callbacks may say anything, job records come at any time.
+    """
+    ends = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+    writes = [written(0, word, minute) for minute, word in enumerate(["InProgress", *ends])]
+    reads: list[Observation] = []
+    newest = 0
+    for number in range(draw(st.integers(0, 12))):
+        newest = min(len(writes) - 1, newest + draw(st.integers(0, 2)))
+        row = draw(st.sampled_from(writes[: newest + 1]))
+        at = START + timedelta(minutes=5, seconds=number)
+        source = draw(st.sampled_from([Source.POLL, Source.RECONCILIATION, Source.TRACK]))
+        read = msgspec.structs.replace(row, observed_at=at, requested_at=at, source=source)
+        callback = called(5 + number / 60, draw(st.sampled_from(WORDS)))
+        detail = msgspec.structs.replace(row, observed_at=at, source=Source.DETAIL, error="x")
+        final = msgspec.structs.replace(detail, is_detail_final=True)
+        reads.append(draw(st.sampled_from([read, read, read, callback, detail, final])))
+    last = START + timedelta(minutes=6)
+    reads.append(msgspec.structs.replace(writes[-1], observed_at=last, requested_at=last))
+    return writes, reads
+
+
+@settings(max_examples=500, deadline=None)
+@given(drawn=records(), crashes=st.lists(st.booleans(), min_size=13, max_size=13))
+def test_any_reads_of_a_changing_record_end_with_its_last_word(
+    drawn: tuple[list[Observation], list[Observation]], crashes: list[bool]
+) -> None:
+    """At most one correction for each change, ids that repeat nothing, counters that add up."""
+    writes, reads = drawn
+    world = World()
+    for read, is_crash in zip(reads, crashes, strict=False):
+        if read.source is Source.DETAIL and KEY not in world.states:
+            continue  # they are read of ends that are known
+        if is_crash:
+            world.observe(read, crash=True)  # and again, after the restart
+        world.observe(read)
+    world.confirm_callbacks()
+
+    run, said = world.states[KEY], [write.native_status for write in writes]
+    assert run.status is status_of(said[-1])
+    assert len(set(words(world))) == len(words(world))
+    changes = sum(before != after for before, after in pairwise(said[1:]))
+    assert run.corrections <= changes
+    ends = [event for event in world.log if event.type in ENDS]
+    corrections = [event for event in world.log if event.type is EventType.RUN_CORRECTED]
+    assert ends[-1].run.status is run.status
+    assert len(corrections) == len(ends) - 1
+    for before, correction, after in zip(ends, corrections, ends[1:], strict=False):
+        assert correction.before is after.before is before.run.status
+        assert correction.run == after.run
+    assert remaining(world) == {run.status: 1}
+
+
+def remaining(world: World) -> dict[Status, int]:
+    """Return the ends that counters show, less what corrections say is to be subtracted."""
+    counts = PendingCounts({}, limits=CountingLimits(places=10, forget_seconds=60.0))
+    for event in world.log:
+        counts.take(event)
+    left: dict[Status, int] = {}
+    for row in counts.changed.values():
+        if isinstance(row, RunCounts):
+            for status, number in row.ended.items():
+                wrong = sum(row.corrected.get(status, {}).values())
+                left[status] = left.get(status, 0) + number - wrong
+    return {status: number for status, number in left.items() if number}

@@ -1,0 +1,101 @@
+"""Live state keeps its ages while our clock is set."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from monitor.model.live_state import (
+    DoubtedList,
+    PollStatus,
+    Reachability,
+    RefusedCapability,
+    UnwatchedCause,
+)
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.tracking.clock_step import move
+from monitor.tracking.live_state import LiveState, active_of
+
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+KEY = RunKey("acme", RunKind.JOB_GROUP, "1")
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def live_state() -> LiveState:
+    """A workspace of which everything that is dated by our clock is known."""
+    live_state = LiveState(["acme"])
+    run = RunState(
+        key=KEY,
+        status=Status.RUNNING,
+        confirmed_at=ago(7),
+        confirmed_by=Source.POLL,
+        created_at=ago(90),
+    )
+    live_state.active[KEY] = active_of(run)
+    live_state.confirm("acme", RunKind.JOB_GROUP, ago(8), complete_at=ago(9))
+    live_state.record_poll(
+        PollStatus(
+            workspace="acme",
+            poll="changes",
+            last_attempt_at=ago(5),
+            last_success_at=ago(6),
+            last_outcome="ok",
+        )
+    )
+    live_state.update_workspace(
+        "acme",
+        reachability=Reachability.DEGRADED,
+        since=ago(70),
+        known_at=ago(4),
+        last_callback_at=ago(60),
+        clock_skew_seconds=2.0,
+        followed_since=ago(500),
+        refused=(RefusedCapability(capability="read_schedules", since=ago(30), reason="no"),),
+        doubted=(DoubtedList(name="flows", since=ago(20), reason="short"),),
+    )
+    return live_state
+
+
+@pytest.mark.parametrize("seconds", [1.0, -1.0, 3_600.0, -3_600.0])
+def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
+    live_state: LiveState, seconds: float
+) -> None:
+    """Each age is the same before and after; the workspace's time is, too."""
+    step = timedelta(seconds=seconds)
+    there = live_state.workspaces["acme"].time_there(NOW)
+    move(live_state, step)
+    now, status, active = NOW + step, live_state.workspaces["acme"], live_state.active[KEY]
+    poll = live_state.polls["acme", "changes"]
+    causes: tuple[UnwatchedCause, ...] = (*status.refused, *status.doubted)
+    moved = (
+        poll.last_attempt_at,
+        poll.last_success_at,
+        active.confirmed_at,
+        active.run.confirmed_at,
+        live_state.confirmed["acme", RunKind.JOB_GROUP],
+        status.known_at,
+        status.since,
+        status.last_callback_at,
+        *(cause.since for cause in causes),
+    )
+
+    ages = [(now - at).total_seconds() for at in moved if at is not None]
+    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20]
+    assert live_state.complete["acme", RunKind.JOB_GROUP] == ago(9)
+    assert (active.run.created_at, status.followed_since) == (ago(90), ago(500))
+    assert status.time_there(now) == there
+
+
+def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
+    """Nobody knows by which clock a remembered status was written."""
+    before = live_state.update_workspace("acme", is_remembered=True)
+    move(live_state, timedelta(hours=1))
+
+    assert live_state.workspaces["acme"] == before
+    assert msgspec.structs.asdict(before)["known_at"] == ago(4)

@@ -131,6 +131,26 @@ class LiveStateView:
             return None
         return f"{poll.poll} cannot be read ({poll.last_outcome})"
 
+    def unseen(self) -> dict[tuple[str, str], str]:
+        """Return why nothing new is seen, by workspace and what: also of pipelines, by their key.
+
+        Where it is empty, every open alert can be judged.
+        """
+        unseen = {
+            (name, what): why
+            for name in self._live_state.workspaces
+            for what in WATCHED_BY
+            if (why := self.why_unwatched(name, what)) is not None
+        }
+        for name, status in self._live_state.workspaces.items():
+            unseen |= {(name, key): of.reason for key, of in status.unshared.items()}
+        return unseen
+
+    def why_unshared(self, workspace: str, pipeline: Pipeline | None) -> str | None:
+        """Return why nobody can see what a flow or plan does, None where it is shown to us."""
+        status = self._live_state.workspaces.get(workspace)
+        return None if status is None else status.why_unshared(pipeline)
+
     def is_unread(self, workspace: str, kind: RunKind) -> bool:
         """True while a kind of run cannot be read. A list that is doubted is read all the same."""
         status = self._live_state.workspaces.get(workspace)
@@ -195,7 +215,8 @@ class LiveStateView:
         if _SCHEDULE in alert.facts:
             needed.append(SCHEDULES)
         reasons = (self.why_unwatched(alert.workspace, what) for what in needed)
-        return next((reason for reason in reasons if reason is not None), None)
+        unshared = status.why_unshared(alert.pipeline)
+        return unshared or next((reason for reason in reasons if reason is not None), None)
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         """True where the pipeline was listed, or named by a run, and not found to be gone."""

@@ -266,10 +266,7 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
         )
         for name in NAMES:
             networks = [await stack.enter_async_context(Network(port)) for port in database.ports]
-            member = _member(folder, name, watched, networks, addresses)
-            if options.sets_clocks:
-                member.set_clock()
-            members.append(member)
+            members.append(_member(folder, name, watched, networks, addresses))
         scene = Cluster(
             options,
             folder=folder,
@@ -294,6 +291,8 @@ async def _living(scene: Cluster) -> AsyncIterator[None]:
     reading = [asyncio.create_task(watch) for watch in watches]
     try:
         for member in scene.members:  # together they would take longer than one may
+            if scene.options.sets_clocks:
+                member.set_clock()
             await member.start()
         await scene.until_settled()
         await scene.until_followed()

@@ -138,6 +138,18 @@ class DoubtedList(Struct, frozen=True, kw_only=True, gc=False):
     unwatched: tuple[str, ...] = ()  # as of `RefusedCapability`
 
 
+class UnsharedPipeline(Struct, frozen=True, kw_only=True, gc=False):
+    """A flow or plan that was known, is refused by its id, and has left the lists with its runs.
+
+    Others of the workspace are shown as ever, so this says nothing about them.
+    """
+
+    pipeline: Pipeline
+    since: datetime  # our clock
+    hidden_from: datetime  # workspace time; all that it did until then is known
+    reason: str  # one sentence: how its own read is refused
+
+
 class ClockSetBack(Struct, frozen=True, kw_only=True, gc=False):
     """The workspace's clock was set back: new ends seem to lie before former ones.
 
@@ -191,6 +203,10 @@ class UnlistedRuns(Struct, frozen=True, kw_only=True, gc=False):
     kind: RunKind
     ids: tuple[str, ...]
     count: int
+
+
+def pipeline_key(kind: PipelineKind, pipeline_id: str) -> str:
+    return f"{kind}/{pipeline_id}"
 
 
 UnwatchedCause = RefusedCapability | DoubtedList | ClockSetBack
@@ -253,6 +269,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     refused: tuple[RefusedCapability, ...] = ()  # sorted by name
     doubted: tuple[DoubtedList, ...] = ()  # sorted by name
     unreadable: tuple[UnreadableRun, ...] = ()
+    unshared: dict[str, UnsharedPipeline] = {}  # by `pipeline_key`
     unlisted: tuple[UnlistedRuns, ...] = ()  # of the last day, by kind
     clock_skew_seconds: float | None = None  # workspace minus ours
     clock_set_back: ClockSetBack | None = None
@@ -280,6 +297,13 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
             return "the workspace is unreachable"
         causes = self.unwatched_causes()
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
+
+    def why_unshared(self, pipeline: Pipeline | None) -> str | None:
+        """Return why nobody can see what a flow or plan does, None where it is shown to us."""
+        if not self.unshared or pipeline is None:
+            return None
+        known = self.unshared.get(pipeline_key(pipeline.kind, pipeline.id))
+        return None if known is None else known.reason
 
     def unwatched_causes(self) -> tuple[UnwatchedCause, ...]:
         """Return why runs or schedules are unwatched although the workspace answers."""

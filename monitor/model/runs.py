@@ -59,7 +59,7 @@ class Source(StrEnum):
     DETAIL = "detail"  # job records
     CALLBACK = "callback"  # an HTTP request that the workspace sent
     TRACK = "track"  # a run that the operator named
-    PARTS = "parts"  # the job groups of a flow run: derived from them, not read
+    PARTS = "parts"  # job groups of a flow run, job records of a job group: derived, not read
 
 
 class EndBasis(StrEnum):

@@ -43,6 +43,7 @@ from monitor.polling.runs.progress import Progress
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.reconciliation import Reconciliation
+from monitor.polling.runs.recorded_ends import RecordedEnds
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.unlabelled_plan_runs import UnlabelledPlanRuns
 from monitor.polling.settings import InventorySettings
@@ -102,7 +103,11 @@ def declared_polls(
         *polls.reasons.declared(),
         *polls.unlabelled.declared(),
         *polls.by_id.declared(polls.change_interval),
-        *Progress(context, polls.details.records).declared(polls.change_interval),
+        *Progress(
+            context,
+            polls.details.records,
+            recorded_ends=RecordedEnds(context, polls.job_groups),
+        ).declared(polls.change_interval),
         *polls.flow_runs.declared(polls.job_groups.handle),
         *polls.refetch_queue.declared(polls.by_id.read_queued),
         *Reconciliation(
@@ -116,6 +121,7 @@ def declared_polls(
                 RunKind.PLAN_RUN: polls.plan_runs.watermark,
             },
             refetch_queue=polls.refetch_queue,
+            unshared=polls.pipeline_names.unshared,
         ).declared(),
         *polls.details.declared(),
         *OldFailures(context, records=polls.details.records, reasons=polls.reasons).declared(),

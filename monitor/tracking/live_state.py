@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.live_state import (
@@ -45,6 +46,13 @@ FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
 )
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
+
+
+class ClockStep(Struct, frozen=True):
+    """Our clock was set by ``step``; ``at`` is what it showed then."""
+
+    at: datetime
+    step: timedelta
 
 
 class LiveStateView:
@@ -123,6 +131,26 @@ class LiveStateView:
             return None
         return f"{poll.poll} cannot be read ({poll.last_outcome})"
 
+    def unseen(self) -> dict[tuple[str, str], str]:
+        """Return why nothing new is seen, by workspace and what: also of pipelines, by their key.
+
+        Where it is empty, every open alert can be judged.
+        """
+        unseen = {
+            (name, what): why
+            for name in self._live_state.workspaces
+            for what in WATCHED_BY
+            if (why := self.why_unwatched(name, what)) is not None
+        }
+        for name, status in self._live_state.workspaces.items():
+            unseen |= {(name, key): of.reason for key, of in status.unshared.items()}
+        return unseen
+
+    def why_unshared(self, workspace: str, pipeline: Pipeline | None) -> str | None:
+        """Return why nobody can see what a flow or plan does, None where it is shown to us."""
+        status = self._live_state.workspaces.get(workspace)
+        return None if status is None else status.why_unshared(pipeline)
+
     def is_unread(self, workspace: str, kind: RunKind) -> bool:
         """True while a kind of run cannot be read. A list that is doubted is read all the same."""
         status = self._live_state.workspaces.get(workspace)
@@ -187,7 +215,8 @@ class LiveStateView:
         if _SCHEDULE in alert.facts:
             needed.append(SCHEDULES)
         reasons = (self.why_unwatched(alert.workspace, what) for what in needed)
-        return next((reason for reason in reasons if reason is not None), None)
+        unshared = status.why_unshared(alert.pipeline)
+        return unshared or next((reason for reason in reasons if reason is not None), None)
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         """True where the pipeline was listed, or named by a run, and not found to be gone."""
@@ -229,6 +258,7 @@ class LiveState:
         self.watched_until: dict[str, datetime] = {}
         self.names = PipelineDirectory()
         self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe
+        self.clock_step: ClockStep | None = None  # the last one of our clock
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:

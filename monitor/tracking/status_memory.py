@@ -22,6 +22,7 @@ from monitor.model.live_state import (
     Reachability,
     ReachabilityStretch,
     RefusedCapability,
+    UnsharedPipeline,
     WorkspaceStatus,
 )
 from monitor.model.runs import PipelineKind, RunKind
@@ -64,6 +65,7 @@ class LastStatus(Struct, frozen=True, kw_only=True):
     reason: str | None
     refused: tuple[RefusedCapability, ...]
     doubted: tuple[DoubtedList, ...]
+    unshared: dict[str, UnsharedPipeline] = {}
     confirmed: dict[RunKind, datetime]
     active: dict[RunKind, datetime]
     names: tuple[tuple[PipelineKind, str, str], ...] = ()
@@ -98,6 +100,7 @@ def show_status(live_state: LiveState, name: str, last: LastStatus, *, now: date
         reason=last.reason,
         refused=last.refused,
         doubted=last.doubted,
+        unshared=last.unshared,
         is_remembered=True,
     )
     for kind, at in last.confirmed.items():
@@ -226,6 +229,7 @@ class StatusMemory:
             reason=status.reason,
             refused=status.refused,
             doubted=status.doubted,
+            unshared=status.unshared,
             confirmed={
                 kind: at
                 for (workspace, kind), at in self._live_state.confirmed.items()

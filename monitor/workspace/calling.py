@@ -16,7 +16,7 @@ from monitor.model.suggestions import did_you_mean
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
 from monitor.workspace.files import FileReceiver, OnProgress
 from monitor.workspace.list_reads import ListReader
-from monitor.workspace.paging import RequestPage, is_end, read_pages
+from monitor.workspace.paging import PageLengths, RequestPage, is_end, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
 from monitor.workspace.request_parts import QueryValue
@@ -228,13 +228,13 @@ async def _read_in_steps(
     request_page: RequestPage[Raw], *, page_size: int, page_limit: int, operation_id: str
 ) -> AsyncIterator[Page[Raw]]:
     """Yield page behind page, trusting the list to stand still; one page where that is all."""
-    offset = 0
+    offset, lengths = 0, PageLengths()
     for number in range(1, page_limit + 1):
         rows, began_at = await request_page(page_size, offset)
+        lengths.remember(rows.length)
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
-        has_news = rows.length > 0
         if page_limit == 1 or is_end(
-            rows.length, size=page_size, offset=offset, brings_news=has_news, count=rows.count
+            rows, size=page_size, offset=offset, count=rows.count, lengths=lengths
         ):
             return
         offset += rows.length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from http import HTTPStatus
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 from monitor.model.errors import RequestRejectedError
 from monitor.workspace.decoding import IsKnown, RowKind, Rows, decode_page
-from monitor.workspace.paging import read_pages
+from monitor.workspace.paging import PageLengths, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
 from monitor.workspace.request_parts import QueryValue
@@ -26,6 +27,7 @@ class ListReader:
         # Ids of operations; what they refuse is not requested again.
         self._unsorted: set[str] = set()
         self._uncounted: set[str] = set()
+        self._lengths: defaultdict[str, PageLengths] = defaultdict(PageLengths)
 
     def pages(
         self,
@@ -60,6 +62,7 @@ class ListReader:
             page_size=self._requester.settings.page_size,
             page_limit=self._requester.settings.page_limit,
             operation_id=operation_id,
+            lengths=self._lengths[operation_id],
         )
 
     async def _request_page(

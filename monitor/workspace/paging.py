@@ -14,12 +14,15 @@ Where a workspace does not sort by id, the order is most likely newest change fi
 changes goes to the front, unread perhaps, but its change lies behind the moment when the reading
 began, and so belongs to the next reading.
 
-A page shorter than our limit is the end, unless the workspace has a limit of its own. The count
-that the first page carries tells; where none comes, a short page of a likely length is doubted.
+A page shorter than our limit is the end, unless workspace or proxy has a limit of its own. The
+count that the first page carries tells. Where none comes, that limit can be no smaller than the
+longest page that was lately shown: a shorter page is the end, and behind any other the next place
+is asked for.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
@@ -34,9 +37,23 @@ RequestPage = Callable[[int, int], Awaitable[tuple[Rows[T], datetime | None]]]
 
 _LONGEST_OVERLAP = 10
 _LARGEST_PAGE = 1000  # the only published maximum
-# A workspace may cap the page below our limit; a short page of such a length is doubted.
-_LIKELY_CAPS = frozenset({10, 20, 25, 30, 40, 50, 100, 150, 200, 250, 500})
+_SMALLEST_CAP = 10  # the smallest published default: whatever caps pages lower is not suspected
+_REMEMBERED_PAGES = 50  # a cap that is new is suspected when the longer ones are forgotten
 _PATIENCE = 5  # rows that enter before a page may repeat it a few times
+
+
+class PageLengths:
+    """How long the last pages of one list were, whatever was asked of it."""
+
+    def __init__(self) -> None:
+        self._lengths: deque[int] = deque(maxlen=_REMEMBERED_PAGES)
+
+    def remember(self, length: int) -> None:
+        self._lengths.append(length)
+
+    def may_be_cut(self, length: int) -> bool:
+        """True where a cap may have ended a page of so many rows: no longer one was shown."""
+        return length >= max(_SMALLEST_CAP, max(self._lengths, default=0))
 
 
 def overlap_of(length: int) -> int:
@@ -44,25 +61,35 @@ def overlap_of(length: int) -> int:
     return min(_LONGEST_OVERLAP, max(1, length // 5))
 
 
-def is_end(length: int, *, size: int, offset: int, brings_news: bool, count: int | None) -> bool:
-    """True when nothing stands behind a page of so many rows.
+def is_end(
+    page: Rows[T], *, size: int, offset: int, count: int | None, lengths: PageLengths
+) -> bool:
+    """True when nothing stands behind a page that brings news, the last that ``lengths`` has.
 
-    ``count`` is that of the whole list, which may be wrong: it proves that there is more only while
-    pages bring more.
+    ``count`` is that of the whole list. It may be wrong: it is believed as far as pages bring more,
+    and no longer where they have brought more than it counts.
     """
-    if length >= size:
-        return False
-    if not brings_news:
+    if page.length == 0:
         return True
-    return length not in _LIKELY_CAPS and (count is None or count <= offset + length)
+    if page.length >= size:
+        return False
+    if count is not None and count >= offset + page.length:
+        return count == offset + page.length
+    return not lengths.may_be_cut(page.length)
 
 
 async def read_pages(
-    request_page: RequestPage[T], *, page_size: int, page_limit: int, operation_id: str
+    request_page: RequestPage[T],
+    *,
+    page_size: int,
+    page_limit: int,
+    operation_id: str,
+    lengths: PageLengths | None = None,
 ) -> AsyncIterator[Page[T]]:
     """Yield the pages of a list; rows may come more than once.
 
-    ``request_page`` takes limit and offset.
+    ``request_page`` takes limit and offset. ``lengths`` are those of earlier readings, to which
+    those of this one are added.
 
     Raises:
         UnreadableAnswerError: the list does not advance, or has more than ``page_limit`` pages.
@@ -71,8 +98,10 @@ async def read_pages(
     offset, step_back, idle = 0, 0, 0
     known: frozenset[str] = frozenset()  # ids of the last page that joins up with the first
     count: int | None = None
+    lengths = lengths or PageLengths()
     for number in range(1, page_limit + 1):
         rows, began_at = await request_page(size, offset)
+        lengths.remember(rows.length)
         count = count if rows.count is None else rows.count
         yield Page(
             rows=rows.rows,
@@ -86,9 +115,8 @@ async def read_pages(
             offset = max(0, offset - step_back)
             continue
         brings_news = not rows.ids <= known or not rows.ids
-        if rows.length == 0 or is_end(
-            rows.length, size=size, offset=offset, brings_news=brings_news, count=count
-        ):
+        is_repeated = rows.length < size and not brings_news
+        if is_repeated or is_end(rows, size=size, offset=offset, count=count, lengths=lengths):
             return
         idle = 0 if brings_news else idle + 1
         if idle >= _PATIENCE:

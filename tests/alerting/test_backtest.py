@@ -174,6 +174,7 @@ def test_what_no_log_holds_is_not_zero() -> None:
         RuleKind.RUN_STUCK,
         RuleKind.SCHEDULE_DISABLED,
         RuleKind.WORKSPACE_UNREACHABLE,
+        RuleKind.PIPELINES_UNSHARED,
         RuleKind.TOKEN_EXPIRING,
         RuleKind.CALLBACKS_MISSED,
         RuleKind.QUALITY_DROPPED,

@@ -21,7 +21,10 @@ SEEN = (
     "run_failed", "failing_repeatedly", "canceled", "run_lost", "success_doubted",
     "schedule_disabled",
 )  # fmt: skip
-UNTOUCHED = ("token_expiring", "quality_dropped", "workspace_unreachable", "monitor_degraded")
+UNTOUCHED = (
+    "token_expiring", "quality_dropped", "workspace_unreachable", "pipelines_unshared",
+    "monitor_degraded",
+)  # fmt: skip
 
 
 def reasons(alert: Alert, *others: Alert) -> tuple[str, ...]:
@@ -35,6 +38,13 @@ def test_an_outage_suppresses_what_nobody_can_see(rule: str) -> None:
     inhibited = (f"inhibited:{OUTAGE.fingerprint}",)
     assert reasons(an_alert(rule), OUTAGE) == inhibited
     assert reasons(an_alert(rule, is_notified=True), OUTAGE) == inhibited
+
+
+@pytest.mark.parametrize("rule", DOUBTFUL)
+def test_an_outage_of_a_list_that_only_names_suppresses_nothing(rule: str) -> None:
+    """Without the list of flows every run and schedule is seen, so what is absent is absent."""
+    unnamed = msgspec.structs.replace(OUTAGE, facts={"hides_only": "flows"})
+    assert reasons(an_alert(rule), unnamed) == ()
 
 
 @pytest.mark.parametrize("rule", SEEN)

@@ -19,6 +19,7 @@ from monitor.model.live_state import (
     TokenTroubleKind,
     WorkspaceStatus,
 )
+from monitor.model.runs import RunKind
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 DAY = 86_400.0
@@ -61,7 +62,7 @@ class TestUnreachable:
         ]
         assert words == ["ok", "firing", "firing", "unknown", "firing"]
         assert rule.firing.since == at(2)
-        assert rule.firing.facts == {"reason": "changes: no answer"}
+        assert rule.firing.facts == {"reason": "changes: no answer", "hides_only": None}
         assert rule.evaluate(status(Reachability.DEGRADED), 230) == "ok"
         assert rule.memory_bytes == b""
 
@@ -72,6 +73,23 @@ class TestUnreachable:
         """A restart repeats what was shown before, and nobody has asked the workspace since."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         assert rule.evaluate(status(remembered, is_remembered=True), 0) == "unknown"
+
+    def test_a_list_that_only_names_hides_no_run(self) -> None:
+        """Without the list of flows their runs are seen; with another reason beside it, not."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        flows = DoubtedList(name="flows", since=at(0), reason="lacks 1", unwatched=("flows",))
+        runs = DoubtedList(
+            name="plan runs", since=at(0), reason="lacks 2", unwatched=(RunKind.PLAN_RUN,)
+        )
+        failing = poll("rejected", 60)
+        for facts, named in (
+            (status(doubted=(flows,)), "flows"),
+            (status(doubted=(flows, runs)), None),
+            (status(Reachability.DEGRADED, failing, doubted=(flows,)), None),
+            (status(Reachability.UNREACHABLE, doubted=(flows,)), None),
+        ):
+            assert rule.evaluate(facts, 60) == "firing"
+            assert rule.firing.facts["hides_only"] == named
 
     def test_before_the_first_answer_the_result_is_unknown(self) -> None:
         """A daemon that has just started neither fires nor resolves anything."""
@@ -136,7 +154,7 @@ class TestUnreachable:
         facts = status(Reachability.DEGRADED, refused=(refused,), reason=refused.reason)
         assert rule.evaluate(facts, 10) == word
         if word == "firing":
-            assert rule.firing.facts == {"reason": "was offered"}
+            assert rule.firing.facts == {"reason": "was offered", "hides_only": None}
 
     def test_a_list_that_is_doubted_fires(self) -> None:
         """A list that lacks rows hides runs as well as one that fails."""
@@ -155,7 +173,7 @@ class TestUnreachable:
         )
         facts = status(Reachability.DEGRADED, refused=(refused,), reason=None)
         assert rule.evaluate(facts, 10) == "firing"
-        assert rule.firing.facts == {"reason": "was offered"}
+        assert rule.firing.facts == {"reason": "was offered", "hides_only": None}
 
     def test_schedules_that_were_not_read_for_long_are_unwatched(self) -> None:
         """However they fail: unread, nothing is missed of them, and that must not be silent."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.live_state import Reachability
-from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.model.live_state import Reachability, UnsharedPipeline, pipeline_key
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import named, plan, run
 
@@ -54,3 +54,25 @@ async def test_a_run_without_observations_is_unknown_beside_fresh_lists(
 
     assert {dict(pairs)["pipeline"] for pairs in before} == {"daily", "hourly"}
     assert {dict(pairs)["pipeline"] for pairs in after} == {"hourly"}
+
+
+async def test_a_pipeline_that_is_not_shared_has_no_number(daemon: Daemon) -> None:
+    """Neither where a run of it was seen, nor where none was; all others are counted."""
+    daemon.reachable()
+    daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    daemon.activate(run(2, Status.RUNNING, pipeline=plan(8, "hourly"), seconds=None))
+    for number, name in ((3, "weekly"), (4, "monthly")):
+        daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
+    hidden = {
+        pipeline_key(PipelineKind.PLAN, number): UnsharedPipeline(
+            pipeline=Pipeline(kind=PipelineKind.PLAN, id=number),
+            since=daemon.clock.now(),
+            hidden_from=daemon.clock.now(),
+            reason="403",
+        )
+        for number in ("7", "3")
+    }
+    daemon.live_state.update_workspace("one", unshared=hidden)
+    shown = named(await daemon.page(), "dataprep_runs_active")
+
+    assert {dict(pairs)["pipeline"] for pairs in shown} == {"hourly", "monthly"}

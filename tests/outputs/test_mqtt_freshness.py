@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from monitor.model.live_state import ActiveRun, PollStatus, Reachability
-from monitor.model.runs import RunKind, Source, Status
+from monitor.model.live_state import (
+    ActiveRun,
+    PollStatus,
+    Reachability,
+    UnsharedPipeline,
+    pipeline_key,
+)
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
 from tests.outputs.stories import run_state
 from tests.servers import Mosquitto
@@ -116,3 +122,20 @@ async def test_a_workspace_without_polls_becomes_unknown(subscribed: SubscribedS
 
     assert seldom == "reachable"
     assert overdue["reason"] == "seldom asked"
+
+
+async def test_a_flow_that_is_not_shared_is_unknown_and_its_workspace_is_not(
+    subscribed: SubscribedScene,
+) -> None:
+    """Its run may have ended since; once it is shared again, it is known again."""
+    scene, subscriber = subscribed
+    await until_state(subscriber, PIPELINE, "known")
+    now, flow = scene.clock.now(), Pipeline(kind=PipelineKind.FLOW, id="7")
+    of = UnsharedPipeline(pipeline=flow, since=now, hidden_from=now, reason="403")
+    scene.live_state.update_workspace("w", unshared={pipeline_key(flow.kind, flow.id): of})
+    pipeline = await until_state(subscriber, PIPELINE, "unknown")
+    assert pipeline["active_count"] is None
+    assert subscriber.on(WORKSPACE)[-1].json()["state"] == "reachable"
+    subscriber.messages.clear()
+    scene.live_state.update_workspace("w", unshared={})
+    await until_state(subscriber, PIPELINE, "known")

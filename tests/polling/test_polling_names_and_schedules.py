@@ -286,3 +286,15 @@ async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
 
     assert place(scene, "11") == (None, "person 11")
     assert workspace.count("people/[0-9]+") <= 1
+
+
+async def test_an_owner_who_is_not_shown_is_asked_for_once(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Several lists ask who owns the token, one after the other; a minute later they ask again."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
+    for number in (1, 2):
+        for poll in ("names", "schedules"):
+            await scene.poll(poll)
+        assert workspace.count("people/current") == number
+        await clock.advance(61)

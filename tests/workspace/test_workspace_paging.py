@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
-from monitor.workspace.client import Priority
+from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.decoding import Rows
 from monitor.workspace.paging import read_pages
 from tests.workspace.scripted import answer, client_of, refusal, serving
@@ -227,6 +227,58 @@ async def test_the_first_page_is_counted_and_the_count_holds_for_all() -> None:
         assert {row.id for page in pages for row in page.rows} == {str(row["id"]) for row in rows}
         counted = ["includeCount" in request.query for request in workspace.requests]
         assert counted == [True] + [False] * (len(counted) - 1)
+
+
+class CappedWorkspace:
+    """Lists so many flows, without a count, in pages that something caps."""
+
+    def __init__(self, length: int, *, cap: int) -> None:
+        self.length = length
+        self.cap = cap
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        offset, limit = int(request.query["offset"]), int(request.query["limit"])
+        rows = [{"id": number, "name": f"flow {number}"} for number in range(1, self.length + 1)]
+        return await answer({"data": rows[offset : offset + min(limit, self.cap)]})(request)
+
+
+async def flows_of(client: WorkspaceClient) -> int:
+    """Return how many flows a reading of the list has shown."""
+    pages = [page async for page in client.pipelines.flows(priority=Priority.NAMES)]
+    return len({row.id for page in pages for row in page.rows})
+
+
+@pytest.mark.parametrize("cap", [11, 37, 89])
+async def test_a_cap_that_nobody_would_guess_is_found_without_a_count(cap: int) -> None:
+    """Lists are whole from the first one on, also one that ends with a whole page."""
+    capped = CappedWorkspace(90, cap=cap)
+    async with serving(capped.handle) as workspace, client_of(workspace.url) as client:
+        assert await flows_of(client) == 90
+        capped.length = cap
+        assert await flows_of(client) == cap
+        capped.length = cap + 1
+        assert await flows_of(client) == cap + 1
+
+
+async def test_a_page_shorter_than_one_before_costs_one_request() -> None:
+    """What has shown more at once is not capped at less, so the end is not asked for again."""
+    capped = CappedWorkspace(60, cap=10_000)
+    async with serving(capped.handle) as workspace, client_of(workspace.url) as client:
+        await flows_of(client)
+        for capped.length in (59, 37, 25, 10):
+            before = len(workspace.requests)
+            assert await flows_of(client) == capped.length
+            assert len(workspace.requests) == before + 1
+
+
+async def test_a_cap_that_comes_later_is_found() -> None:
+    """A proxy that begins to cut is found out when the longer pages of before are long ago."""
+    capped = CappedWorkspace(90, cap=10_000)
+    async with serving(capped.handle) as workspace, client_of(workspace.url) as client:
+        assert await flows_of(client) == 90
+        capped.cap = 37
+        found = [await flows_of(client) for _ in range(52)]
+        assert found[-1] == 90
 
 
 @pytest.mark.parametrize("count", [0, 5, 1_000])

@@ -112,12 +112,24 @@ def _without_cause(
 ) -> Iterator[Finding]:
     causes = [
         Span(span.begin, due(span.end, RECOVERED_SECONDS, down))
-        for span in (*down, *(Span(part.span.begin, part.recovered_at) for part in parts))
+        for span in (
+            *down,
+            *(
+                Span(part.span.begin, part.recovered_at)
+                for part in parts
+                if _is_outage(world, part)
+            ),
+        )
     ]
     for span in active:
         for gap in gaps_of(span, causes):
             text = f"{RULE} is active from {gap.begin:.1f} to {gap.end:.1f} without a cause"
             yield Finding(seed=world.seed, kind=Kind.FALSE_RED, text=text)
+
+
+def _is_outage(world: World, part: Blindness) -> bool:
+    """False where a flow is hidden beside others: that is an alert of its own."""
+    return part.flows is None or part.flows >= {flow.id for flow in world.flows}
 
 
 def _without_reason(world: World, words: Sequence[OtherAlertWord]) -> Iterator[Finding]:
@@ -145,9 +157,9 @@ def _by_duration(world: World) -> frozenset[str]:
 
 
 def _by_rights(world: World) -> frozenset[str]:
-    """Return the rule about flows that are no longer shared, where some are not."""
-    is_unshared = any(hiding.flows is not None for hiding in world.hidings)
-    return frozenset({"pipelines_unshared"}) if is_unshared else frozenset()
+    """Return the rule about flows that are no longer shared, where one is not."""
+    is_caused = any(hiding.flows is not None for hiding in world.hidings)
+    return frozenset({"pipelines_unshared"}) if is_caused else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:

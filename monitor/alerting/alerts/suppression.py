@@ -20,6 +20,7 @@ from monitor.alerting.alerts.silences import matcher as parse_matcher
 from monitor.alerting.rules.muting import MuteWindow
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
+from monitor.alerting.rules.workspace_unreachable import HIDES_ONLY
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 
 MUTE = "mute"
@@ -182,4 +183,6 @@ def _inhibited_by(alert: Alert) -> frozenset[RuleKind]:
     is_daemon = alert.rule == RuleKind.MONITOR_DEGRADED
     if is_daemon and alert.labels.get("part") not in _VITAL_PARTS:
         return frozenset()
+    if alert.rule == RuleKind.WORKSPACE_UNREACHABLE and alert.facts.get(HIDES_ONLY) is not None:
+        return frozenset()  # runs and schedules are seen, so what is absent is absent
     return inhibited

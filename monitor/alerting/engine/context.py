@@ -211,6 +211,12 @@ class EvaluationContext:
             key = health.workspace, health.run_kind, health.pipeline.id
             self._pipeline_health[key].append(health)
 
+    def why_unshared(self, subject: Subject) -> str | None:
+        """Return why nobody can see the runs of the subject, None where they are shown to us."""
+        if subject.subject_kind not in (SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN):
+            return None
+        return self._view.why_unshared(subject.workspace, subject.pipeline)
+
     def facts_of(self, rule: Rule, subject: Subject) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist."""
         if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:

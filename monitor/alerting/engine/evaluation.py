@@ -18,12 +18,13 @@ from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
 from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, StateInput, Subject
-from monitor.alerting.rules.results import RuleAnswer
+from monitor.alerting.rules.results import RuleAnswer, Unknown
 from monitor.model.runs import Status
 
 log = structlog.get_logger()
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
+_ASK_AGAIN = timedelta(minutes=1)  # what nobody can see now
 _FAILING_KEPT = 1_000  # subjects of one rule
 
 
@@ -144,9 +145,14 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
     facts = context.facts_of(rule, subject)
     if definition.evaluate is None or facts is None:
         return None
+    as_of = context.as_of(subject)
+    if (why := context.why_unshared(subject)) is not None:
+        # Nothing else tells when it is shared again.
+        again_at = None if as_of is None else as_of + _ASK_AGAIN
+        return RuleAnswer(Unknown(why), memory, again_at)
     state_input = StateInput(
         subject=subject,
-        as_of=context.as_of(subject),
+        as_of=as_of,
         facts=facts,
         first_evaluated_at=context.first_evaluated_at(rule, subject),
     )

@@ -180,9 +180,11 @@ class Explainer:
         explanation = await self._of_pipeline(workspace, kind, key)
         explanation = await self._completed(explanation, workspace, RUN_KINDS[kind])
         why = why_only_named(self._view.workspace(workspace), kind)
-        if explanation is None or why is None:
+        unshared = self._view.why_unshared(workspace, Pipeline(kind=kind, id=key))
+        unseen = unshared and f"nothing new is seen of its runs now: {unshared}"
+        if explanation is None or not (why or unseen):
             return explanation
-        return with_unwatched(explanation, [why])
+        return with_unwatched(explanation, list(filter(None, (why, unseen))))
 
     async def _completed(
         self, explanation: Explanation | None, workspace: str, kinds: Iterable[RunKind]

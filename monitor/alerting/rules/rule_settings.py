@@ -37,6 +37,7 @@ class RuleKind(StrEnum):
     RUN_LOST = "run_lost"
     SUCCESS_DOUBTED = "success_doubted"
     WORKSPACE_UNREACHABLE = "workspace_unreachable"
+    PIPELINES_UNSHARED = "pipelines_unshared"
     TOKEN_EXPIRING = "token_expiring"  # noqa: S105 - a rule
     CALLBACKS_MISSED = "callbacks_missed"
     QUALITY_DROPPED = "quality_dropped"

@@ -2,6 +2,7 @@
 
 It hides them where a list fails, is refused though it was offered before, or lacks rows that must
 be in it. Schedules are unwatched in the same ways, and where reading them is long overdue.
+Where it hides no more than flows or plans by their lists, all runs are seen: see `HIDES_ONLY`.
 
 Evaluated by our own clock: what an outage hides is the workspace's clock too.
 """
@@ -17,10 +18,14 @@ from monitor.alerting.rules.definition import MINUTE, RuleDefinition
 from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
-from monitor.model.live_state import SCHEDULES, PollStatus, Reachability
+from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import FAILED_OUTCOMES, WATCHED_BY
 
+# The fact that names what is hidden, where that keeps no run or schedule from being seen: then the
+# alert explains nothing else, and inhibits nothing.
+HIDES_ONLY = "hides_only"
+_NAMED_ONLY = frozenset({"flows", "plans"})
 # Where one of these fails, a kind of run stays unseen, however well all else is answered.
 _LISTS = frozenset(WATCHED_BY[kind] for kind in RunKind)
 # The other polls succeed without a request where there is nothing to ask for.
@@ -46,17 +51,27 @@ def evaluate(
     is_blind = any(poll.poll in _LISTS and poll.last_outcome in FAILED_OUTCOMES for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     late = _late_schedules(state.facts)
-    if not (is_cut_off or is_blind or unwatched or late or _is_refused(polls)):
+    is_unseen = is_cut_off or is_blind or bool(late) or _is_refused(polls)
+    if not (is_unseen or unwatched):
         return RuleAnswer(Ok(at=now))
     memory = memory or UnreachableSince(since=now)
     result = Firing(
         since=memory.since,
         as_of=now,
         # The status names what is unwatched too, from the next poll on.
-        facts={"reason": "; ".join(filter(None, (status.reason or unwatched, late))) or None},
+        facts={
+            "reason": "; ".join(filter(None, (status.reason or unwatched, late))) or None,
+            HIDES_ONLY: None if is_unseen else _hides_only(status),
+        },
         preexisting=memory.preexisting,
     )
     return RuleAnswer(result, memory)
+
+
+def _hides_only(status: WorkspaceStatus) -> str | None:
+    """Return what is hidden where runs and schedules are not among it, else None."""
+    hidden = {what for cause in status.unwatched_causes() for what in cause.unwatched}
+    return " and ".join(sorted(hidden)) if hidden <= _NAMED_ONLY else None
 
 
 def _late_schedules(facts: WorkspaceFacts) -> str | None:
@@ -85,7 +100,7 @@ DEFINITION = RuleDefinition(
     severity=Severity.CRITICAL,
     summary="{workspace} {cannot|could not} be watched",
     description="{reason}",
-    template_fields=("reason",),
+    template_fields=("reason", HIDES_ONLY),
     # After the time-out of a read, in which any other answer ends it, and the wait for a poll this
     # stays below two minutes; the answer of the read's second try may still prevent it.
     for_seconds=0.75 * MINUTE,

@@ -15,7 +15,7 @@ from monitor.outputs.metrics.alerts import learned_families
 from monitor.outputs.metrics.budget import SeriesGroup, SeriesLayout
 from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
 from monitor.outputs.metrics.inventory import inventory_families
-from monitor.outputs.metrics.labels import schedule_labels_of
+from monitor.outputs.metrics.labels import pipeline_of, schedule_labels_of
 from monitor.outputs.metrics.rows import (
     DURATION_BOUNDS,
     QUEUE_BOUNDS,
@@ -49,7 +49,7 @@ def watched_families(
     yield _durations(layout.groups, page)
     yield _waits(snapshot, page)
     yield _jobs(snapshot, page)
-    yield from _present(snapshot, layout.groups, page, stale_after_seconds)
+    yield from _present(snapshot, layout, page, stale_after_seconds)
     yield from _last_runs(layout.groups, page)
     yield from learned_families(snapshot, layout.own, page)
     yield from inventory_families(layout.inventory, page)
@@ -181,22 +181,38 @@ def _jobs(snapshot: MetricsSnapshot, page: ExpositionPage) -> FamilyText:
     return family_text
 
 
+def _unshared(snapshot: MetricsSnapshot, layout: SeriesLayout) -> set[tuple[str, RunKind, str]]:
+    """Return the series of pipelines that nobody shows us: workspace, kind of run, label."""
+    hidden = {
+        (status.workspace, of.pipeline.kind, of.pipeline.id)
+        for status in snapshot.workspaces
+        for of in status.unshared.values()
+    }
+    return {
+        (identity.workspace, identity.kind, label)
+        for identity, label in (layout.own.items() if hidden else ())
+        if pipeline_of(identity) in hidden
+    }
+
+
 def _present(
     snapshot: MetricsSnapshot,
-    groups: Sequence[SeriesGroup],
+    layout: SeriesLayout,
     page: ExpositionPage,
     stale_after_seconds: float,
 ) -> Iterator[FamilyText]:
+    unshared = _unshared(snapshot, layout)
     active = page.spread(families.RUNS_ACTIVE, _ACTIVE)
     oldest = page.family_text(families.OLDEST_ACTIVE)
     known_since = snapshot.now - timedelta(seconds=stale_after_seconds)
     seen_since = snapshot.now - UNSEEN_FACTOR * timedelta(seconds=stale_after_seconds)
     statuses = {status.workspace: status for status in snapshot.workspaces}
-    for group in groups:
+    for group in layout.groups:
         if not knows_what_runs(
             statuses[group.workspace],
             group.kind,
-            is_unread=(group.workspace, group.kind) in snapshot.unread,
+            is_unread=(group.workspace, group.kind) in snapshot.unread
+            or (group.workspace, group.kind, group.label) in unshared,
             oldest_at=min((run.confirmed_at for run in group.active), default=None),
             listed_at=snapshot.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,

@@ -35,7 +35,7 @@ from monitor.outputs.mqtt.states import (
     next_start,
 )
 from monitor.outputs.mqtt.topics import Topics
-from monitor.tracking.live_state import WATCHED_BY, LiveStateView
+from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
@@ -282,12 +282,7 @@ class RetainedStates:
     async def _publish_alerts(self, link: MqttLink) -> None:
         """Publish the alerts that changed, or that can be judged no longer, or again."""
         snapshot = self._alerting()
-        unwatched = {
-            (status.workspace, what): why
-            for status in self._view.workspaces()
-            for what in WATCHED_BY
-            if (why := self._view.why_unwatched(status.workspace, what)) is not None
-        }
+        unwatched = self._view.unseen()
         if snapshot is self._snapshot and unwatched == self._unwatched:
             return
         alerts: dict[str, Alert] = {}

@@ -232,7 +232,7 @@ class StateSnapshot:
         pipeline = health[0].pipeline
         return (
             *health,
-            self._knows_what_runs(workspace, kind, oldest=None),
+            self._knows_what_runs(workspace, kind, pipeline, oldest=None),
             self._name_of(workspace, pipeline),
             self._next_start(workspace, pipeline),
         )
@@ -249,7 +249,7 @@ class StateSnapshot:
         newest = newest_of(pipeline_health)
         oldest = min(active, key=lambda active_run: active_run.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
-        is_known = self._knows_what_runs(workspace, kind, oldest=oldest)
+        is_known = self._knows_what_runs(workspace, kind, pipeline, oldest=oldest)
         state = PipelineState(
             workspace=workspace,
             kind=kind,
@@ -269,7 +269,11 @@ class StateSnapshot:
         topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
         return Retained(topic, state, is_alive=bool(active))
 
-    def _knows_what_runs(self, workspace: str, kind: RunKind, *, oldest: ActiveRun | None) -> bool:
+    def _knows_what_runs(
+        self, workspace: str, kind: RunKind, pipeline: Pipeline, *, oldest: ActiveRun | None
+    ) -> bool:
+        if self._workspaces[workspace].why_unshared(pipeline) is not None:
+            return False
         known = None if oldest else self._is_idle_known.get((workspace, kind))
         if known is None:
             known = knows_what_runs(

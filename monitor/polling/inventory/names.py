@@ -53,6 +53,7 @@ class PipelineNames:
         self._context = context
         self._plans = plans
         self._owner = owner
+        self.unshared = checks.unshared
         self._owners = PipelineOwners(context, token_owner=owner)
         pipelines = context.client.pipelines
         self._listed = {
@@ -218,12 +219,17 @@ class PipelineNames:
                 return False
             if kind is PipelineKind.PLAN:
                 self._plans.forget(pipeline_id)
+            self.unshared.shown(kind, (pipeline_id,))
             if is_gone:
                 await context.observer.forget_pipeline(context.name, kind, pipeline_id)
             return True
 
         names = {row.id: row.name for row in rows if row.name is not None}
-        await listed.compare({row.id for row in rows}, bad_rows, remove=remove, names=names)
+        self.unshared.shown(kind, (row.id for row in rows))
+        try:
+            await listed.compare({row.id for row in rows}, bad_rows, remove=remove, names=names)
+        finally:
+            await self.unshared.refused(kind, listed.check.hidden)
         absent = {
             (kind, pipeline_id)
             for pipeline_id in await self._never_listed(kind) - (listed.ids or frozenset())

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from enum import Enum, auto
+from functools import partial
 
 import structlog
 
@@ -26,6 +27,7 @@ from monitor.model.errors import (
 from monitor.model.live_state import SCHEDULES, DoubtedList
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 
 log = structlog.get_logger()
 
@@ -33,10 +35,12 @@ log = structlog.get_logger()
 MustBeListed = Callable[[str], Awaitable[bool]]
 # Takes the id of what the list lacks with good reason, and whether it is gone or only hidden from
 # us. False where it is kept for now.
+# Returns those that are missing for a reason which says nothing of all else.
+Explain = Callable[[Collection[str]], Awaitable[frozenset[str]]]
 Remove = Callable[[str, bool], Awaitable[bool]]
 
 _READS = 3
-# While everything that was read is gone, a mass deletion is likely: each comparison then reads
+# While nothing that was read is shown, much was deleted or is hidden: each comparison then reads
 # twice as much as the one before, at most so much. 500 deleted flows take 23 lists and two hours.
 _MOST_READS = 24
 # A change poll comes every few seconds: a list in doubt is not questioned again by each of them.
@@ -52,6 +56,9 @@ class _Answer(Enum):
     GONE = auto()
     HIDDEN = auto()
     CHANGED = auto()  # it is there, and need not be in the list
+
+
+_ABSENT = (_Answer.GONE, _Answer.HIDDEN)
 
 
 class Recognition:
@@ -78,13 +85,23 @@ class ListCheck:
     """One list of one workspace, whichever polls read it, and what it lacks wrongly."""
 
     def __init__(
-        self, context: PollContext, name: str, recognition: Recognition, *, unwatched: Sequence[str]
+        self,
+        context: PollContext,
+        name: str,
+        recognition: Recognition,
+        *,
+        unwatched: Sequence[str],
+        explain: Explain | None = None,
     ) -> None:
-        """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`."""
+        """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`.
+
+        ``explain`` None: whatever is missing may be for a reason that hides more.
+        """
         self._context = context
         self._name = name
         self.unwatched = tuple(unwatched)
         self._recognition = recognition
+        self._explain = explain
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
         self._reason = ""
@@ -127,6 +144,23 @@ class ListCheck:
         """Drop every doubt, also of an earlier life: the list is not read any more."""
         self.clear(tuple(self._lacking))
         self.found_whole()
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What is missing and was refused when it was last read."""
+        return tuple(self._hidden)
+
+    async def explained(self, missing: Collection[str]) -> frozenset[str]:
+        """Return those that are missing for a reason of their own: they are doubted no more.
+
+        Raises:
+            WorkspaceError: what may be the reason could not be read; nothing was concluded.
+        """
+        if not missing or self._explain is None:
+            return frozenset()
+        explained = await self._explain(missing)
+        self.clear(explained)
+        return explained
 
     def doubt(self, lacking: Collection[str], reason: str) -> None:
         """Believe the list no more until it shows these."""
@@ -174,30 +208,52 @@ class ListCheck:
                 self.found_whole()
             self.require()
             return
-        asked = self._next(missing)
-        answers = {id_: await self._ask(id_, must_be_listed) for id_ in asked}
-        if asked:
-            only_gone = all(answer is _Answer.GONE for answer in answers.values())
-            self._reads = min(2 * self._reads, most_reads) if only_gone else _READS
-        if listed := _those(answers, _Answer.LISTED):
-            self._recognition.record()
-            self.doubt(listed, "the workspace shows it by its id")
-        gone, hidden = _those(answers, _Answer.GONE), self._record_hidden(answers)
-        open_ids = [id_ for id_ in missing if answers.get(id_) is not _Answer.CHANGED]
-        if not shows_known and not listed and self._have_vanished(open_ids):
+        answers = await self._answers(missing, must_be_listed, most_reads)
+        hidden = self._record_hidden(answers)
+        explained = await self._explained_of(missing, answers, shows_known=shows_known)
+        await self._remove(explained, remove, is_gone=False)
+        answers = {id_: answer for id_, answer in answers.items() if id_ not in explained}
+        hidden = [id_ for id_ in hidden if id_ not in explained]
+        listed, gone = _those(answers, _Answer.LISTED), _those(answers, _Answer.GONE)
+        settled = explained | set(_those(answers, _Answer.CHANGED))
+        open_ids = [id_ for id_ in missing if id_ not in settled]
+        self.doubt(listed, "the workspace shows it by its id")
+        if open_ids and not shows_known and not listed and self._have_vanished(open_ids):
             self.doubt(open_ids, "nothing that was known is shown any more")
             raise DoubtedListError(self._reason)
-        is_believable = shows_known and len(hidden) <= _READS
-        if not is_believable:
+        if not shows_known:
             self.doubt(hidden, "it may not be read either")
         await self._remove(gone, remove, is_gone=True)
-        due = hidden_seconds if is_believable and not self.is_doubted else _HIDDEN_SECONDS
+        due = hidden_seconds if shows_known and not self.is_doubted else _HIDDEN_SECONDS
         await self._remove(self._hidden_for(hidden, due), remove, is_gone=False)
         self.require()
         if len(open_ids) > len(gone) + len(hidden):
             raise DoubtedListError(
                 f"the list of {self._name} lacks {_named(open_ids)}: not all of them are read yet"
             )
+
+    async def _answers(
+        self, missing: Sequence[str], must_be_listed: MustBeListed, most_reads: int
+    ) -> dict[str, _Answer]:
+        """Read those whose turn it is."""
+        answers = {id_: await self._ask(id_, must_be_listed) for id_ in self._next(missing)}
+        if answers:
+            is_absent = all(answer in _ABSENT for answer in answers.values())
+            self._reads = min(2 * self._reads, most_reads) if is_absent else _READS
+        if _those(answers, _Answer.LISTED):
+            self._recognition.record()
+        return answers
+
+    async def _explained_of(
+        self, missing: Sequence[str], answers: dict[str, _Answer], *, shows_known: bool
+    ) -> frozenset[str]:
+        """Return what need not be answered one by one: see `explained`."""
+        odd = set(answers.values()) - {_Answer.CHANGED, *([_Answer.GONE] if shows_known else ())}
+        if not odd:
+            return frozenset()
+        return await self.explained(
+            [id_ for id_ in missing if answers.get(id_) is not _Answer.CHANGED]
+        )
 
     def _next(self, missing: Sequence[str]) -> list[str]:
         """Return the ids to read now: what was never read, then what was read longest ago."""
@@ -219,7 +275,7 @@ class ListCheck:
             log.info("missing row not readable", list=self._name, id=id_, reason=str(error))
             return _Answer.HIDDEN
 
-    async def _remove(self, ids: Sequence[str], remove: Remove, *, is_gone: bool) -> None:
+    async def _remove(self, ids: Collection[str], remove: Remove, *, is_gone: bool) -> None:
         for id_ in ids:
             await remove(id_, is_gone)
         self.clear(ids)
@@ -288,20 +344,23 @@ class ListChecks:
         anything = Recognition(context)
         # Whoever sees the flows need not see their runs, nor all kinds of them.
         self.any_run = Recognition(context, whole=anything)
-        job_groups = Recognition(context, whole=self.any_run)
-        plan_runs = Recognition(context, whole=self.any_run)
-        self.known_runs = {
-            RunKind.JOB_GROUP: job_groups,
-            RunKind.FLOW_RUN: Recognition(context, whole=self.any_run),
-            RunKind.PLAN_RUN: plan_runs,
-        }
+        self.known_runs = {kind: Recognition(context, whole=self.any_run) for kind in RunKind}
+
+        self.unshared = UnsharedPipelines(context)
 
         def check(name: str, recognition: Recognition, *unwatched: str) -> ListCheck:
             return ListCheck(context, name, recognition, unwatched=unwatched)
 
+        def check_runs(name: str, kind: RunKind, *unwatched: RunKind) -> ListCheck:
+            explain = partial(self.unshared.explain, kind)
+            recognition = self.known_runs[kind]
+            return ListCheck(context, name, recognition, unwatched=unwatched, explain=explain)
+
         self.of_runs = {
-            RunKind.JOB_GROUP: check("job groups", job_groups, RunKind.JOB_GROUP, RunKind.FLOW_RUN),
-            RunKind.PLAN_RUN: check("plan runs", plan_runs, RunKind.PLAN_RUN),
+            RunKind.JOB_GROUP: check_runs(
+                "job groups", RunKind.JOB_GROUP, RunKind.JOB_GROUP, RunKind.FLOW_RUN
+            ),
+            RunKind.PLAN_RUN: check_runs("plan runs", RunKind.PLAN_RUN, RunKind.PLAN_RUN),
         }
         self.flows, self.plans = (
             check("flows", anything, "flows"),

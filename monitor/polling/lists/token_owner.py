@@ -11,6 +11,8 @@ from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.payloads import PersonRow
 from monitor.workspace.priority import Priority
 
+_TRY_AGAIN_SECONDS = 60.0  # several lists ask for the owner, one after the other
+
 log = structlog.get_logger()
 
 
@@ -20,6 +22,7 @@ class TokenOwner:
     def __init__(self, context: PollContext) -> None:
         self._context = context
         self._person: PersonRow | None = None
+        self._refused_at: float | None = None  # monotonic
 
     async def known(self) -> str | None:
         """Return the owner; None where the workspace does not show it."""
@@ -28,7 +31,9 @@ class TokenOwner:
 
     async def person(self) -> PersonRow | None:
         """Return the owner with their id."""
-        if self._person is None:
+        now = self._context.clock.monotonic()
+        is_due = self._refused_at is None or now - self._refused_at >= _TRY_AGAIN_SECONDS
+        if self._person is None and is_due:
             await self.read()
         return self._person
 
@@ -43,6 +48,7 @@ class TokenOwner:
         except WorkspaceError as error:
             if not is_about_the_object(error):
                 raise
+            self._refused_at = self._context.clock.monotonic()
             log.info("token owner not readable", reason=str(error))
             return None
         self._person = person

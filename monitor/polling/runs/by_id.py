@@ -244,6 +244,8 @@ class ById:
         self._denials = {key: denial for key, denial in self._denials.items() if key in active}
         due = [key for key in denied if self._is_denied_again(key, began)]
         vanished = self._vanished(began) if denied else frozenset[RunKind]()
+        if vanished and await self._are_unshared(denied):
+            vanished = frozenset()
         if vanished:
             self._doubt(vanished, began)
         for kind, check in self._checks.of_runs.items():
@@ -256,6 +258,14 @@ class ById:
                 await self._lose(key)
         for kind in vanished & self._checks.of_runs.keys():
             self._checks.of_runs[kind].require()
+
+    async def _are_unshared(self, denied: Sequence[RunKey]) -> bool:
+        """True where these are denied because their pipelines are hidden as well."""
+        for kind in RunKind:
+            own = {key.id for key in denied if key.kind is kind}
+            if await self._checks.unshared.explain(kind, own) < own:
+                return False
+        return True
 
     def _is_denied_again(self, key: RunKey, began: float) -> bool:
         """Remember the denial; True where an earlier one is a reconciliation apart."""

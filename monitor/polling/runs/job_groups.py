@@ -212,6 +212,10 @@ class JobGroups:
             await self._plan_children.link_failed((observation,))
         await self._observe(self._links.apply((observation,)))
 
+    async def observe_end(self, end: Observation) -> None:
+        """Observe an end that no row has shown."""
+        await self._observe(self._links.apply((end,)))
+
     async def _observe(self, observations: Sequence[Observation]) -> None:
         """Observe in pieces: between two of them, callbacks that wait have their turn."""
         for start in range(0, max(1, len(observations)), _PIECE):

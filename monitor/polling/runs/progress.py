@@ -1,4 +1,7 @@
-"""Progress of active job groups: read from what the budget leaves, the oldest reading first."""
+"""Progress of active job groups: read from what the budget leaves, the oldest reading first.
+
+Records that are over show an end that lists may hide.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
-from monitor.polling.runs.job_records import JobRecords
-from monitor.polling.runs.run_observations import job_summary
-from monitor.workspace.payloads import JobRow
+from monitor.polling.runs.job_records import JobRecords, ReadRecords
+from monitor.polling.runs.recorded_ends import RecordedEnds
+from monitor.polling.runs.run_observations import JobSummary, job_summary
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -37,9 +40,12 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class Progress:
     """Reads heartbeat and percentage of active job groups, many of them by few requests."""
 
-    def __init__(self, context: PollContext, records: JobRecords) -> None:
+    def __init__(
+        self, context: PollContext, records: JobRecords, *, recorded_ends: RecordedEnds
+    ) -> None:
         self._context = context
         self._records = records
+        self._recorded_ends = recorded_ends
         self._list_again_at = 0.0  # monotonic
         # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
         self._tried_at: dict[RunKey, datetime] = {}
@@ -142,9 +148,8 @@ class Progress:
             # Whether the run itself is gone is for the reconciliation to find out.
             log.debug("progress not readable", run=str(key), reason=str(error))
             return
-        await self._context.observer.observe(
-            (self._observation(key, rows, client.workspace_now()),)
-        )
+        read = ReadRecords(jobs=rows, read_at=client.workspace_now())
+        await self._observe([(key, read)])
 
     async def _read_many(self, keys: Sequence[RunKey]) -> None:
         try:
@@ -156,18 +161,24 @@ class Progress:
         except BudgetExhaustedError:
             return  # no failure: as for reads by id
         read = [(key, records[key.id]) for key in keys if key.id in records]
-        for start in range(0, len(read), _PIECE):
-            await self._context.observer.observe(
-                [
-                    self._observation(key, found.jobs, found.read_at)
-                    for key, found in read[start : start + _PIECE]
-                ]
-            )
+        await self._observe(read)
 
-    def _observation(
-        self, key: RunKey, rows: Sequence[JobRow], read_at: datetime | None
-    ) -> Observation:
-        summary = job_summary(rows, read_at=read_at)
+    async def _observe(self, read: Sequence[tuple[RunKey, ReadRecords]]) -> None:
+        """Observe records; those that are over end their runs, in a bounded number a round."""
+        over: list[tuple[RunKey, ReadRecords]] = []
+        for start in range(0, len(read), _PIECE):
+            observations = []
+            for key, found in read[start : start + _PIECE]:
+                summary = job_summary(found.jobs, read_at=found.read_at)
+                observations.append(self._observation(key, summary))
+                if found.jobs and summary.are_over:
+                    over.append((key, found))
+            await self._context.observer.observe(observations)
+        for key, found in over[:_READS_PER_ROUND]:
+            if key in self._context.live_state.active:
+                await self._recorded_ends.end(key, found.jobs, read_at=found.read_at)
+
+    def _observation(self, key: RunKey, summary: JobSummary) -> Observation:
         has_started = "started_at" not in summary.approximate
         return Observation(
             key=key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from monitor.model.live_state import ActiveRun
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.lists.never_listed import NeverListed
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.failures import attempt_each, is_about_the_object
 from monitor.polling.poll_loop.poll import Poll, every
@@ -55,8 +57,10 @@ class Reconciliation:
         written: Mapping[RunKind, WrittenRows],
         watermarks: Mapping[RunKind, Watermark],
         refetch_queue: RefetchQueue,
+        unshared: UnsharedPipelines,
     ) -> None:
         self._context = context
+        self._unshared = unshared
         self._job_groups = job_groups
         self._plan_runs = plan_runs
         self._by_id = by_id
@@ -69,6 +73,7 @@ class Reconciliation:
         self._never_listed = NeverListed(context, written)
         self._refused_words: set[str] = set()
         self._reconciled: set[RunKind] = set()  # in the poll that is under way
+        self._read_at: dict[RunKey, float] = {}  # by their ids; monotonic
 
     def declared(self) -> tuple[Poll, ...]:
         settings = self._context.settings
@@ -102,6 +107,8 @@ class Reconciliation:
         began, theirs = context.clock.monotonic(), context.workspace_now()
         self._reconciled = set()
         await attempt_each(
+            self._unshared.read_again,
+            self._read_what_was_hidden,
             self._reconcile_job_groups,
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
@@ -109,6 +116,12 @@ class Reconciliation:
             partial(self._judge_lists, began, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
+
+    async def _read_what_was_hidden(self) -> None:
+        """Let the lists of changes show again what pipelines did that are shared again."""
+        since = self._unshared.take_shown_again()
+        for watermark in self._watermarks.values():
+            await watermark.move_back(since)
 
     async def relist(self) -> None:
         """List again what was created in the last day: it shows what appeared behind the overlap.
@@ -154,7 +167,8 @@ class Reconciliation:
             and active_run.confirmed_at >= began_at
             and self._is_lacking(active_run, listed, held)
         ]
-        check.doubt(lacking, "the workspace shows it active by its id")
+        explained = await check.explained(lacking)
+        check.doubt(set(lacking) - explained, "the workspace shows it active by its id")
         self._never_listed.reconciled(kind, listed, held, asked_at=began_at)
         self._reconciled.add(kind)
 
@@ -273,9 +287,13 @@ class Reconciliation:
         ``before`` is monotonic.
         """
         failure: WorkspaceError | None = None
+        refused: set[str] = set()
+        active = self._context.live_state.active
+        self._read_at = {key: at for key, at in self._read_at.items() if key in active}
         for key in self._context.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
+            self._read_at[key] = self._context.clock.monotonic()
             try:
                 await self._by_id.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             except NoSuchObjectError:
@@ -285,9 +303,15 @@ class Reconciliation:
                     raise
                 # Ends nothing: what we know of this run grows old, and the poll shows why.
                 failure = error
-        if failure is not None:
+                refused.add(key.id)
+        if failure is not None and await self._unshared.explain(kind, refused) < refused:
             raise failure
 
     def _is_unconfirmed(self, key: RunKey, before: float) -> bool:
         active = self._context.live_state.active.get(key)
-        return active is not None and active.confirmed_at < self._context.our_time(before)
+        if active is None:
+            return False
+        if active.confirmed_by is Source.DETAIL:
+            # Job records may lack the end: they stand for no read of the run itself.
+            return self._read_at.get(key, -math.inf) < before
+        return active.confirmed_at < self._context.our_time(before)

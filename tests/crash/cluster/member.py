@@ -12,6 +12,7 @@ from msgspec import Struct
 from tests.app.processes import DaemonProcess, Settings, Watched
 from tests.app.stage import SECRET
 from tests.crash.cluster.networks import Network
+from tests.set_clock import SetClock
 
 
 class ClusterAddresses(Struct, frozen=True, kw_only=True):
@@ -91,6 +92,14 @@ class Member:
         self.is_alive = False
         self.lives = 0
         self.absences: list[Absence] = []
+        self._clock: SetClock | None = None
+
+    def set_clock(self, seconds: float = 0.0) -> None:
+        """Let its clock be so far ahead, or behind; first of all before its first start."""
+        if self._clock is None:
+            self._clock = SetClock(self.process.settings.folder / "clock")
+            self.process.environment |= self._clock.environment
+        self._clock.ahead_by(seconds)
 
     async def start(self) -> None:
         self.lives += 1

@@ -18,7 +18,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind, Severity
 from monitor.model.live_state import NamedPipeline, PipelineHealth
 from monitor.model.overall_health import overall_health
-from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.web.views.overview.active_runs import ActiveRootRun, ActiveRuns
 from monitor.web.views.overview.changed_values import changed_keys, changed_values
@@ -65,6 +65,7 @@ class PipelineIndex:
         self._in_workspace: defaultdict[tuple[str, PipelineKind], set[PipelineKey]]
         self._in_workspace = defaultdict(set)
         self._blind: dict[tuple[str, PipelineKind], str] = {}
+        self._unshared: dict[PipelineKey, str] = {}
         self._workspaces: frozenset[str] = frozenset()
         self._without_row: set[PipelineKey] = set()  # that alerts are about, and nothing else
         self._touched: set[PipelineKey] = set()
@@ -87,6 +88,12 @@ class PipelineIndex:
     def blind(self) -> dict[tuple[str, PipelineKind], str]:
         """Return why nothing new is seen, by workspace and kind of pipeline."""
         return self._blind
+
+    def why_unseen(self, workspace: str, pipeline: Pipeline) -> str | None:
+        """Return why nothing new is seen of one pipeline, None where it is."""
+        kind = pipeline.kind
+        unshared = self._unshared.get((workspace, kind, pipeline.id))
+        return unshared or self._blind.get((workspace, kind))
 
     def other_alerts(self) -> list[Alert]:
         """Return the firing alerts that are about no pipeline, or about none of the rows."""
@@ -252,7 +259,13 @@ class PipelineIndex:
                     seen.append(at)
         for place in blind.keys() ^ self._blind.keys():
             self._touched |= self._in_workspace[place]
-        self._blind = blind
+        unshared = {
+            (status.workspace, of.pipeline.kind, of.pipeline.id): of.reason
+            for status in live.workspaces()
+            for of in status.unshared.values()
+        }
+        self._touched |= unshared.keys() ^ self._unshared.keys()
+        self._blind, self._unshared = blind, unshared
         self.confirmed_at = min(seen) if seen else max(confirmed.values(), default=None)
 
     def _why_stale(self, confirmed_at: datetime | None, now: datetime) -> str | None:
@@ -306,7 +319,9 @@ class PipelineIndex:
             label=named.label if named is not None else _name_of(healths, pipeline_id),
             folder=named.folder if named is not None else None,
             owner=named.owner if named is not None else None,
-            state=state_of(health, alerts, is_blind=(workspace, kind) in self._blind),
+            state=state_of(
+                health, alerts, is_blind=(workspace, kind) in self._blind or key in self._unshared
+            ),
             run_kind=self._run_kind(key, healths),
             active=self._active.of_pipeline[key],
             has_alert=any(alert.state is AlertState.FIRING for alert in alerts),

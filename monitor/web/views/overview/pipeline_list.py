@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from monitor.model.alerts import LearnedLimit, PipelineOfKind
 from monitor.model.live_state import Reachability
-from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.slices import in_slices
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
@@ -256,7 +256,7 @@ class PipelinesReader:
             folder=row.folder,
             owner=row.owner,
             state=row.state,
-            unseen=self._index.blind().get((workspace, kind)),
+            unseen=self._index.why_unseen(workspace, Pipeline(kind=kind, id=pipeline_id)),
             run_kind=row.run_kind,
             active=row.active,
             last_status=last.status if last is not None else None,

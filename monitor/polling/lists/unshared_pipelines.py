@@ -1,0 +1,200 @@
+"""Flows and plans that are no longer shared with the token's owner, beside others that are.
+
+Such a flow leaves the list of flows, its runs leave theirs, and each of them is refused by its id.
+That is evidence about this flow and nothing else, as long as another one that was known answers by
+its id: the workspace is the one that it was, and its lists lack what they must lack.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from itertools import islice
+
+import structlog
+
+from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
+from monitor.model.live_state import UnsharedPipeline, pipeline_key
+from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.polling.context import PollContext
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READS = 24  # at once, of pipelines; what is more is read the next time
+_WITNESSES = 3  # others, of which one must answer; and so many that do show that a list lies
+_READ_AGAIN = 3  # at a time, of those that are not shared
+
+_Refused = dict[Pipeline, str]  # with the reason
+
+
+class UnsharedPipelines:
+    """Those of one workspace; live state holds them, over restarts too."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._shown_again: datetime | None = None  # workspace time
+
+    @property
+    def _known(self) -> dict[str, UnsharedPipeline]:
+        return self._context.live_state.workspaces[self._context.name].unshared
+
+    async def explain(self, kind: RunKind, run_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the runs that are hidden because their pipelines are.
+
+        Raises:
+            WorkspaceError: a pipeline could not be read; nothing was concluded.
+        """
+        runs_of = await self._by_pipeline(kind, run_ids)
+        hidden = {of for of in runs_of if pipeline_key(of.kind, of.id) in self._known}
+        refused: _Refused = {}
+        shown = 0
+        unread = sorted(runs_of.keys() - hidden, key=lambda pipeline: (pipeline.kind, pipeline.id))
+        for pipeline in unread[:_READS]:
+            try:
+                why = await self._why_refused(pipeline)
+            except NoSuchObjectError:
+                hidden.add(pipeline)  # it was deleted, and its runs with it
+                continue
+            if why is not None:
+                refused[pipeline] = why
+                continue
+            shown += 1
+            if shown == _WITNESSES:
+                break  # a list lies: what else it lacks is read by their own ids
+        hidden |= refused.keys()
+        if not hidden or not (shown or await self._has_witness(beside=hidden)):
+            return frozenset()
+        self._add(refused)
+        return frozenset().union(*(runs_of[pipeline] for pipeline in hidden))
+
+    async def _by_pipeline(
+        self, kind: RunKind, run_ids: Collection[str]
+    ) -> dict[Pipeline, frozenset[str]]:
+        keys = [self._context.key(kind, run_id) for run_id in run_ids]
+        runs = await self._context.observer.known(keys) if keys else {}
+        gathered: defaultdict[Pipeline, set[str]] = defaultdict(set)
+        for key, run in runs.items():
+            if run.pipeline is not None:
+                named = Pipeline(kind=run.pipeline.kind, id=run.pipeline.id, name=None)
+                gathered[named].add(key.id)
+        return {pipeline: frozenset(ids) for pipeline, ids in gathered.items()}
+
+    async def refused(self, kind: PipelineKind, ids: Iterable[str]) -> None:
+        """The list lacks these pipelines, and their own reads were refused.
+
+        Raises:
+            WorkspaceError: another one could not be read; nothing was concluded.
+        """
+        new = {Pipeline(kind=kind, id=id_, name=None) for id_ in ids} - {
+            of.pipeline for of in self._known.values()
+        }
+        if new and await self._has_witness(beside=new):
+            self._add(dict.fromkeys(new, "its own read is refused"))
+
+    def shown(self, kind: PipelineKind, ids: Iterable[str]) -> None:
+        """The workspace shows these again, or they are gone."""
+        known = self._known
+        returned = [known[key] for id_ in ids if (key := pipeline_key(kind, id_)) in known]
+        if not returned:
+            return
+        log.info(
+            "pipelines shared again, or gone",
+            workspace=self._context.name,
+            count=len(returned),
+            first=returned[0].pipeline.id,
+        )
+        since = min(of.hidden_from for of in returned)
+        self._shown_again = min(self._shown_again or since, since)
+        self._publish([of for of in known.values() if of not in returned])
+
+    async def read_again(self) -> None:
+        """Read some of them by their ids, those that were read longest ago first.
+
+        Raises:
+            WorkspaceError: one could not be read.
+        """
+        for key, of in list(self._known.items())[:_READ_AGAIN]:
+            try:
+                is_shown = await self._why_refused(of.pipeline) is None
+            except NoSuchObjectError:
+                is_shown = True
+            if is_shown:
+                self.shown(of.pipeline.kind, (of.pipeline.id,))
+            else:
+                others = [other for name, other in self._known.items() if name != key]
+                self._publish([*others, of])
+
+    def take_shown_again(self) -> datetime | None:
+        """Return from when on what was hidden is to be read, once; None where nothing returned."""
+        since, self._shown_again = self._shown_again, None
+        return since
+
+    async def _why_refused(self, pipeline: Pipeline) -> str | None:
+        """Return how the pipeline's own read is refused, None where it is shown.
+
+        Raises:
+            NoSuchObjectError: there is none.
+        """
+        pipelines = self._context.client.pipelines
+        read = pipelines.flow if pipeline.kind is PipelineKind.FLOW else pipelines.plan_full
+        try:
+            await read(pipeline.id, priority=Priority.RECONCILIATION)
+        except (NotAvailableError, RequestRejectedError) as error:
+            return str(error)
+        return None
+
+    async def _has_witness(self, *, beside: Collection[Pipeline]) -> bool:
+        """True where another pipeline that was known answers by its id."""
+        context = self._context
+        left = {(of.kind, of.id) for of in beside} | {
+            (of.pipeline.kind, of.pipeline.id) for of in self._known.values()
+        }
+        others = (
+            Pipeline(kind=named.kind, id=named.id, name=None)
+            for kind in sorted(
+                PipelineKind, key=lambda kind: all(of.kind is not kind for of in beside)
+            )
+            for named in context.live_state.names.all()
+            if named.workspace == context.name
+            and named.kind is kind
+            and (named.kind, named.id) not in left
+        )
+        for pipeline in islice(others, _WITNESSES):
+            try:
+                if await self._why_refused(pipeline) is None:
+                    return True
+            except NoSuchObjectError:
+                continue
+        return False
+
+    def _add(self, refused: _Refused) -> None:
+        context = self._context
+        hidden_from = context.workspace_now() - timedelta(
+            seconds=context.settings.reconcile_seconds
+        )
+        new = [
+            UnsharedPipeline(
+                pipeline=pipeline,
+                since=context.clock.now(),
+                hidden_from=hidden_from,
+                reason=f"{self._named(pipeline)} is no longer shared with the token's owner: {why}",
+            )
+            for pipeline, why in refused.items()
+        ]
+        for of in new:
+            log.warning("pipeline no longer shared", workspace=context.name, reason=of.reason)
+        if new:
+            self._publish([*self._known.values(), *new])
+
+    def _named(self, pipeline: Pipeline) -> str:
+        """Return such as "flow 20 (Sales)"."""
+        identity = (self._context.name, pipeline.kind, pipeline.id)
+        name = self._context.live_state.names.name_of(identity)
+        return f"{pipeline.kind} {pipeline.id}" + (f" ({name})" if name else "")
+
+    def _publish(self, unshared: Iterable[UnsharedPipeline]) -> None:
+        """Show them, those that were read longest ago first."""
+        by_key = {pipeline_key(of.pipeline.kind, of.pipeline.id): of for of in unshared}
+        self._context.live_state.update_workspace(self._context.name, unshared=by_key)

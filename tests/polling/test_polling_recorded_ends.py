@@ -1,0 +1,121 @@
+"""Ends of job groups that a list hides while their job records go on being read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.model.errors import MonitorError
+from monitor.model.runs import Source, Status
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace, stamp
+
+
+async def hide_first_run(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:
+    """Begin two runs, the first of which no list shows from then on."""
+    for number in (1, 2):
+        workspace.put_job_group(number)
+        workspace.put_job(number, "InProgress")
+    await scene.poll("changes")
+    await clock.advance(600)
+    await scene.poll("changes")
+    workspace.unlisted["jobLibrary"] = {1}
+
+
+def end_jobs(workspace: TinyWorkspace, *words: str) -> None:
+    workspace.jobs[1] = []
+    for word in words:
+        ended = stamp(workspace.now() - timedelta(seconds=5))
+        workspace.put_job(1, word, startedAt=stamp(workspace.now()), finishedAt=ended)
+
+
+@pytest.mark.parametrize("refusal", [FORBIDDEN, NO_OBJECT])
+async def test_an_end_that_only_job_records_show_is_an_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, refusal: tuple[int, str]
+) -> None:
+    """It is published with the time of the records, marked derived, within their reading."""
+    await hide_first_run(scene, workspace, clock)
+    workspace.faults["jobGroups/1"] = refusal
+    end_jobs(workspace, "Complete", "Failed")
+    await scene.poll("progress")
+
+    assert "1:failed" in await scene.run_events()
+    state = await scene.state(1)
+    assert state is not None
+    assert state.finished_at == workspace.now() - timedelta(seconds=5)
+    assert (state.status, state.has_derived_end) == (Status.FAILED, True)
+    assert scene.key(2) in scene.live_state.active
+
+
+@pytest.mark.parametrize(("word", "then"), [("Failed", []), ("Complete", ["corrected"])])
+async def test_the_workspace_confirms_or_corrects_what_job_records_showed(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, word: str, then: list[str]
+) -> None:
+    """The list that shows the run again decides, as for any derived end."""
+    await hide_first_run(scene, workspace, clock)
+    workspace.faults["jobGroups/1"] = FORBIDDEN
+    end_jobs(workspace, "Failed")
+    await scene.poll("progress")
+    workspace.faults.clear()
+    workspace.unlisted.clear()
+    workspace.put_job_group(1, word)
+    await scene.poll("changes")
+
+    state = await scene.state(1)
+    assert state is not None
+    assert (state.ended_by, state.native_status) == (Source.POLL, word)
+    events = await scene.run_events()
+    assert events.count("1:failed") == 1
+    assert [event for event in events if event == "1:corrected"] == [f"1:{name}" for name in then]
+
+
+async def test_an_end_that_its_id_shows_is_read_when_job_records_are_over(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No list need show it, and none need be believed again: the row is the workspace's word."""
+    await hide_first_run(scene, workspace, clock)
+    workspace.put_job_group(1, "Failed")
+    end_jobs(workspace, "Failed")
+    await scene.poll("progress")
+
+    state = await scene.state(1)
+    assert state is not None
+    assert (state.status, state.has_derived_end) == (Status.FAILED, False)
+
+
+async def test_jobs_that_are_over_do_not_end_a_run_that_goes_on(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """More jobs may come; what the workspace says of the run itself stands."""
+    await hide_first_run(scene, workspace, clock)
+    end_jobs(workspace, "Complete")
+    for _ in range(3):
+        await clock.advance(61)
+        await scene.poll("progress")
+
+    assert scene.key(1) in scene.live_state.active
+
+
+async def test_job_records_do_not_stand_for_the_reading_of_a_hidden_run(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Records may show no end; in doubt the run is read by its id as often as without one."""
+    workspace.put_job_group(1)
+    workspace.put_job(1, "InProgress")
+    await scene.poll("changes")
+    await clock.advance(600)
+    await scene.poll("changes")
+    workspace.unlisted["jobLibrary"] = workspace.EVERYTHING
+    await clock.advance(300)
+    with pytest.raises(MonitorError):
+        await scene.poll("reconciliation")
+    workspace.put_job_group(1, "Failed")
+    for _ in range(6):
+        await clock.advance(61)
+        await scene.poll("progress")
+    with pytest.raises(MonitorError):
+        await scene.poll("reconciliation")
+
+    assert "1:failed" in await scene.run_events()

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import Pruned, Received, Retention, StoredCallback, StoredRuns
 from monitor.bus.postgres.bus import PostgresBus
 from monitor.bus.postgres.connections import migrations
+from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.connections.connector import PostgresConnector
 from monitor.bus.postgres.connections.reader import PostgresReader
 from monitor.bus.postgres.lease_manager import LeaseManager
@@ -28,6 +29,7 @@ from monitor.bus.postgres.reading.stored_log import PostgresLog
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
 from monitor.bus.postgres.writing.arrivals import learn_arrivals
 from monitor.bus.postgres.writing.instructions import InstructionSender, learn_instructions
+from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.lost_ends import LostEnds
 from monitor.bus.postgres.writing.pruning import prune_all
 from monitor.bus.postgres.writing.writer import PostgresWriter
@@ -264,7 +266,13 @@ class PostgresStore:
         return StoreTimes(now=row["now"], judged_at=row["judged_at"])
 
     async def keep_judged_at(self, at: datetime) -> None:
-        await self._heartbeat.run(lambda connection: connection.execute(_KEEP_JUDGED_AT, at))
+        # Not by the connection of leases: no renewal may wait for it.
+        if buses := self._buses():
+            await self._writer.run(
+                partial(_keep_judged_at, at=at),
+                [buses[0].leased],
+                timeout_seconds=self._settings.commit_timeout_seconds,
+            )
 
     async def probe(self, *, timeout_seconds: float) -> None:
         await self._writer.probe(timeout_seconds=timeout_seconds)
@@ -340,3 +348,9 @@ class PostgresStore:
                 self._leases.grants.callbacks_arrived(shard)
         if Notice.INSTRUCTION in notices:
             await learn_instructions(self._reader, [bus.instructions for bus in self._buses()])
+
+
+async def _keep_judged_at(
+    connection: Connection, _shards: Sequence[LeasedShard], *, at: datetime
+) -> None:
+    await connection.execute(_KEEP_JUDGED_AT, at)

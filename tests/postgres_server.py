@@ -150,6 +150,7 @@ class PostgresServer:
             "unix_socket_directories": str(self.folder),
         }
         self._access = access
+        self.variables: Sequence[str] = ()  # of its environment, NAME=VALUE
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
 
@@ -340,17 +341,16 @@ class PostgresServer:
         path.unlink(missing_ok=True)
         ready.bind(str(path))
         path.chmod(0o777)
-        options = [
-            part for key, value in self._options.items() for part in ("-c", f"{key}={value}")
-        ]
+        options = [f"--{key}={value}" for key, value in self._options.items()]
+        postgres = folder_of_programs() / "postgres"
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                _as_owner(folder_of_programs() / "postgres", "-D", self.data, *options),
+                _as_owner("env", *self.variables, postgres, "-D", self.data, *options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={"PATH": os.environ.get("PATH", ""), "NOTIFY_SOCKET": str(path)},
+                env={"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(path)},
             )
         return ready
 

@@ -14,7 +14,7 @@ from monitor import __version__
 from monitor.app.assembly import build_listener, build_mirrors, build_server, callback_settings
 from monitor.app.failures import first_failure
 from monitor.app.hosted.hosting import Hosting
-from monitor.app.hosted.retention import apply_retention
+from monitor.app.hosted.retention import RetentionTask
 from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
@@ -137,6 +137,9 @@ class Daemon:
 
     def _build(self, store: ShardStore) -> None:
         self._store = store
+        self._retention = RetentionTask(
+            clock=self._clock, settings=self._configuration.storage, registry=self._registry
+        )
         self._hosting = Hosting(
             self._configuration,
             store=store,
@@ -145,6 +148,7 @@ class Daemon:
             metrics=self._metrics,
             supervisor=self._supervisor,
             token_memory=self._token_memory,
+            trouble=lambda: self._retention.trouble,
         )
         self._clock.on_step(self._hosting.move_clock)
         self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
@@ -188,15 +192,7 @@ class Daemon:
         finally:
             first_shards.cancel()
         self._has_started = True
-        self._tasks.start(
-            "retention",
-            lambda: apply_retention(
-                store=store,
-                hosting=self._hosting,
-                clock=self._clock,
-                settings=self._configuration.storage,
-            ),
-        )
+        self._tasks.start("retention", lambda: self._retention.run(store, self._hosting))
         # Last: a callback that is accepted finds its reader.
         callbacks_port = None if self._listener is None else await self._listener.start()
         log.info(

@@ -84,6 +84,7 @@ class LogTail:
     def end(self) -> None:
         """Wake everybody for good: the log will not grow any more."""
         self._is_over = True
+        self._events.clear()
         self._wake()
 
     def _wake(self) -> None:

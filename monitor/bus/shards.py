@@ -172,6 +172,13 @@ class ShardsElsewhere(Protocol):
         """Return the outcome of an instruction; None where there is none within the time-out."""
 
 
+class StoreTimes(Struct, frozen=True, kw_only=True):
+    """The store's own clock, and by what time its ages were judged last, or an event recorded."""
+
+    now: datetime
+    judged_at: datetime | None  # None: it has stored nothing yet
+
+
 class ShardStore(Protocol):
     """The store of a daemon. Every method may raise `BusUnavailableError`."""
 
@@ -236,6 +243,12 @@ class ShardStore(Protocol):
 
     async def prune(self, retention: Retention, *, now: datetime) -> Mapping[str, Pruned]:
         """Apply retention to all shards that this daemon holds, as `EventBus.prune` says."""
+
+    async def times(self) -> StoreTimes:
+        """Return what the store's clock shows; that of a file is ours."""
+
+    async def keep_judged_at(self, at: datetime) -> None:
+        """Store by what time ages were judged, for the daemon that starts next."""
 
     async def probe(self, *, timeout_seconds: float) -> None:
         """Return once something that nobody reads is durable."""

@@ -45,6 +45,7 @@ class _Waiting(Struct, kw_only=True):
     """A callback whose run is not confirmed yet."""
 
     callback: StoredCallback
+    since: float  # on the monotonic clock: no clock that is set makes anything hopeless
     attempts: int = 0
     confirmations: int = 0
 
@@ -309,7 +310,7 @@ class InboxReader:
 
     def _wait_for(self, callback: StoredCallback) -> None:
         now = self._clock.monotonic()
-        waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback))
+        waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback, since=now))
         self._retries.put(
             callback.id, now + _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
         )
@@ -335,7 +336,7 @@ class InboxReader:
             if callback_id not in self._waiting:
                 return
             wait = _wait_seconds(waiting.confirmations, _LONGEST_CONFIRMATION_WAIT_SECONDS)
-            if exists is False or self._is_hopeless(waiting.callback, wait):
+            if exists is False or self._is_hopeless(waiting, wait):
                 await self._observer.dismiss([callback_id])
                 self._forget(callback_id)
                 return
@@ -351,13 +352,13 @@ class InboxReader:
             log.info("callback run not readable", reason=str(exc))
             return None
 
-    def _is_hopeless(self, callback: StoredCallback, wait_seconds: float) -> bool:
+    def _is_hopeless(self, waiting: _Waiting, wait_seconds: float) -> bool:
         """True where the next attempt would come too late.
 
         Before retention drops the callback from the store: whoever drops it counts it.
         """
-        age_seconds = (self._clock.now() - callback.received_at).total_seconds()
-        return age_seconds + wait_seconds > self._settings.give_up_seconds
+        waited_seconds = self._clock.monotonic() - waiting.since
+        return waited_seconds + wait_seconds > self._settings.give_up_seconds
 
     async def _wait_for_work(self) -> None:
         """Wait for the next callback or the next due one, whichever comes first.

@@ -24,6 +24,7 @@ from monitor.cli.row_layout import OutputForm
 from monitor.cli.tables import print_csv, print_remark
 from monitor.model.alerts import BRIDGE
 from monitor.model.errors import ConfigurationError, MonitorError
+from monitor.model.events import POSITION_DIGITS
 from monitor.model.suggestions import did_you_mean
 
 _PAGE = 1_000
@@ -181,7 +182,7 @@ def _demand_form(event: Event) -> None:
 
 
 def _position(event: Event) -> int:
-    return int(event["sequence"])
+    return int(event["sequence"][-POSITION_DIGITS:])
 
 
 def _writer(request: EventRequest) -> Callable[[Event], None]:

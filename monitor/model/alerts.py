@@ -172,10 +172,10 @@ class OverwrittenTopics(Struct, frozen=True, kw_only=True):
     topic: str
 
 
-class ClusterTrouble(Struct, frozen=True, kw_only=True):
-    """What the cluster lacks, as the daemon sees it that watches for all."""
+class Trouble(Struct, frozen=True, kw_only=True):
+    """What a daemon, its clock or store, or the cluster lacks."""
 
-    part: str  # daemon:NAME or shard:NAME
+    part: str  # daemon:NAME or shard:NAME of the cluster; clock
     since: datetime  # our clock
     reason: str
 
@@ -189,7 +189,7 @@ class DaemonCondition(Struct, frozen=True, kw_only=True):
 
     shard: str = ""
     overwritten: OverwrittenTopics | None = None
-    troubles: tuple[ClusterTrouble, ...] | None = ()
+    troubles: tuple[Trouble, ...] | None = ()
 
 
 class StartAfterGrace(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,9 @@ from msgspec import Struct
 from monitor.model.alerts import Alert
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 
+# Of the ``sequence`` of a message, which begins with the epoch of the log.
+POSITION_DIGITS = 15
+
 
 class EventType(StrEnum):
     """The types of events.

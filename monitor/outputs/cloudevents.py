@@ -12,6 +12,7 @@ from monitor.model.alert_texts import texts_of
 from monitor.model.alerts import Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
+    POSITION_DIGITS,
     AlertEvent,
     Event,
     EventType,
@@ -55,13 +56,14 @@ _ALERT_SEVERITIES = {
 _encoder = msgspec.json.Encoder()
 
 
-def message_of(event: Event, *, position: int) -> Message:
-    """Return the event as its message; ``position`` is its place in the log."""
+def message_of(event: Event, *, position: int, epoch: int = 0) -> Message:
+    """Return the event as its message; ``position`` is its place in the log, in that epoch."""
+    sequence = f"{epoch:05d}{position:0{POSITION_DIGITS}d}"
     if isinstance(event, RunEvent):
-        return _run_message(event, position)
+        return _run_message(event, sequence)
     if isinstance(event, AlertEvent):
-        return _alert_message(event, position)
-    return _workspace_message(event, position)
+        return _alert_message(event, sequence)
+    return _workspace_message(event, sequence)
 
 
 def encode(message: Message) -> bytes:
@@ -98,7 +100,7 @@ def pipeline_id_of(run: RunState) -> str:
     return run.pipeline.id if run.pipeline is not None else UNKNOWN_PIPELINE
 
 
-def _run_message(event: RunEvent, position: int) -> RunMessage:
+def _run_message(event: RunEvent, sequence: str) -> RunMessage:
     run = event.run
     path = "/".join(_level(text) for text in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
     return RunMessage(
@@ -110,7 +112,7 @@ def _run_message(event: RunEvent, position: int) -> RunMessage:
         time=event.occurred_at or msgspec.UNSET,
         recordedtime=event.recorded_at,
         partitionkey=path,
-        sequence=f"{position:020d}",
+        sequence=sequence,
         severitytext=_SEVERITIES.get(event.type, "INFO"),
         dataschema=schema_name(type_name(event.type)),
         data=RunEventData(
@@ -124,7 +126,7 @@ def _run_message(event: RunEvent, position: int) -> RunMessage:
     )
 
 
-def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage:
+def _workspace_message(event: WorkspaceEvent, sequence: str) -> WorkspaceMessage:
     return WorkspaceMessage(
         specversion="1.0",
         id=event.id,
@@ -134,7 +136,7 @@ def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage
         time=event.occurred_at or msgspec.UNSET,
         recordedtime=event.recorded_at,
         partitionkey=_level(event.workspace),
-        sequence=f"{position:020d}",
+        sequence=sequence,
         severitytext="INFO",
         dataschema=schema_name(type_name(event.type)),
         data=WorkspaceEventData(
@@ -147,7 +149,7 @@ def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage
     )
 
 
-def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
+def _alert_message(event: AlertEvent, sequence: str) -> AlertMessage:
     alert = event.alert
     path = f"{_level(alert.workspace)}/alert/{_level(alert.name)}"
     return AlertMessage(
@@ -159,7 +161,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
         time=event.occurred_at or msgspec.UNSET,
         recordedtime=event.recorded_at,
         partitionkey=f"{path}/{alert.fingerprint}",
-        sequence=f"{position:020d}",
+        sequence=sequence,
         severitytext=_alert_severity(event),
         dataschema=schema_name(type_name(event.type)),
         data=AlertEventData(

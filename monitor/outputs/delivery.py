@@ -225,7 +225,7 @@ class Delivery:
             run.window.append(gap.until, None)
             run.read_until = gap.until
         for recorded in batch.events:
-            run.window.append(recorded.position, recorded.event)
+            run.window.append(recorded.position, recorded.event, recorded.epoch)
             run.read_until = recorded.position
 
     # --- sending ---
@@ -246,7 +246,7 @@ class Delivery:
         if entry.event is None:
             return
         run.window.mark_sent(entry, at=self._clock.monotonic())
-        answer = self._output.send(Recorded(entry.position, entry.event))
+        answer = self._output.send(Recorded(entry.position, entry.event, entry.epoch))
         if answer is None:
             run.window.mark_skipped(entry)
             return

@@ -26,6 +26,7 @@ class WindowEntry:
 
     __slots__ = (
         "breaks",
+        "epoch",
         "event",
         "failures",
         "position",
@@ -37,9 +38,10 @@ class WindowEntry:
         "was_alone",
     )
 
-    def __init__(self, position: int, event: Event | None) -> None:
+    def __init__(self, position: int, event: Event | None, epoch: int) -> None:
         self.position = position
         self.event = event
+        self.epoch = epoch  # of the log
         self.state = EntryState.WAITING if event is not None else EntryState.PROCESSED
         self.reason: str | None = None  # why it became a dead letter
         self.failures = 0
@@ -62,9 +64,9 @@ class DeliveryWindow:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def append(self, position: int, event: Event | None) -> None:
+    def append(self, position: int, event: Event | None, epoch: int = 0) -> None:
         """Add the next position of the log; None stands for positions that retention removed."""
-        self._entries.append(WindowEntry(position, event))
+        self._entries.append(WindowEntry(position, event, epoch))
         self.unprocessed += event is not None
 
     @property

@@ -8,7 +8,7 @@ from monitor.alerting.rules.contract import DaemonFacts
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus, WriteFailures
-from monitor.model.alerts import ClusterTrouble, DaemonCondition, OverwrittenTopics
+from monitor.model.alerts import DaemonCondition, OverwrittenTopics, Trouble
 from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 RETENTION = Retention(events_hard_cap=1_000)
@@ -41,7 +41,7 @@ def facts(
     failures: WriteFailures | None = None,
     overwritten: OverwrittenTopics | None = None,
     shard: str = "",
-    troubles: tuple[ClusterTrouble, ...] | None = (),
+    troubles: tuple[Trouble, ...] | None = (),
 ) -> DaemonFacts:
     """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
     bus = StoreStatus(
@@ -185,8 +185,8 @@ def test_parts_of_a_shard_carry_its_name() -> None:
 def test_a_daemon_that_is_gone_and_a_shard_that_nobody_holds_fire_until_they_are_back() -> None:
     """Only those in trouble have a part; what is no trouble any more ends its alert."""
     troubles = (
-        ClusterTrouble(part="daemon:north", since=at(100), reason="north is gone"),
-        ClusterTrouble(part="shard:sales", since=at(130), reason="nobody holds sales"),
+        Trouble(part="daemon:north", since=at(100), reason="north is gone"),
+        Trouble(part="shard:sales", since=at(130), reason="nobody holds sales"),
     )
     lacking = facts(shard="_cluster", troubles=troubles)
     assert parts(lacking.bus, lacking.condition)[-2:] == ("daemon:north", "shard:sales")

@@ -186,7 +186,7 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return SqliteStore(stores[0])
+        return SqliteStore(stores[0], clock=SystemClock())
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         (store,) = stores
@@ -258,7 +258,7 @@ async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> N
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return SqliteStore(stores[0])
+        return SqliteStore(stores[0], clock=SystemClock())
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         clock = SystemClock()

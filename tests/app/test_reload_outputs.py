@@ -80,7 +80,7 @@ async def running(settings: Configuration, folder: Path) -> AsyncIterator[Runnin
         settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry, **_: object
     ) -> SqliteStore:
         stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return SqliteStore(stores[0])
+        return SqliteStore(stores[0], clock=SystemClock())
 
     daemon = Daemon(settings, clock=SystemClock(), registry=registry, open_store=opened)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

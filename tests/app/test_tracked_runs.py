@@ -35,7 +35,7 @@ class Stores:
     ) -> SqliteStore:
         store = await RefusingStore.opened(settings, clock=clock, registry=registry)
         self._opened.append(store)
-        return SqliteStore(store)
+        return SqliteStore(store, clock=clock)
 
     @property
     def newest(self) -> RefusingStore:

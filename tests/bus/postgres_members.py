@@ -18,7 +18,7 @@ from monitor.bus.postgres.connections.connector import PostgresConnector
 from monitor.bus.postgres.connections.migrations import prepare
 from monitor.bus.postgres.lease_manager import LeaseManager
 from monitor.bus.postgres.leases.heartbeat import Heartbeat
-from monitor.bus.postgres.leases.lease import Lease, LeaseDeadline
+from monitor.bus.postgres.leases.lease import RENEWALS, Lease, LeaseDeadline
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.postgres_address import postgres_address
 from monitor.bus.shards import (
@@ -203,20 +203,28 @@ class LeaseCluster:
         return member
 
     async def expire(self, member: Member) -> None:
-        """Let the member's lease run out, there and here."""
+        """Let the member's lease run out, here and as the others have seen it; they renew."""
         member.boottime += LEASE_SECONDS
-        await self.connection.execute(
-            "UPDATE daemon SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1",
-            member.name,
-        )
+        await self.pass_lease(*(other for other in self.members if other is not member))
 
-    async def expire_absent(self) -> None:
-        """Let the leases run out of all that are no members any more."""
-        await self.connection.execute(
-            "UPDATE daemon SET expires_at = clock_timestamp() - interval '1 second'"
-            " WHERE id <> ALL($1)",
-            [member.name for member in self.members],
-        )
+    async def pass_lease(self, *members: Member) -> None:
+        """Let the time of a lease pass for members that renew and do nothing else."""
+        for _ in range(RENEWALS):
+            for member in members:
+                member.boottime += LEASE_SECONDS / RENEWALS
+                await member.clock.advance(LEASE_SECONDS / RENEWALS)
+                await member.heartbeat.renew()
+
+    async def be_away(self) -> None:
+        """Let the time of a lease pass for all, in which the database does not answer."""
+        for member in self.members:
+            member.boottime += LEASE_SECONDS
+            await member.clock.advance(LEASE_SECONDS)
+
+    async def declare_gone(self, member: Member) -> None:
+        """Let the others have found out that the member's lease has run out."""
+        member.boottime += LEASE_SECONDS
+        await self.connection.execute("UPDATE daemon SET is_gone = true WHERE id = $1", member.name)
 
     async def holders(self) -> dict[str, str | None]:
         rows = await self.connection.fetch("SELECT name, holder FROM shard")

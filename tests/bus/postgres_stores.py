@@ -113,11 +113,8 @@ class StoreCluster:
         return host
 
     async def expire(self, name: str) -> None:
-        """Let the lease of a daemon run out, to the server."""
-        await self.connection.execute(
-            "UPDATE daemon SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1",
-            name,
-        )
+        """Let the others have found out that the lease of a daemon has run out."""
+        await self.connection.execute("UPDATE daemon SET is_gone = true WHERE id = $1", name)
 
     async def close(self) -> None:
         for host in self._hosts:

@@ -90,6 +90,29 @@ async def test_the_shards_of_a_dead_daemon_are_taken_over_when_its_lease_expires
     assert all([await south.write(bus) for bus in south.hosted.values()])
 
 
+@pytest.mark.parametrize("successor", ["south", "north"])
+async def test_who_had_a_shard_learns_at_once_that_it_was_taken(
+    cluster: LeaseCluster, successor: str
+) -> None:
+    """It is woken, and does not rely on its own deadline until its next renewal.
+
+    The server may judge otherwise, as where its clock was set. The successor may have its name.
+    """
+    north = await cluster.join("north")
+    await cluster.calm_down()
+    assert north.publishing() == set(NAMES)
+    await cluster.expire(north)
+    north.boottime -= LEASE_SECONDS
+    other = await cluster.join(successor)
+    notified = other.notified
+    await other.cycle()
+    await other.obey()
+    assert other.publishing() == set(NAMES)
+    assert other.notified > notified
+    await north.leases.cycle()
+    assert north.publishing() == set()
+
+
 async def test_a_daemon_that_was_stopped_over_its_expiry_begins_anew(
     cluster: LeaseCluster,
 ) -> None:
@@ -118,8 +141,7 @@ async def test_after_an_outage_of_the_database_each_gets_its_own_shards_again(
     north, south, west = members
     await cluster.calm_down()
     before = {member.name: set(member.hosted) for member in members}
-    for member in members:
-        await cluster.expire(member)
+    await cluster.be_away()
     west.kill()
     cluster.members.remove(west)
     await cluster.calm_down()
@@ -305,7 +327,7 @@ async def test_the_successor_of_a_dead_daemon_waits_for_its_lease(cluster: Lease
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            await cluster.expire(north)
+            await second.clock.advance(LEASE_SECONDS)
 
     second.clock.sleep = sleep  # type: ignore[method-assign]  # time is the test's
     await second.join(shards(*NAMES))
@@ -334,7 +356,7 @@ async def test_the_successor_of_a_process_of_this_machine_that_is_gone_waits_for
 async def test_a_daemon_whose_name_was_taken_meanwhile_ends(cluster: LeaseCluster) -> None:
     """Stopped over its expiry, it finds a successor of its name alive, and does not go on."""
     north = await cluster.join("north")
-    await cluster.expire(north)
+    await cluster.declare_gone(north)
     second = await cluster.join("north")
 
     async def sleep(_seconds: float) -> None:

@@ -22,7 +22,8 @@ from monitor.model.errors import BusSchemaError, BusUnavailableError, Configurat
 from tests.postgres_server import PostgresServer
 
 ADDITIVE = Migration("-- works with: 1\nALTER TABLE shard ADD COLUMN colour text;", works_with=1)
-BREAKING = Migration("-- works with: 2\nALTER TABLE shard RENAME holder TO owner;", works_with=2)
+_NEXT = newest_schema() + 1
+BREAKING = Migration("ALTER TABLE shard RENAME holder TO owner;", works_with=_NEXT)
 
 
 @contextlib.asynccontextmanager
@@ -166,7 +167,7 @@ async def test_a_user_without_rights_learns_which_to_grant(
             )
             with pytest.raises(ConfigurationError, match="may not DELETE in table"):
                 await prepare(connection)
-            with pytest.raises(ConfigurationError, match="schema 2 cannot be applied"):
+            with pytest.raises(ConfigurationError, match=f"schema {_NEXT} cannot be applied"):
                 await prepare(connection, files(ADDITIVE))
             await postgres.execute(
                 f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",

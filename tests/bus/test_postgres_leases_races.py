@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from monitor.bus.postgres.leases import lease_table
-from monitor.bus.postgres.leases.lease_decisions import CLAIMED, Claim, LivingDaemon, ShardLease
+from monitor.bus.postgres.leases.lease_decisions import CLAIMED, Claim, ShardLease
+from monitor.bus.postgres.leases.lease_table import declare_gone
 from monitor.bus.postgres.leases.rendezvous import best_daemon
+from monitor.bus.postgres.leases.seen_heartbeats import Renewal
 from tests.app.eventually import eventually
 from tests.bus.postgres_members import (
     LEASE_SECONDS,
@@ -27,8 +30,12 @@ async def cluster(empty_database: str) -> AsyncIterator[LeaseCluster]:
         yield cluster
 
 
-def living(member: Member) -> LivingDaemon:
-    return LivingDaemon(id=member.name, incarnation=member.heartbeat.myself.incarnation)
+async def last_renewal(member: Member) -> Renewal:
+    """Return the renewal of the member that others have seen last."""
+    known = await member.heartbeat.run(
+        lambda connection: lease_table.neighbours(connection, ()),
+    )
+    return known[member.name].renewal
 
 
 async def read(member: Member) -> list[ShardLease]:
@@ -79,6 +86,7 @@ async def test_a_claim_from_an_old_view_changes_nothing(cluster: LeaseCluster) -
 async def test_a_daemon_that_is_gone_claims_nothing(cluster: LeaseCluster) -> None:
     """It does not know yet; what it would claim, others would take at once."""
     north, south = await cluster.join("north"), await cluster.join("south")
+    await south.cycle()
     await cluster.expire(north)
     await south.cycle()
 
@@ -89,14 +97,10 @@ async def test_a_late_renewal_and_a_declaration_do_not_both_count(cluster: Lease
     """Either the daemon is gone and learns it, or it is not gone: in each order of the two."""
     north, south = await cluster.join("north"), await cluster.join("south")
     for number in range(20):
-        await cluster.connection.execute(
-            "UPDATE daemon SET is_gone = false, expires_at = clock_timestamp() - interval '1 s'"
-            " WHERE id = 'north'"
-        )
+        await cluster.connection.execute("UPDATE daemon SET is_gone = false WHERE id = 'north'")
+        last = await last_renewal(north)
         renewal = north.heartbeat.renew()
-        declaration = south.heartbeat.run(
-            lambda connection: lease_table.declare_gone(connection, living(north))
-        )
+        declaration = south.heartbeat.run(partial(declare_gone, daemon_id="north", last=last))
         if number % 2:
             renewed, is_gone = await asyncio.gather(renewal, declaration)
         else:
@@ -107,12 +111,10 @@ async def test_a_late_renewal_and_a_declaration_do_not_both_count(cluster: Lease
 async def test_a_daemon_that_renews_in_time_is_not_declared_gone(cluster: LeaseCluster) -> None:
     """The view in which it had expired is old by then."""
     north, south = await cluster.join("north"), await cluster.join("south")
-    await cluster.expire(north)
+    last = await last_renewal(north)
     await north.heartbeat.renew()
 
-    assert not await south.heartbeat.run(
-        lambda connection: lease_table.declare_gone(connection, living(north))
-    )
+    assert not await south.heartbeat.run(partial(declare_gone, daemon_id="north", last=last))
 
 
 async def test_a_shard_whose_row_is_locked_holds_up_nobody(cluster: LeaseCluster) -> None:

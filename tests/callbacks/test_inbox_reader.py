@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -169,6 +170,31 @@ async def test_an_unconfirmed_callback_is_given_up(
     assert 0 < len(workspace.requested) <= 8
     assert (await bus.inbox("acme", limit=10)).callbacks == ()
     assert await emitted(bus) == []
+
+
+@pytest.mark.parametrize("days", [40, -40])
+async def test_no_callback_is_given_up_because_a_clock_was_set(
+    reader: InboxReader,
+    bus: SqliteBus,
+    clock: ManualClock,
+    workspace: Workspace,
+    days: int,
+) -> None:
+    """Whether it came before the clock was set or while it was wrong, it waits its time."""
+    await arrive(bus, clock, 9)
+    await reader.take_all()
+    clock.set_wall(clock.now() + timedelta(days=days))
+    await arrive(bus, clock, 10)
+    await reader.take_all()
+    for _ in range(2):
+        await clock.advance(300)
+        await reader.ask_one()
+        await reader.ask_one()
+        clock.set_wall(clock.now() - timedelta(days=days))
+
+    assert {key.id for key in workspace.requested} == {"9", "10"}
+    waiting = (await bus.inbox("acme", limit=10)).callbacks
+    assert [callback.run_id for callback in waiting] == ["9", "10"]
 
 
 async def test_a_restart_processes_stored_callbacks(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -239,6 +239,7 @@ async def scene(
     traffic: TrafficSettings | None = None,
     speed: float = 1.0,
     options: WorldOptions | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Scene]:
     """Set everything up and yield it once the daemon follows the workspace."""
     workspace = Sandbox(
@@ -263,7 +264,7 @@ async def scene(
             broker_url=broker.url,
             store=store or folder / "state.db",
         )
-        async with daemon_process(settings) as daemon:
+        async with daemon_process(settings, environment=environment) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
             workspace.open_for_work()
             yield Scene(workspace, broker, subscriber, daemon, settings, seed=seed)

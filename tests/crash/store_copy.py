@@ -52,6 +52,13 @@ def newest_position(path: Path) -> int:
         return int(position or 0)
 
 
+def oldest_position(path: Path) -> int:
+    """Return the position of the oldest event that is left."""
+    with _in_use(path) as db:
+        ((position,),) = db.execute("SELECT min(position) FROM event")
+        return int(position or 0)
+
+
 def positions(path: Path) -> dict[str, int]:
     """Return up to where each consumer has read the log of a store that is in use."""
     with _in_use(path) as db:

@@ -263,6 +263,54 @@ async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualC
     assert await event_ids(bus) == ["acme:edition:1", "acme:edition:2"]
 
 
+@pytest.mark.parametrize("has_workspace_time", [True, False])
+@pytest.mark.parametrize("step", [1, 3_600, 40 * 86_400, -1, -3_600, -40 * 86_400])
+async def test_an_end_observed_after_our_clock_was_set_is_an_event(
+    bus: SqliteBus, clock: ManualClock, step: int, *, has_workspace_time: bool
+) -> None:
+    """Whether a run is history is judged by the workspace's clock, which nobody has set here."""
+    observer, _ = observer_of(bus, clock)
+    theirs = clock.now() - timedelta(seconds=clock.monotonic())
+
+    def skew() -> float:
+        at = theirs + timedelta(seconds=clock.monotonic())
+        return (at - clock.now()).total_seconds()
+
+    await observer.open("acme", clock_skew=skew if has_workspace_time else lambda: None)
+    await observer.follow_since("acme", clock.now())
+    await clock.advance(60)
+    clock.set_wall(clock.now() + timedelta(seconds=step))
+    at = theirs + timedelta(seconds=clock.monotonic())
+    observation = observation_of(
+        clock, 1, "Failed", created_at=at, started_at=at, finished_at=at, updated_at=at
+    )
+
+    assert await observer.observe([observation]) == [ObservationOutcome.CHANGED]
+    assert (await event_ids(bus))[-1] == "acme:job_group:1:failed"
+
+
+async def test_an_old_end_stays_history_after_our_clock_was_set_back(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A run that may have been forgotten makes no events again, whatever our clock shows."""
+    observer, _ = observer_of(bus, clock)
+    theirs = clock.now()
+
+    def skew() -> float:
+        return (theirs - clock.now()).total_seconds()
+
+    await observer.open("acme", clock_skew=skew)
+    await observer.follow_since("acme", theirs - timedelta(days=60))
+    clock.set_wall(clock.now() - timedelta(days=40))
+    at = theirs - timedelta(days=31)
+    observation = observation_of(
+        clock, 1, "Failed", created_at=at, started_at=at, finished_at=at, updated_at=at
+    )
+
+    assert await observer.observe([observation]) == [ObservationOutcome.HISTORICAL]
+    assert await event_ids(bus) == []
+
+
 async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualClock) -> None:
     """What another clock dates ahead of ours, or ours before it was set back, is confirmed now.
 

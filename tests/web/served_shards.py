@@ -106,7 +106,7 @@ class LogOfShards:
 
 
 def _of_shard(name: str, recorded: Sequence[Recorded]) -> list[RecordedIn]:
-    return [RecordedIn(entry.position, entry.event, name) for entry in recorded]
+    return [RecordedIn(entry.position, entry.event, shard=name) for entry in recorded]
 
 
 def _recorded_at(recorded: RecordedIn) -> tuple[datetime, str]:

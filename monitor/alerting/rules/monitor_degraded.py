@@ -3,6 +3,7 @@
 Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
 name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
 that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
+A clock that was set has a part of its own too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LOST = "lost"
 RETAINED = "retained"
 GONE = "daemon"
 UNHELD = "shard"
+CLOCK = "clock"
 
 # Of the hard cap, at which events are deleted although a consumer needs them.
 _STORE_FULL, _STORE_OK = 0.9, 0.85
@@ -89,8 +91,8 @@ def evaluate(
 def _whole(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
     """Return the result of a part that is no output's."""
     if part == STORE:
-        return _refusing(facts, now) or _store(facts, now)
-    return _retained(facts, now) if part == RETAINED else _cluster(facts, part, now)
+        return _refusing(facts, now) or _lost_end(facts, now) or _store(facts, now)
+    return _retained(facts, now) if part == RETAINED else _trouble(facts, part, now)
 
 
 def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
@@ -99,6 +101,18 @@ def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
         return None
     reason = f"the store refused writes, the last because: {failures.reason}"
     since = min(now, now - ((facts.wall_now or now) - failures.since))
+    return _firing(since, now, what=STORE, reason=reason)
+
+
+def _lost_end(facts: DaemonFacts, now: datetime) -> Firing | None:
+    lost = facts.bus.lost_end
+    if lost is None:
+        return None
+    reason = (
+        f"the store has lost the newest {lost.count:,} events that it had acknowledged; the log "
+        "goes on in a new epoch of sequence"
+    )
+    since = min(now, now - ((facts.wall_now or now) - lost.since))
     return _firing(since, now, what=STORE, reason=reason)
 
 
@@ -111,11 +125,12 @@ def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     return _firing(min(overwritten.since, now), now, what="mqtt", reason=reason)
 
 
-def _cluster(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
+def _trouble(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
     troubles = facts.condition.troubles
     if troubles is None:
         return Unknown("the cluster has not been read yet")
-    trouble = next((found for found in troubles if found.part == part), None)
+    end = _end_of(facts.condition)
+    trouble = next((found for found in troubles if found.part.removesuffix(end) == part), None)
     if trouble is None:
         return Ok(at=now)
     since = min(now, now - ((facts.wall_now or now) - trouble.since))
@@ -170,7 +185,8 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about=(
         "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
-        "writes or is near its cap; or, in a cluster, a daemon is gone or nobody holds a shard."
+        "writes, is near its cap or has lost what it had acknowledged; or a clock was set by more "
+        "than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
     ),
     severity=Severity.CRITICAL,
     summary="The monitor itself {is|was} in trouble: {what}",

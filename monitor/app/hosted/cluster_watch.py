@@ -9,7 +9,7 @@ import structlog
 
 from monitor.alerting.rules.monitor_degraded import GONE, UNHELD
 from monitor.bus.shards import ClusterStatus, ShardStore
-from monitor.model.alerts import ClusterTrouble
+from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 
@@ -32,7 +32,7 @@ class ClusterWatch:
         self._configured = configured
         self._clock = clock
         self._unheld_since: dict[str, datetime] = {}
-        self.troubles: tuple[ClusterTrouble, ...] | None = None
+        self.troubles: tuple[Trouble, ...] | None = None
 
     async def run(self) -> None:
         """Read who shares the store until cancelled."""
@@ -60,7 +60,7 @@ class ClusterWatch:
         self.troubles = (*_gone(status, now), *_unheld(status, self._unheld_since))
 
 
-def _gone(status: ClusterStatus, now: datetime) -> Iterator[ClusterTrouble]:
+def _gone(status: ClusterStatus, now: datetime) -> Iterator[Trouble]:
     for daemon in status.daemons:
         if not daemon.is_alive:
             # Ages are of the server's clock, which need not be ours.
@@ -69,16 +69,14 @@ def _gone(status: ClusterStatus, now: datetime) -> Iterator[ClusterTrouble]:
                 f"the daemon {daemon.id} on {daemon.host} has not renewed its lease since "
                 f"{daemon.renewed_at:%Y-%m-%dT%H:%M:%SZ}, nor ended in order; others take over"
             )
-            yield ClusterTrouble(part=f"{GONE}:{daemon.id}", since=since, reason=reason)
+            yield Trouble(part=f"{GONE}:{daemon.id}", since=since, reason=reason)
 
 
-def _unheld(status: ClusterStatus, since: dict[str, datetime]) -> Iterator[ClusterTrouble]:
+def _unheld(status: ClusterStatus, since: dict[str, datetime]) -> Iterator[Trouble]:
     for shard in status.shards:
         if shard.name in since:
             reason = (
                 f"no daemon holds the shard {shard.name}: nothing is watched in "
                 f"{', '.join(shard.workspaces) or 'it'}"
             )
-            yield ClusterTrouble(
-                part=f"{UNHELD}:{shard.name}", since=since[shard.name], reason=reason
-            )
+            yield Trouble(part=f"{UNHELD}:{shard.name}", since=since[shard.name], reason=reason)

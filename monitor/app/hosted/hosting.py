@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -18,13 +18,14 @@ from monitor.app.hosted.start_slots import StartSlot, StartSlots
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
+    SOLE,
     CallbacksArrived,
     ShardGranted,
     ShardLost,
     ShardStore,
 )
 from monitor.config import Configuration
-from monitor.model.alerts import Silence
+from monitor.model.alerts import Silence, Trouble
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLostError, BusUnavailableError
 from monitor.model.registries import ShardRegistry
@@ -75,7 +76,9 @@ class Hosting:
         metrics: DaemonMetrics,
         supervisor: Supervisor,
         token_memory: TokenMemory,
+        trouble: Callable[[], Trouble | None],
     ) -> None:
+        """``trouble`` is what the daemon lacks whatever it holds."""
         self._configuration = configuration
         self._store = store
         self._clock = clock
@@ -83,6 +86,7 @@ class Hosting:
         self._metrics = metrics
         self._supervisor = supervisor
         self._token_memory = token_memory
+        self._trouble = trouble
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
@@ -109,7 +113,7 @@ class Hosting:
         """Let what is known keep its age: the wall clock was set by this."""
         log.warning("wall clock was set", step_seconds=round(step.total_seconds(), 1))
         for shard in self._shards.values():
-            move(shard.live_state, step)
+            move(shard.live_state, step, now=self._clock.now())
 
     # --- their life ---
 
@@ -226,6 +230,7 @@ class Hosting:
             supervisor=self._supervisor,
             token_memory=self._token_memory,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
+            own_trouble=self._trouble if granted.bus.shard in (SOLE, CLUSTER) else lambda: None,
             silences=self._silences,
         )
 

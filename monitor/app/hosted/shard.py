@@ -23,7 +23,7 @@ from monitor.bus.contract import EventBus, Start
 from monitor.bus.shards import ShardInstructions
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, config_hash
-from monitor.model.alerts import DaemonCondition, Silence
+from monitor.model.alerts import DaemonCondition, Silence, Trouble
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.registries import ShardRegistry
@@ -59,10 +59,15 @@ class HostedShard:
         supervisor: Supervisor,
         token_memory: TokenMemory,
         cluster: ClusterWatch | None = None,
+        own_trouble: Callable[[], Trouble | None] = lambda: None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
-        """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all."""
+        """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all.
+
+        ``own_trouble`` is what the daemon lacks whatever it holds.
+        """
         self._cluster = cluster
+        self._own_trouble = own_trouble
         self._silences = silences
         self.name = bus.shard
         self.bus = bus
@@ -126,10 +131,12 @@ class HostedShard:
         )
 
     def _condition(self) -> DaemonCondition:
+        troubles = () if self._cluster is None else self._cluster.troubles
+        own = self._own_trouble()
         return DaemonCondition(
             shard=self.name,
             overwritten=self.outputs.overwritten(),
-            troubles=() if self._cluster is None else self._cluster.troubles,
+            troubles=troubles if troubles is None or own is None else (*troubles, own),
         )
 
     def shown(self) -> ShownShard:

@@ -125,11 +125,15 @@ class Start(StrEnum):
     NEWEST = "newest"
 
 
-class Recorded(Struct, frozen=True, gc=False):
-    """An event and its place in the log. Positions grow and are never used again."""
+class Recorded(Struct, frozen=True, gc=False, omit_defaults=True):
+    """An event and its place in the log. Positions grow and are never used again in an epoch.
+
+    A new ``epoch`` begins where a database has lost the end of the log.
+    """
 
     position: int
     event: Event
+    epoch: int = 0
 
 
 class Gap(Struct, frozen=True, kw_only=True, gc=False):
@@ -193,6 +197,14 @@ class WriteFailures(Struct, frozen=True, kw_only=True, gc=False):
     is_over: bool = False
 
 
+class LostEnd(Struct, frozen=True, kw_only=True, gc=False):
+    """The newest ``count`` events that a store had acknowledged are not in it any more."""
+
+    count: int
+    since: datetime  # ours
+    noticed: float  # on the monotonic clock
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The store as a whole."""
 
@@ -202,6 +214,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     inbox: dict[str, int]  # workspace -> callbacks waiting
     store_bytes: int
     write_failures: WriteFailures | None = None  # the newest; None: none since the start
+    lost_end: LostEnd | None = None  # within the hour
 
 
 class Retention(Struct, frozen=True, kw_only=True):

@@ -350,7 +350,10 @@ class PostgresBus(PostgresStoredShard):
     async def status(self) -> StoreStatus:
         self._reading.check()
         return await status_of(
-            self._held, self._reading, write_failures=self._writer.failures.failures
+            self._held,
+            self._reading,
+            write_failures=self._writer.failures.failures,
+            monotonic=self._clock.monotonic(),
         )
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:

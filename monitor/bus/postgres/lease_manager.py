@@ -32,6 +32,7 @@ from monitor.bus.postgres.leases.lease_decisions import (
 )
 from monitor.bus.postgres.leases.lease_table import Neighbour
 from monitor.bus.postgres.leases.releases import ShardReleases
+from monitor.bus.postgres.leases.seen_heartbeats import SeenHeartbeats
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
@@ -66,6 +67,7 @@ class LeaseManager:
         self._on_change = on_change
         self._clock = clock
         self._known: dict[str, Neighbour] = {}
+        self._seen = SeenHeartbeats(clock)
         self._judged: object = None  # what the last cycle has compared its grants with
         self._given_up = GivenUpShards(clock)
         self._published: dict[str, str] = {}
@@ -296,21 +298,25 @@ class LeaseManager:
         living: list[LivingDaemon] = []
         for neighbour in list(self._known.values()):
             daemon = neighbour.daemon
+            left = self._seen.seconds_left(daemon.id, neighbour.renewal)
             is_other = daemon.id != self._heartbeat.myself.id
-            if neighbour.seconds_left >= 0 or not is_other or is_patient:
+            if left > 0 or not is_other or is_patient:
                 living.append(daemon)
                 if is_other and not is_patient:  # be there when it expires
-                    self._next_in = min(self._next_in, neighbour.seconds_left + 0.05)
-            elif await self._declare_gone(daemon):
+                    self._next_in = min(self._next_in, max(left, 0.0) + 0.05)
+            elif await self._declare_gone(neighbour):
                 log.warning("daemon gone", daemon=daemon.id)
                 del self._known[daemon.id]
+                self._seen.forget(daemon.id)
             else:
                 living.append(daemon)  # it has renewed in between
         return living
 
-    async def _declare_gone(self, daemon: LivingDaemon) -> bool:
+    async def _declare_gone(self, neighbour: Neighbour) -> bool:
         return await self._heartbeat.run(
-            lambda connection: lease_table.declare_gone(connection, daemon)
+            lambda connection: lease_table.declare_gone(
+                connection, neighbour.daemon.id, neighbour.renewal
+            )
         )
 
     # --- one cycle ---
@@ -338,6 +344,8 @@ class LeaseManager:
         for piece in pieces_of(claims):
             if not await self._while_renewing(self._claiming.claim(dict(piece))):
                 self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
+        if any(claim.lease.holder is not None for claim, _ in claims):
+            self._on_change()  # whoever had it may live, and rely on its own deadline
 
     async def _while_renewing(self, claim: Coroutine[Any, Any, bool]) -> bool:
         """Return what a claim returns. What it opens is read, and reads may wait for others."""

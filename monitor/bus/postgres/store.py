@@ -28,10 +28,17 @@ from monitor.bus.postgres.reading.stored_log import PostgresLog
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
 from monitor.bus.postgres.writing.arrivals import learn_arrivals
 from monitor.bus.postgres.writing.instructions import InstructionSender, learn_instructions
+from monitor.bus.postgres.writing.lost_ends import LostEnds
 from monitor.bus.postgres.writing.pruning import prune_all
 from monitor.bus.postgres.writing.writer import PostgresWriter
 from monitor.bus.settings import StorageSettings
-from monitor.bus.shards import ClusterStatus, LeaseChange, ShardDefinition, ShardsElsewhere
+from monitor.bus.shards import (
+    ClusterStatus,
+    LeaseChange,
+    ShardDefinition,
+    ShardsElsewhere,
+    StoreTimes,
+)
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusLostError,
@@ -41,6 +48,13 @@ from monitor.model.errors import (
 )
 
 log = structlog.get_logger()
+
+_TIMES = (
+    "SELECT clock_timestamp() AS now, coalesce(judged_at, (SELECT to_timestamp("
+    " max(event.recorded_at) / 1e6) FROM shard JOIN event ON event.shard = shard.number"
+    " AND event.position = shard.newest_position)) AS judged_at FROM store"
+)
+_KEEP_JUDGED_AT = "UPDATE store SET judged_at = $1"
 
 
 class PostgresStore:
@@ -73,13 +87,11 @@ class PostgresStore:
             on_foreign=self._stored_elsewhere,
             answer_seconds=settings.lease_seconds * 2 / 3,
         )
-        self._reader = PostgresReader(
-            partial(
-                connector.connect,
-                purpose="reader",
-                statement_seconds=settings.read_timeout_seconds,
-            ),
-            timeout_seconds=settings.read_timeout_seconds,
+        read_seconds = settings.read_timeout_seconds
+        connect = partial(connector.connect, purpose="reader", statement_seconds=read_seconds)
+        self._reader = PostgresReader(connect, timeout_seconds=read_seconds)
+        self._lost_ends = LostEnds(
+            self._writer, clock=clock, timeout_seconds=settings.commit_timeout_seconds
         )
         self.stored_runs: StoredRuns = StoredPostgresRuns(self._reader)
         self._leases = LeaseManager(
@@ -247,6 +259,13 @@ class PostgresStore:
     async def prune(self, retention: Retention, *, now: datetime) -> Mapping[str, Pruned]:
         return await prune_all(self._writer, self._reader, self._buses(), retention, now=now)
 
+    async def times(self) -> StoreTimes:
+        (row,) = await self._reader.fetch(_TIMES)
+        return StoreTimes(now=row["now"], judged_at=row["judged_at"])
+
+    async def keep_judged_at(self, at: datetime) -> None:
+        await self._heartbeat.run(lambda connection: connection.execute(_KEEP_JUDGED_AT, at))
+
     async def probe(self, *, timeout_seconds: float) -> None:
         await self._writer.probe(timeout_seconds=timeout_seconds)
 
@@ -289,6 +308,13 @@ class PostgresStore:
             clock=self._clock,
             settings=self._settings,
         )
+        try:
+            for bus in buses:
+                await self._lost_ends.check(bus.leased)
+        except BaseException:
+            for bus in buses:
+                self._writer.abandon(bus.leased, "its log went back, which could not be stored")
+            raise
         for bus in buses:
             bus.instructions.on_finished = self._instructed
         return buses

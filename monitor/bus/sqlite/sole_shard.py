@@ -5,11 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
+import msgspec
+from msgspec import Meta
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import EventBus, Pruned, Received, Retention, StoredCallback, StoredRuns
+from monitor.bus.contract import (
+    Change,
+    EventBus,
+    Pruned,
+    Received,
+    Retention,
+    StateEntry,
+    StoredCallback,
+    StoredRuns,
+    decode_entry,
+)
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import (
     SOLE,
@@ -18,18 +30,26 @@ from monitor.bus.shards import (
     ShardDefinition,
     ShardGranted,
     ShardsElsewhere,
+    StoreTimes,
 )
 from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.bus.sqlite.upgrade import newest_schema
+from monitor.model.alerts import BRIDGE
 from monitor.model.clock import Clock
+
+# No workspace can have the name under which these are stored.
+_RETENTION, _JUDGED_AT = "retention", "judged_at"
+_decoder: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 
 class SqliteStore:
     """One file, one shard, one daemon."""
 
-    def __init__(self, bus: EventBus) -> None:
+    def __init__(self, bus: EventBus, *, clock: Clock, timeout_seconds: float = 10.0) -> None:
         self.bus = bus
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
         self.log = SoleLog(bus)
         self._is_granted = asyncio.Event()
 
@@ -38,7 +58,8 @@ class SqliteStore:
         cls, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
     ) -> Self:
         """Take the file; raises as `SqliteBus.open` does."""
-        return cls(await SqliteBus.open(settings, clock=clock, registry=registry))
+        bus = await SqliteBus.open(settings, clock=clock, registry=registry)
+        return cls(bus, clock=clock, timeout_seconds=settings.commit_timeout_seconds)
 
     @property
     def daemon_id(self) -> str:
@@ -91,6 +112,21 @@ class SqliteStore:
 
     async def prune(self, retention: Retention, *, now: datetime) -> Mapping[str, Pruned]:
         return {SOLE: await self.bus.prune(retention, now=now)}
+
+    async def times(self) -> StoreTimes:
+        stored = (await self.bus.state_entries(BRIDGE, _RETENTION)).get(_JUDGED_AT)
+        if stored is not None:
+            judged_at = decode_entry(stored, _decoder, what="time of retention")
+            return StoreTimes(now=self._clock.now(), judged_at=judged_at)
+        newest = (await self.bus.status()).newest_position
+        events = await self.bus.events(after=newest - 1, limit=1)
+        recorded_at = events[0].event.recorded_at if events else None
+        return StoreTimes(now=self._clock.now(), judged_at=recorded_at)
+
+    async def keep_judged_at(self, at: datetime) -> None:
+        value = msgspec.json.encode(at)
+        entry = StateEntry(workspace=BRIDGE, topic=_RETENTION, key=_JUDGED_AT, value=value)
+        await self.bus.commit(Change(state_entries=(entry,)), timeout_seconds=self._timeout_seconds)
 
     async def probe(self, *, timeout_seconds: float) -> None:
         await self.bus.probe(timeout_seconds=timeout_seconds)

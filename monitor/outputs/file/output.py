@@ -97,7 +97,9 @@ class FileOutput(EventOutput):
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            line = encode(message_of(recorded.event, position=recorded.position))
+            line = encode(
+                message_of(recorded.event, position=recorded.position, epoch=recorded.epoch)
+            )
         except OutputRefusedError as exc:
             answer.set_exception(exc)
             return answer

@@ -95,7 +95,7 @@ class MqttOutput(EventOutput):
         link = self._connection.link
         if link is None:
             return _failed(OutputUnavailableError("not connected"))
-        message = message_of(recorded.event, position=recorded.position)
+        message = message_of(recorded.event, position=recorded.position, epoch=recorded.epoch)
         try:
             payload = encode(message)
         except OutputRefusedError as exc:

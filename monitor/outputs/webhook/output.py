@@ -89,7 +89,7 @@ class WebhookOutput(EventOutput):
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            body = encode(message_of(event, position=recorded.position))
+            body = encode(message_of(event, position=recorded.position, epoch=recorded.epoch))
         except OutputRefusedError as exc:
             answer.set_exception(exc)
         else:

@@ -81,7 +81,7 @@ class EventsQuery(EventSelection, frozen=True, kw_only=True):
 
 
 class EventPage(Struct, frozen=True, kw_only=True):
-    """Recorded events, oldest first, as outputs send them; ``sequence`` is the place in their log.
+    """Recorded events, oldest first, as outputs send them; ``sequence`` ends with their place.
 
     ``next`` is how far the log was read: as ``cursor`` it leads on, also later. It is a position
     where the store has one log; else it is opaque, and the events of the last seconds come again
@@ -173,7 +173,11 @@ class EventReader:
 
 def cloud_event(recorded: Recorded) -> Raw:
     """Return the event as outputs send it."""
-    return Raw(encode_readable(message_of(recorded.event, position=recorded.position)))
+    return Raw(
+        encode_readable(
+            message_of(recorded.event, position=recorded.position, epoch=recorded.epoch)
+        )
+    )
 
 
 def _about(event: Event) -> tuple[RunKind | None, Pipeline | None]:

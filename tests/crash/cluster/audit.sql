@@ -2,15 +2,19 @@
 -- write to a shard's tables by a daemon that did not hold the shard. Each daemon is a role of its own.
 CREATE SCHEMA audit;
 
+-- Seconds since the machine was started: the clock of the database may be set.
+CREATE FUNCTION audit.uptime() RETURNS double precision LANGUAGE sql AS
+    $$ SELECT split_part(pg_read_file('/proc/uptime'), ' ', 1)::double precision $$;
+
 CREATE TABLE audit.lease (
-    at double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp()),
+    at double precision NOT NULL DEFAULT audit.uptime(),
     shard text NOT NULL,
     holder text,
     epoch bigint NOT NULL
 );
 
 CREATE TABLE audit.foreign_write (
-    at double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp()),
+    at double precision NOT NULL DEFAULT audit.uptime(),
     writer text NOT NULL,
     holder text,
     shard text,

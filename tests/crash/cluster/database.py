@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,8 +11,10 @@ import asyncpg
 from msgspec import Struct
 
 from monitor.bus.postgres.connections import migrations
+from monitor.model.clock import boottime
 from tests.crash.cluster.networks import Network
 from tests.postgres_server import PostgresServer
+from tests.set_clock import SetClock
 
 NAME = "monitor"
 # What only the holder of a shard writes; any daemon may put callbacks into an inbox.
@@ -40,13 +43,15 @@ class LeaseChange(Struct, frozen=True):
 class Database:
     """Two servers; at any time one takes writes."""
 
-    def __init__(self, *roles: str) -> None:
+    def __init__(self, *roles: str, sets_clocks: bool = False) -> None:
         self._roles = roles
         self._servers = [PostgresServer(), PostgresServer()]
         self._primary = 0
         self._names = 0
         self._replication: Network | None = None  # between standby and primary
         self.promotions = 0
+        self._clocks: dict[int, SetClock] = {}  # by the port of a server
+        self._sets_clocks = sets_clocks
         self.schema = self._first_schema = 0
 
     @property
@@ -62,6 +67,7 @@ class Database:
         return self._servers[1 - self._primary]
 
     async def __aenter__(self) -> Self:
+        self._give_clock(self.primary)
         await self.primary.start()
         for role in self._roles:
             await self.primary.create_role(role, rights="SUPERUSER")
@@ -85,7 +91,8 @@ class Database:
         rows = await self.primary.fetch(
             "SELECT at, shard, holder, epoch FROM audit.lease ORDER BY at", database=NAME
         )
-        return [LeaseChange(**dict(row)) for row in rows]
+        started_at = time.time() - boottime()
+        return [LeaseChange(**{**dict(row), "at": started_at + row["at"]}) for row in rows]
 
     async def foreign_writes(self) -> list[str]:
         """Return the writes of daemons to what they did not hold."""
@@ -167,8 +174,24 @@ class Database:
         self._servers[1 - self._primary] = await self.primary.create_standby(
             name, port=self._replication.port
         )
+        self._give_clock(self.standby)
         await self.standby.start()
         await self.primary.commit_synchronously(name)
+
+    def set_clock(self, seconds: float) -> None:
+        """Let the clocks of both servers be ahead by so many seconds, or behind."""
+        for server in self._servers:
+            self._clocks[server.port].ahead_by(seconds)
+
+    def set_clock_of_standby(self, seconds: float) -> None:
+        """Let the standby be on a host with another clock."""
+        self._clocks[self.standby.port].ahead_by(seconds)
+
+    def _give_clock(self, server: PostgresServer) -> None:
+        if self._sets_clocks:
+            server.folder.mkdir(exist_ok=True)
+            clock = self._clocks[server.port] = SetClock(server.folder / "clock")
+            server.variables = [f"{name}={value}" for name, value in clock.environment.items()]
 
     async def _end_replication(self) -> None:
         network, self._replication = self._replication, None

@@ -6,14 +6,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from tests.app.eventually import pause
-from tests.crash.cluster.faults import FAULTS
+from tests.crash.cluster.faults import CLOCK_FAULTS, FAULTS
 from tests.crash.cluster.judge import Findings, judge
 from tests.crash.cluster.scene import ClusterOptions, cluster
 
 
 async def play(folder: Path, options: ClusterOptions, faults: Sequence[str]) -> Findings:
     """Let the named faults happen, each when everything is held again after the one before."""
+    sets_clocks = any(FAULTS[name] in CLOCK_FAULTS for name in faults)
+    options = msgspec.structs.replace(options, sets_clocks=sets_clocks)
     async with cluster(folder, options) as scene:
         async with scene.load.running():
             for name in faults:

@@ -11,6 +11,8 @@ from tests.crash.cluster.member import Member
 from tests.crash.cluster.newer_program import newer_program
 from tests.crash.cluster.scene import Cluster
 
+_CLOCK_SECONDS = 1.5  # until a process sees that its clock was set
+_STEPS = (1, 60, 3_600, 40 * 86_400, -1, -60, -3_600, -40 * 86_400)
 _CATCH_SECONDS = 20.0  # within which a daemon that follows something writes something
 
 
@@ -190,6 +192,33 @@ async def promote_late_standby(scene: Cluster) -> None:
     await promote_standby(scene)
 
 
+async def fail_over_to_another_clock(scene: Cluster) -> None:
+    """The standby that takes the primary's place is on a host whose clock is ahead, or behind.
+
+    Whoever held a shard goes on with it, and a daemon that dies then is replaced as ever.
+    """
+    scene.database.set_clock_of_standby(scene.chance.choice(_STEPS))
+    await pause(_CLOCK_SECONDS)
+    await promote_standby(scene)
+    await scene.until_settled()
+    await kill(scene)
+
+
+async def set_clock_of_database(scene: Cluster) -> None:
+    """The clock of the database jumps, and back."""
+    scene.database.set_clock(scene.chance.choice(_STEPS))
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
+    scene.database.set_clock(0)
+
+
+async def set_clock_of_daemon(scene: Cluster) -> None:
+    """The clock of a daemon jumps, and back; its runs and callbacks are as good as any."""
+    member = await _any_holder(scene)
+    member.set_clock(scene.chance.choice(_STEPS))
+    await pause(scene.lease_seconds * scene.chance.uniform(0.5, 1.5) + _CLOCK_SECONDS)
+    member.set_clock(0)
+
+
 async def stall_replication(scene: Cluster) -> None:
     """No write is answered for a while, because the standby is out of reach."""
     scene.database.hold_replication()
@@ -256,6 +285,7 @@ async def _hold_at_write(member: Member, *, answer: bool) -> None:
     member.hold_networks()
 
 
+CLOCK_FAULTS = (fail_over_to_another_clock, set_clock_of_database, set_clock_of_daemon)
 Fault = Callable[[Cluster], Awaitable[None]]
 
 FAULTS: dict[str, Fault] = {
@@ -278,6 +308,7 @@ FAULTS: dict[str, Fault] = {
         freeze_database,
         promote_standby,
         promote_late_standby,
+        *CLOCK_FAULTS,
         stall_replication,
         stop_and_start,
         upgrade,

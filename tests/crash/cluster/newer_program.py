@@ -21,8 +21,8 @@ _WRITING = "bus/postgres/writing"
 _CHANGES = (
     (
         f"{_WRITING}/statements.py",
-        "recorded_at, id, body) SELECT * FROM",
-        "recorded_at, id, body, later{version}) SELECT *, 'written' FROM",
+        "recorded_at, id, body, epoch) SELECT * FROM",
+        "recorded_at, id, body, epoch, later{version}) SELECT *, 'written' FROM",
     ),
     (
         f"{_WRITING}/statements.py",

@@ -42,6 +42,7 @@ class ClusterOptions(Struct, frozen=True, kw_only=True):
     lease_seconds: float = 9.0
     workspaces: int = 4
     start_pause_seconds: float = 0.5  # between two runs of one workspace, on average
+    sets_clocks: bool = False  # processes whose clocks can be set take twice the processor time
 
 
 class Cluster:
@@ -243,7 +244,9 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
             Watched(name, await stack.enter_async_context(started(sandbox)), sandbox.token)
             for name, sandbox in workspaces.items()
         ]
-        database = await stack.enter_async_context(Database(*NAMES))
+        database = await stack.enter_async_context(
+            Database(*NAMES, sets_clocks=options.sets_clocks)
+        )
         broker = await stack.enter_async_context(keeping_broker(folder))
         broker_watch = await stack.enter_async_context(
             BrokerWatch(broker.port, find_daemon=find_daemon)
@@ -263,7 +266,10 @@ async def cluster(folder: Path, options: ClusterOptions) -> AsyncIterator[Cluste
         )
         for name in NAMES:
             networks = [await stack.enter_async_context(Network(port)) for port in database.ports]
-            members.append(_member(folder, name, watched, networks, addresses))
+            member = _member(folder, name, watched, networks, addresses)
+            if options.sets_clocks:
+                member.set_clock()
+            members.append(member)
         scene = Cluster(
             options,
             folder=folder,
@@ -287,7 +293,8 @@ async def _living(scene: Cluster) -> AsyncIterator[None]:
     watches = (scene.counters.run(), scene.alertmanager_reads.run())
     reading = [asyncio.create_task(watch) for watch in watches]
     try:
-        await asyncio.gather(*(member.start() for member in scene.members))
+        for member in scene.members:  # together they would take longer than one may
+            await member.start()
         await scene.until_settled()
         await scene.until_followed()
         for sandbox in scene.workspaces.values():

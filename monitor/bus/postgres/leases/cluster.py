@@ -10,15 +10,15 @@ from monitor.model.slices import in_slices
 _STORE = "SELECT clock_timestamp() AS at, (SELECT max(version) FROM schema_version) AS schema"
 _DAEMONS = (
     "SELECT id, host, process_id, version, url, started_at, renewed_at, expires_at,"
-    " NOT is_gone AND expires_at > clock_timestamp() AS is_alive,"
+    " NOT is_gone AS is_alive,"
     " (SELECT count(*) FROM shard WHERE holder = daemon.id"
     " AND shard.incarnation = daemon.incarnation) AS shards"
     " FROM daemon ORDER BY id"
 )
 _SHARDS = (
     "SELECT name, holder, epoch, held_since, taken_over_at, newest_position, last_change,"
-    " EXISTS (SELECT FROM daemon WHERE NOT is_gone AND expires_at > clock_timestamp()"
-    " AND jsonb_exists(digests, shard.name)) AS is_configured,"
+    " EXISTS (SELECT FROM daemon WHERE NOT is_gone AND jsonb_exists(digests, shard.name))"
+    " AS is_configured,"
     " coalesce((SELECT array_agg(workspace.name ORDER BY workspace.name) FROM workspace"
     " WHERE workspace.shard = number), '{}') AS workspaces,"
     " coalesce((SELECT newest_position - min(position) FROM consumer"

@@ -17,9 +17,10 @@ from monitor.bus.postgres.connections.connector import PostgresConnector
 from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.migrations import newest_schema
 from monitor.bus.postgres.leases import lease_table
-from monitor.bus.postgres.leases.lease import LeaseDeadline
+from monitor.bus.postgres.leases.lease import RENEWALS, LeaseDeadline
 from monitor.bus.postgres.leases.lease_table import Myself, Namesake
 from monitor.bus.postgres.leases.process_identity import is_surely_gone, this_process
+from monitor.bus.postgres.leases.seen_heartbeats import SeenHeartbeats
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLockedError, BusUnavailableError
@@ -27,9 +28,6 @@ from monitor.model.errors import BusLockedError, BusUnavailableError
 T = TypeVar("T")
 
 log = structlog.get_logger()
-
-# Of the expiry: how often the heartbeat is renewed.
-RENEWALS = 4
 
 
 class Heartbeat:
@@ -109,28 +107,30 @@ class Heartbeat:
             BusLockedError: another daemon uses the id, and is alive.
             BusUnavailableError: the server did not answer.
         """
-        first = await self.run(self._namesake)
-        while not await self._try_register(first):
+        seen, first = SeenHeartbeats(self._clock), None
+        while True:
             other = await self.run(self._namesake)
+            left = 0.0
+            if other is not None and not is_surely_gone(other.process):
+                left = seen.seconds_left(self.myself.id, other.renewal)
+            if left <= 0 and await self._try_register(other):
+                return
             if other is None:
                 continue
-            if first is None:
-                first = other
-            if (other.incarnation, other.renewed_at) != (first.incarnation, first.renewed_at):
+            first = first or other.renewal.identity
+            if other.renewal.identity != first:
                 raise BusLockedError(
                     f"storage.daemon: another daemon, process {other.process_id} on {other.host}, "
                     f"uses the name {self.myself.id}; give each daemon of the database its own"
                 )
             log.info("former daemon not expired yet", daemon=other.process_id, host=other.host)
-            wait_seconds = min(self.renew_seconds / 2, other.seconds_left + 0.05)
-            await self._clock.sleep(max(0.05, wait_seconds))
+            await self._clock.sleep(max(0.05, min(self.renew_seconds / 2, left + 0.05)))
 
     async def _namesake(self, connection: Connection) -> Namesake | None:
         return await lease_table.namesake(connection, self.myself.id)
 
     async def _try_register(self, other: Namesake | None) -> bool:
-        is_dead = other is not None and is_surely_gone(other.process)
-        instead_of = other.incarnation if other is not None and is_dead else None
+        instead_of = None if other is None else other.renewal
         sent_at = self.deadline.boottime()
         is_registered = await self.run(
             lambda connection: lease_table.register(

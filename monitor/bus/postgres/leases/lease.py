@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from monitor.model.clock import boottime
 
+# Of the expiry: how often the heartbeat is renewed.
+RENEWALS = 4
 # Of the expiry: what was begun before the deadline ends within it, and clocks may differ by less.
 _MARGIN = 1 / 3
 

@@ -1,4 +1,6 @@
-"""The statements of leases. The server's clock alone decides what has expired.
+"""The statements of leases. What has expired is decided by who watches, not by a server's clock.
+
+Older programs judge by ``expires_at``, so it is still written.
 
 No statement waits for a lock of a shard that another daemon's transaction has: a renewal may not
 stand behind it.
@@ -15,6 +17,7 @@ import msgspec
 
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.leases.lease_decisions import TAKEN_OVER, Claim, LivingDaemon, ShardLease
+from monitor.bus.postgres.leases.seen_heartbeats import Renewal
 
 _REGISTER = (
     "INSERT INTO daemon (id, incarnation, host, process, process_id, version, schema, url,"
@@ -27,12 +30,13 @@ _REGISTER = (
     " digests = excluded.digests, digests_version = daemon.digests_version + 1,"
     " started_at = excluded.started_at, renewed_at = clock_timestamp(),"
     " expires_at = clock_timestamp() + make_interval(secs => $9), is_gone = false"
-    " WHERE daemon.is_gone OR daemon.expires_at < clock_timestamp()"
-    " OR daemon.incarnation = $11 RETURNING true"
+    " WHERE daemon.is_gone OR daemon.incarnation = $11 AND daemon.renewed_at = $12"
+    " RETURNING true"
 )
 _NAMESAKE = (
-    "SELECT incarnation, host, process, process_id, renewed_at,"
-    " extract(epoch FROM expires_at - clock_timestamp())::float8 AS seconds_left"
+    "SELECT incarnation, renewed_at,"
+    " extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS age_seconds, lease_seconds,"
+    " host, process, process_id"
     " FROM daemon WHERE id = $1 AND NOT is_gone"
 )
 _RENEW = (
@@ -45,8 +49,8 @@ _PUBLISH = (
     " WHERE id = $1 AND incarnation = $2"
 )
 _DAEMONS = (
-    "SELECT daemon.id, daemon.incarnation, digests_version AS version,"
-    " extract(epoch FROM expires_at - clock_timestamp())::float8 AS seconds_left,"
+    "SELECT daemon.id, daemon.incarnation, digests_version AS version, renewed_at,"
+    " extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS age_seconds, lease_seconds,"
     " CASE WHEN known.version IS NULL THEN digests END AS digests FROM daemon"
     " LEFT JOIN unnest($1::text[], $2::uuid[], $3::integer[]) AS known (id, incarnation, version)"
     " ON known.id = daemon.id AND known.incarnation = daemon.incarnation"
@@ -54,8 +58,7 @@ _DAEMONS = (
 )
 _DECLARE_GONE = (
     "UPDATE daemon SET is_gone = true"
-    " WHERE id = $1 AND incarnation = $2 AND NOT is_gone AND expires_at < clock_timestamp()"
-    " RETURNING true"
+    " WHERE id = $1 AND incarnation = $2 AND renewed_at = $3 AND NOT is_gone RETURNING true"
 )
 # Those that nobody alive holds, and those of which row and daemon disagree: mostly none.
 _OPEN = (
@@ -127,20 +130,18 @@ class Myself(NamedTuple):
 class Namesake(NamedTuple):
     """A daemon that has registered under the same id, and may be alive."""
 
-    incarnation: UUID
+    renewal: Renewal
     host: str
     process: str
     process_id: int
-    renewed_at: object
-    seconds_left: float
 
 
 class Neighbour(NamedTuple):
-    """A daemon that nobody has declared gone yet, with how long its heartbeat still counts."""
+    """A daemon that nobody has declared gone yet, with its newest renewal."""
 
     daemon: LivingDaemon
     version: int  # of its digests
-    seconds_left: float
+    renewal: Renewal
 
 
 async def register(
@@ -148,19 +149,23 @@ async def register(
     myself: Myself,
     digests: Mapping[str, str],
     *,
-    instead_of: UUID | None,
+    instead_of: Renewal | None,
 ) -> bool:
     """Store the row of this daemon; False where another process has the id and may be alive.
 
-    ``instead_of`` is an incarnation that surely is not alive any more.
+    ``instead_of`` is the last renewal of a process that is not alive any more.
     """
-    arguments = (*myself, json.dumps(dict(digests)), instead_of)
+    last = (None, None) if instead_of is None else instead_of.identity
+    arguments = (*myself, json.dumps(dict(digests)), *last)
     return bool(await connection.fetchval(_REGISTER, *arguments))
 
 
 async def namesake(connection: Connection, daemon_id: str) -> Namesake | None:
     row = await connection.fetchrow(_NAMESAKE, daemon_id)
-    return None if row is None else Namesake(*row.values())
+    if row is None:
+        return None
+    values = tuple(row.values())
+    return Namesake(Renewal(*values[:4]), *values[4:])
 
 
 async def renew(connection: Connection, myself: Myself) -> bool:
@@ -188,13 +193,14 @@ async def neighbours(connection: Connection, known: Collection[Neighbour]) -> di
         if daemon is None or row["digests"] is not None:
             digests = _decode_digests(row["digests"] or "{}")
             daemon = LivingDaemon(id=row["id"], incarnation=row["incarnation"], digests=digests)
-        found[row["id"]] = Neighbour(daemon, row["version"], row["seconds_left"])
+        renewal = Renewal(*(row[column] for column in Renewal._fields))
+        found[row["id"]] = Neighbour(daemon, row["version"], renewal)
     return found
 
 
-async def declare_gone(connection: Connection, daemon: LivingDaemon) -> bool:
+async def declare_gone(connection: Connection, daemon_id: str, last: Renewal) -> bool:
     """Return False where it has renewed its heartbeat after all."""
-    return bool(await connection.fetchval(_DECLARE_GONE, daemon.id, daemon.incarnation))
+    return bool(await connection.fetchval(_DECLARE_GONE, daemon_id, *last.identity))
 
 
 async def open_leases(

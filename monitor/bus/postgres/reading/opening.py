@@ -12,8 +12,9 @@ from monitor.model.errors import BusLostError
 from monitor.model.slices import in_slices
 
 _SHARDS = (
-    "SELECT number, newest_position, last_transaction, coalesce((SELECT min(position) FROM event"
-    " WHERE event.shard = shard.number), newest_position + 1) AS oldest_position"
+    "SELECT number, newest_position, last_transaction, log_epoch,"
+    " coalesce((SELECT min(position) FROM event WHERE event.shard = shard.number),"
+    " newest_position + 1) AS oldest_position"
     " FROM unnest($1::int[], $2::bigint[]) AS held (number_of, epoch_of)"
     " JOIN shard ON shard.number = held.number_of AND shard.epoch = held.epoch_of"
     " WHERE shard.holder = $3"
@@ -49,6 +50,7 @@ async def read_shards(reader: Reading, leases: Sequence[Lease]) -> list[LeasedSh
             newest_position=row["newest_position"],
             oldest_position=row["oldest_position"],
             last_transaction=row["last_transaction"],
+            log_epoch=row["log_epoch"],
         )
     await _read_consumers(reader, shards)
     return list(shards.values())

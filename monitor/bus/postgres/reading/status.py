@@ -7,14 +7,21 @@ from monitor.bus.postgres import codec
 from monitor.bus.postgres.connections.reader import ShardReading
 from monitor.bus.postgres.writing.leased_shard import ConsumerProgress, LeasedShard
 
+_LOSS_SHOWN_SECONDS = 3_600.0
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE shard = $1 AND position = $2"
 _COUNT_LETTERS = "SELECT count(*) AS letters FROM dead_letter WHERE shard = $1 AND consumer = $2"
 
 
 async def status_of(
-    held: LeasedShard, reading: ShardReading, *, write_failures: WriteFailures | None
+    held: LeasedShard,
+    reading: ShardReading,
+    *,
+    write_failures: WriteFailures | None,
+    monotonic: float,
 ) -> StoreStatus:
     """Return the status; a consumer that keeps up costs no query."""
+    lost = held.lost_end
+    is_shown = lost is not None and monotonic - lost.noticed < _LOSS_SHOWN_SECONDS
     store_bytes = await reading.store_bytes()
     consumers = [
         await _consumer_status(held, name, progress, reading)
@@ -27,6 +34,7 @@ async def status_of(
         inbox=held.arrivals.sizes(),
         store_bytes=store_bytes,
         write_failures=write_failures,
+        lost_end=lost if is_shown else None,
     )
 
 

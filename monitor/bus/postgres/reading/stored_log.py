@@ -30,7 +30,7 @@ _KEYS = (
     " ORDER BY event.position LIMIT $3) AS found"
 )
 _BODIES = (
-    "SELECT event.body FROM unnest($1::int[], $2::bigint[]) WITH ORDINALITY"
+    "SELECT event.body, event.epoch FROM unnest($1::int[], $2::bigint[]) WITH ORDINALITY"
     " AS given (shard, position, place) JOIN event ON event.shard = given.shard"
     " AND event.position = given.position ORDER BY given.place"
 )
@@ -104,8 +104,8 @@ class PostgresLog:
             return await self.events(after, limit=limit)  # retention has removed some meanwhile
         events = await codec.decode_all([row["body"] for row in bodies], codec.decode_event)
         return [
-            RecordedIn(key.position, event, key.name)
-            for key, event in zip(keys, events, strict=True)
+            RecordedIn(key.position, event, row["epoch"], key.name)
+            for key, row, event in zip(keys, bodies, events, strict=True)
         ]
 
     async def wait(self, after: Positions, *, timeout_seconds: float) -> bool:

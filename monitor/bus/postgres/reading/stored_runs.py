@@ -60,7 +60,7 @@ _OF_PIPELINES = (
     " ORDER BY given.place, newest.created_at DESC, newest.number DESC"
 )
 _STATE_ENTRIES = "SELECT key, value FROM state_entry WHERE workspace = $1 AND topic = $2"
-_EVENTS_BY_ID = "SELECT position, body FROM event WHERE id = ANY ($1::text[])"
+_EVENTS_BY_ID = "SELECT position, epoch, body FROM event WHERE id = ANY ($1::text[])"
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
 
@@ -162,7 +162,7 @@ class StoredPostgresRuns:
         rows = await self._reader.fetch(_EVENTS_BY_ID, [codec.text(id_) for id_ in ids])
         events = await codec.decode_all([row["body"] for row in rows], codec.decode_event)
         return {
-            event.id: Recorded(row["position"], event)
+            event.id: Recorded(row["position"], event, row["epoch"])
             for row, event in zip(rows, events, strict=True)
         }
 

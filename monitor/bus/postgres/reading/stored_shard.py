@@ -11,9 +11,10 @@ from monitor.bus.postgres.connections.reader import PostgresReader, ShardReading
 from monitor.bus.postgres.reading.stored_runs import StoredPostgresRuns
 
 _EVENTS = (
-    "SELECT position, body FROM event WHERE shard = $1 AND position > $2 ORDER BY position LIMIT $3"
+    "SELECT position, epoch, body FROM event WHERE shard = $1 AND position > $2"
+    " ORDER BY position LIMIT $3"
 )
-_EVENTS_BY_ID = "SELECT position, body FROM event WHERE id = ANY ($1::text[]) AND shard = $2"
+_EVENTS_BY_ID = "SELECT position, epoch, body FROM event WHERE id = ANY ($1::text[]) AND shard = $2"
 _SINCE = (
     "SELECT newest_position, (SELECT min(position) FROM event"
     " WHERE event.shard = shard.number AND recorded_at >= $2) AS first"
@@ -58,14 +59,17 @@ class PostgresStoredShard(StoredPostgresRuns):
         """Return stored events behind ``after``, at most ``limit``."""
         rows = await self._reading.fetch(_EVENTS, self._number, after, limit)
         events = await codec.decode_all([row["body"] for row in rows], codec.decode_event)
-        return [Recorded(row["position"], event) for row, event in zip(rows, events, strict=True)]
+        return [
+            Recorded(row["position"], event, row["epoch"])
+            for row, event in zip(rows, events, strict=True)
+        ]
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
         named = [codec.text(id_) for id_ in ids]
         rows = await self._reading.fetch(_EVENTS_BY_ID, named, self._number)
         events = await codec.decode_all([row["body"] for row in rows], codec.decode_event)
         return {
-            event.id: Recorded(row["position"], event)
+            event.id: Recorded(row["position"], event, row["epoch"])
             for row, event in zip(rows, events, strict=True)
         }
 

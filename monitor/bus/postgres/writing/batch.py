@@ -113,9 +113,9 @@ class WriteBatch:
             if identity in self._event_rows or identity in self._stored_ids:
                 continue
             position = shard.tail.newest + len(new) + 1
-            values = (shard.number, position, row.recorded_at, row.id, row.body)
+            values = (shard.number, position, row.recorded_at, row.id, row.body, shard.log_epoch)
             self._event_rows[identity] = values
-            new.append(Recorded(position, row.event))
+            new.append(Recorded(position, row.event, shard.log_epoch))
 
     def _add_step(self, number: int, step: Step, letters: Sequence[tuple[int, bytes]]) -> None:
         if step.position is not None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from monitor.bus.contract import LostEnd
 from monitor.bus.log_tail import LogTail
 from monitor.bus.postgres.leases.lease import Lease
 from monitor.bus.postgres.writing.first_entries import FirstEntries
@@ -39,12 +40,15 @@ class LeasedShard:
         newest_position: int,
         oldest_position: int,
         last_transaction: int,
+        log_epoch: int,
     ) -> None:
         self.lease = lease
         self.number = lease.number
         self.oldest_position = oldest_position  # of the events still stored; else newest + 1
         self.cut_until = oldest_position - 1  # retention may have removed events up to here
         self.last_transaction = last_transaction
+        self.log_epoch = log_epoch
+        self.lost_end: LostEnd | None = None
         self.tail = LogTail(newest_position)
         self.arrivals = WaitingCallbacks()
         self.first_entries = FirstEntries()

@@ -58,8 +58,9 @@ _LOCK = "UPDATE SET shard = callback.shard WHERE false"
 
 EVENTS = Part(
     "appended",
-    "shard int, position bigint, recorded_at bigint, id text, body bytea",
-    "INSERT INTO event (shard, position, recorded_at, id, body) SELECT * FROM {given} WHERE {held}",
+    "shard int, position bigint, recorded_at bigint, id text, body bytea, epoch int",
+    "INSERT INTO event (shard, position, recorded_at, id, body, epoch) SELECT * FROM {given}"
+    " WHERE {held}",
 )
 RUNS = Part(
     "stored_runs",

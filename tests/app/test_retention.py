@@ -1,0 +1,158 @@
+"""Retention while a clock is set, on both stores: nothing leaves before its time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.app.hosted.retention import RetentionTask
+from monitor.bus.contract import Change, EventBus, Retention, Start
+from monitor.bus.settings import StorageSettings
+from monitor.bus.shards import ShardDefinition, ShardStore
+from monitor.bus.sqlite.sole_shard import SqliteStore
+from monitor.model.runs import Status
+from tests.bus.examples import SOON, callback, event, run
+from tests.bus.postgres_stores import StoreHost
+from tests.clocks import ManualClock
+from tests.postgres_server import PostgresServer
+
+_DAY = 86_400.0
+STEPS = (1, 3_600, 40 * 86_400)
+KEPT = Retention(events_seconds=1_800.0, runs_seconds=1_800.0, callbacks_seconds=1_800.0)
+
+
+class Kept:
+    """A store with a shard, and the retention of a daemon on it."""
+
+    def __init__(self, store: ShardStore, bus: EventBus, clock: ManualClock) -> None:
+        self.store = store
+        self.bus = bus
+        self.clock = clock
+        self.registry = CollectorRegistry()
+        self.start()
+
+    def start(self, retention: Retention = KEPT) -> None:
+        """Begin as a daemon does that starts."""
+        self.registry = CollectorRegistry()
+        self.retention = RetentionTask(
+            clock=self.clock,
+            settings=StorageSettings(retention=retention),
+            registry=self.registry,
+            elapsed=self.clock.monotonic,
+        )
+
+    async def fill(self, number: int) -> None:
+        """Store an event, a run that has ended and a waiting callback, all of now."""
+        now = self.clock.now()
+        ended = run(number, Status.FAILED, created_at=now)
+        change = Change(runs=(ended,), events=(event(number, recorded_at=now),))
+        await self.bus.commit(change, timeout_seconds=SOON)
+        waiting = callback(number, received_at=now)
+        await self.bus.receive(waiting, inbox_bound=10, timeout_seconds=SOON)
+
+    async def apply(self) -> tuple[int, int, int]:
+        """Return how many events, runs and callbacks were removed."""
+        (pruned,) = (await self.retention.apply(self.store)).values()
+        return pruned.events, pruned.runs, len(pruned.callbacks)
+
+    def set_by(self, seconds: float) -> None:
+        self.clock.set_wall(self.clock.now() + timedelta(seconds=seconds))
+
+    @property
+    def waits_seconds(self) -> float:
+        value = self.registry.get_sample_value("dataprep_monitor_retention_waits_seconds")
+        assert value is not None
+        return value
+
+
+async def _on_file(folder: Path) -> Kept:
+    settings, clock = StorageSettings(url=f"sqlite://{folder}/state.db"), ManualClock()
+    store = await SqliteStore.open(settings, clock=clock, registry=CollectorRegistry())
+    return Kept(store, store.bus, clock)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    if request.param == "sqlite":
+        on_file = await _on_file(tmp_path)
+        yield on_file
+        await on_file.store.close()
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = await server.create_database()
+    host = await StoreHost.open(server.url(name), "north")
+    await host.store.define([ShardDefinition(name="sales", workspaces=(), digest="d")])
+    await host.has("sales")
+    yield Kept(host.store, host.buses["sales"], ManualClock(datetime.now(UTC)))
+    await host.close()
+    await server.drop_database(name)
+
+
+@pytest.mark.parametrize("step", [*STEPS, *(-step for step in STEPS)])
+async def test_a_clock_that_is_set_and_set_right_deletes_nothing(kept: Kept, step: int) -> None:
+    """Events, ended runs and waiting callbacks of before, of meanwhile and of after stay."""
+    await kept.fill(1)
+    assert await kept.apply() == (0, 0, 0)
+    kept.set_by(step)
+    await kept.fill(2)
+    assert await kept.apply() == (0, 0, 0)
+    await kept.clock.advance(100)
+    assert await kept.apply() == (0, 0, 0)
+    kept.set_by(-step)
+    await kept.fill(3)
+    await kept.clock.advance(100)
+    assert await kept.apply() == (0, 0, 0)
+    assert [recorded.position for recorded in await kept.bus.events(after=0, limit=9)] == [1, 2, 3]
+
+
+async def test_a_daemon_that_starts_with_a_wrong_clock_deletes_nothing(kept: Kept) -> None:
+    """The store knows until when ages were judged, or at least when its newest event was stored."""
+    for is_judged in (False, True):
+        await kept.fill(int(is_judged))
+        if is_judged:
+            assert await kept.apply() == (0, 0, 0)
+        kept.set_by(-40 * _DAY)
+        kept.start()
+        assert await kept.apply() == (0, 0, 0)
+        kept.set_by(40 * _DAY)
+        assert await kept.apply() == (0, 0, 0)
+        assert kept.waits_seconds == _DAY
+        kept.start()
+
+
+async def test_what_is_old_leaves_when_the_clock_has_confirmed_itself(tmp_path: Path) -> None:
+    """A day after the step, by a clock that nobody sets; until then the step is reported."""
+    kept = await _on_file(tmp_path)
+    await kept.fill(1)
+    assert await kept.apply() == (0, 0, 0)
+    kept.set_by(40 * _DAY)
+    assert await kept.apply() == (0, 0, 0)
+    trouble = kept.retention.trouble
+    assert trouble is not None
+    assert "went ahead by 40 d" in trouble.reason
+    assert kept.waits_seconds == _DAY
+    await kept.clock.advance(_DAY - 1)
+    assert await kept.apply() == (0, 0, 0)
+    assert kept.retention.trouble is None  # people were told long ago
+    await kept.clock.advance(1)
+    assert await kept.apply() == (1, 1, 1)
+    assert kept.waits_seconds == 0
+    await kept.store.close()
+
+
+async def test_bounds_of_numbers_hold_while_ages_are_not_judged(tmp_path: Path) -> None:
+    """The hard cap removes what a consumer still needs; without reaching it all stays."""
+    kept = await _on_file(tmp_path)
+    await kept.bus.subscribe("slow", start=Start.OLDEST)
+    for number in range(5):
+        await kept.fill(number)
+    await kept.apply()
+    kept.set_by(40 * _DAY)
+    assert await kept.apply() == (0, 0, 0)
+    kept.start(Retention(events_count=2, events_hard_cap=3))
+    assert await kept.apply() == (2, 0, 0)
+    await kept.store.close()

@@ -17,6 +17,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState, Trigger
+from monitor.tracking.clock_step import recorded_as_of
 from monitor.tracking.live_state import LiveState
 
 log = structlog.get_logger()
@@ -68,11 +69,12 @@ class MissWatch:
         """Judge what is overdue behind ``position`` and return how far that reached."""
         consumer = self.consumer(self._workspace)
         batch = await self._bus.read(consumer, after=position, limit=_BATCH)
-        limit = self._clock.now() - timedelta(seconds=self._settings.miss_after_seconds)
+        now, step = self._clock.now(), self._live_state.clock_step
+        limit = now - timedelta(seconds=self._settings.miss_after_seconds)
         reached = batch.gap.until if batch.gap is not None else position
         overdue: list[RunState] = []
         for recorded in batch.events:
-            if recorded.event.recorded_at > limit:
+            if recorded_as_of(now, recorded.event.recorded_at, step) > limit:
                 break
             reached = recorded.position
             if (run := self._end(recorded)) is not None:

@@ -166,7 +166,7 @@ COMMANDS = (
     CommandEntry(
         "untrack",
         "monitor.cli.track:untrack",
-        "Drop a request to follow a run that the workspace has not answered yet.",
+        "Drop a request to track a run that was not read yet.",
         ("untrack flow_run 31", "untrack job_group 7827359 -w sales"),
     ),
     CommandEntry(

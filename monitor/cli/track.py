@@ -53,7 +53,7 @@ def untrack(
     workspace: WorkspaceName = None,
     daemon: DaemonOptions,
 ) -> None:
-    """Drop a request to follow a run that the workspace has not answered yet.
+    """Drop a request to track a run that was not read yet.
 
     A run that was read is followed to its end.
     """

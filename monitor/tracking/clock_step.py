@@ -15,13 +15,16 @@ import msgspec
 from monitor.model.live_state import UnwatchedCause, WorkspaceStatus
 from monitor.model.observations import Observation
 from monitor.model.runs import RunState
-from monitor.tracking.live_state import LiveState
+from monitor.tracking.live_state import ClockStep, LiveState
 
 _Cause = TypeVar("_Cause", bound=UnwatchedCause)
+# Between an observation and its commit. After a smaller step its age is off by no more than that.
+_UNDER_WAY = timedelta(seconds=120)
 
 
-def move(live_state: LiveState, step: timedelta) -> None:
-    """Our clock was set by this; below 0: back."""
+def move(live_state: LiveState, step: timedelta, *, now: datetime) -> None:
+    """Our clock was set by this, and shows ``now``; below 0: back."""
+    live_state.clock_step = ClockStep(now, step)
     for name, status in live_state.workspaces.items():
         live_state.workspaces[name] = _moved_status(status, step)
     for key, active in live_state.active.items():
@@ -42,16 +45,39 @@ def move(live_state: LiveState, step: timedelta) -> None:
         live_state.watched_until[name] = at + step
 
 
-def dated_until(observation: Observation, now: datetime) -> Observation:
-    """Return an observation of now at the latest."""
-    if observation.observed_at <= now:
+def dated(observation: Observation, live_state: LiveState, now: datetime) -> Observation:
+    """Return an observation as the clock of now dates it."""
+    at = _present(observation.observed_at, live_state.clock_step, now)
+    if at == observation.observed_at:
         return observation
-    return msgspec.structs.replace(observation, observed_at=now)
+    return msgspec.structs.replace(observation, observed_at=at)
 
 
-def confirmed_until(run: RunState, now: datetime) -> RunState:
-    """Return a run that was confirmed now at the latest."""
-    return run if run.confirmed_at <= now else msgspec.structs.replace(run, confirmed_at=now)
+def confirmed(run: RunState, live_state: LiveState, now: datetime) -> RunState:
+    """Return a run that is to be kept as the clock of now dates its confirmation."""
+    at = _present(run.confirmed_at, live_state.clock_step, now)
+    return run if at == run.confirmed_at else msgspec.structs.replace(run, confirmed_at=at)
+
+
+def recorded_as_of(now: datetime, at: datetime, last: ClockStep | None) -> datetime:
+    """Return when an event was recorded ``at``, by the clock of now.
+
+    In the log instants stay. Of a clock that was set forward, those before the step are certain; of
+    one that was set back, those that are still to come.
+    """
+    if last is None:
+        return at
+    is_before = at < last.at if last.step > timedelta() else at > now
+    return at + last.step if is_before else at
+
+
+def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
+    """Return an instant of ours that is not after now, and was moved if it was under way."""
+    if last is not None and abs(last.step) > _UNDER_WAY and now - last.at <= _UNDER_WAY:
+        moved = at + last.step
+        if last.at - _UNDER_WAY <= moved <= last.at:
+            return moved
+    return min(at, now)
 
 
 def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.live_state import (
@@ -47,6 +48,13 @@ FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
 )
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
+
+
+class ClockStep(Struct, frozen=True):
+    """Our clock was set by ``step``; ``at`` is what it showed then."""
+
+    at: datetime
+    step: timedelta
 
 
 class LiveStateView:
@@ -238,6 +246,7 @@ class LiveState:
         self.watched_until: dict[str, datetime] = {}
         self.names = PipelineDirectory()
         self.recipe_names: dict[tuple[str, str], str] = {}  # by workspace and recipe
+        self.clock_step: ClockStep | None = None  # the last one of our clock
         self.view = LiveStateView(self)
 
     def add_workspace(self, name: str) -> None:

@@ -32,7 +32,7 @@ from monitor.bus.contract import (
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
-from monitor.tracking.clock_step import confirmed_until, dated_until
+from monitor.tracking.clock_step import confirmed, dated
 from monitor.tracking.live_state import LiveState, active_of
 from monitor.tracking.observation_counts import ObservationCounts
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
@@ -113,7 +113,7 @@ class Observer:
             self._workspace_clocks.measure(workspace, clock_skew)
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._keep_active(confirmed_until(run, self._clock.now()))
+                self._keep_active(run)
                 self._name(workspace, run.pipeline)
             await self.pipeline_health.load(self._bus, workspace)
             self._counts.add_workspace(workspace)
@@ -296,7 +296,7 @@ class Observer:
             skew = self._workspace_clocks.skew_seconds(observation.key.workspace)
             transition = advance(
                 states.get(observation.key),
-                dated_until(observation, now),
+                dated(observation, self._live_state, now),
                 Boundary(
                     followed_since=self._followed_since.get(observation.key.workspace),
                     forgotten_before=observation.observed_at
@@ -372,6 +372,7 @@ class Observer:
                 self._keep_active(state)
 
     def _keep_active(self, run: RunState) -> None:
+        run = confirmed(run, self._live_state, self._clock.now())
         shared = self._shared_values.of(run)
         self._live_state.active[shared.key] = active_of(shared)
 

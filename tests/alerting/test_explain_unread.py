@@ -120,6 +120,7 @@ async def test_a_muted_alert_says_by_which_times_and_that_it_is_over(alerting: A
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(minutes=1)))
     explanation = await alerting.explain(failed(1))
     assert explanation.reason is StepOutcome.MUTED
+    assert "firing from 2026-11-21 10:00:01 UTC, resolved " in explanation.answer
     assert explanation.answer.endswith(
         "within the rule's mute times (Sat UTC); it ended before anybody was notified"
     )

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus
 from monitor.bus.postgres.connections.connecting import Connection
-from monitor.bus.postgres.leases.lease import LeaseDeadline, boottime
+from monitor.bus.postgres.leases.lease import LeaseDeadline
 from monitor.bus.postgres.store import PostgresStore
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import (
@@ -21,7 +21,7 @@ from monitor.bus.shards import (
     ShardLost,
     ShardReassigned,
 )
-from monitor.model.clock import SystemClock
+from monitor.model.clock import SystemClock, boottime
 from tests.bus.postgres_members import prepare_database
 
 LONG_SECONDS = 20.0  # for what takes milliseconds, on a machine that does something else

@@ -18,6 +18,7 @@ from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.observations import Observation
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.tracking.clock_step import move
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from tests.callbacks.conftest import job_group
@@ -107,6 +108,21 @@ async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, wo
     assert await watched.passes(119) == 0
     assert await watched.passes(2) == 1
     assert await watched.passes(600) == 1
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), -timedelta(hours=1)])
+async def test_a_clock_that_is_set_moves_no_limit(watched: Watched, step: timedelta) -> None:
+    """A callback is missed two minutes after its end, also where our clock is set in between."""
+    created = watched.clock.now()  # by the workspace's clock, which nobody sets
+    await watched.ended(8)
+    assert await watched.passes(60) == 0
+    await watched.ended(9)
+    watched.clock.set_wall(watched.clock.now() + step)
+    move(watched.live_state, step, now=watched.clock.now())
+    await watched.clock.advance(1)
+    await watched.ended(10, created_at=created)
+
+    assert [await watched.passes(seconds) for seconds in (0, 58, 3, 56, 5)] == [0, 0, 1, 1, 3]
 
 
 async def test_each_run_is_evaluated_by_itself(watched: Watched) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from monitor.model.clock import WatchedClock
-from monitor.model.runs import RunKind
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKind, Source
 from monitor.polling.settings import PollSettings
 from monitor.tracking.clock_step import move
 from tests.clocks import ManualClock, SetClock
@@ -38,7 +38,7 @@ async def watched(
     watched = WatchedClock(ours)
     scene = Scene(clock=watched, folder=tmp_path, url=workspace.url, settings=settings)
     await scene.open()
-    watched.on_step(partial(move, scene.live_state))
+    watched.on_step(lambda step: move(scene.live_state, step, now=watched.now()))
     await scene.begin()
     await clock.advance(3_600)
     yield scene
@@ -101,3 +101,27 @@ async def test_an_old_denial_counts_after_our_clock_was_set(
     await watched.poll("reconciliation")
 
     assert "2:lost" in await watched.run_events()
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+async def test_a_run_that_is_observed_while_our_clock_is_set_is_confirmed_now(
+    watched: Scene, workspace: TinyWorkspace, clock: ManualClock, ours: SetClock, step: timedelta
+) -> None:
+    """What was dated before the step and is stored after it is as old as it is."""
+    workspace.put_job_group(1)
+    await watched.poll("changes")
+    key = watched.key(1)
+    read = Observation(
+        key=key, source=Source.POLL, observed_at=watched.clock.now(), native_status="InProgress"
+    )
+    await clock.advance(2)
+    ours.ahead += step
+    await clock.advance(1)
+    await watched.observer.observe([read])
+    assert age_seconds(watched, watched.live_state.active[key].confirmed_at) == 3
+
+    again = Observation(
+        key=key, source=Source.POLL, observed_at=watched.clock.now(), native_status="InProgress"
+    )
+    await watched.observer.observe([again])
+    assert age_seconds(watched, watched.live_state.active[key].confirmed_at) == 0

@@ -69,7 +69,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
     """Each age is the same before and after; the workspace's time is, too."""
     step = timedelta(seconds=seconds)
     there = live_state.workspaces["acme"].time_there(NOW)
-    move(live_state, step)
+    move(live_state, step, now=NOW + step)
     now, status, active = NOW + step, live_state.workspaces["acme"], live_state.active[KEY]
     poll = live_state.polls["acme", "changes"]
     causes: tuple[UnwatchedCause, ...] = (*status.refused, *status.doubted)
@@ -95,7 +95,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
 def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
     """Nobody knows by which clock a remembered status was written."""
     before = live_state.update_workspace("acme", is_remembered=True)
-    move(live_state, timedelta(hours=1))
+    move(live_state, timedelta(hours=1), now=NOW)
 
     assert live_state.workspaces["acme"] == before
     assert msgspec.structs.asdict(before)["known_at"] == ago(4)

@@ -205,7 +205,7 @@ async def test_a_clock_that_is_set_forward_hides_nothing(lives: Lives, clock: Ma
     life = await lives.begin()
     await life.see(REACHABLE, seconds=60)
     clock.set_wall(clock.now() + timedelta(hours=5))
-    move(life.live_state, timedelta(hours=5))
+    move(life.live_state, timedelta(hours=5), now=clock.now())
     await life.see(REACHABLE, seconds=30)
 
     assert life.drawn() == [(REACHABLE, 0, 90 + 5 * HOUR)]

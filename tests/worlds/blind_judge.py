@@ -145,9 +145,9 @@ def _by_duration(world: World) -> frozenset[str]:
 
 
 def _by_rights(world: World) -> frozenset[str]:
-    """Return the rule about flows that are no longer shared, where some are not."""
-    is_unshared = any(hiding.flows is not None for hiding in world.hidings)
-    return frozenset({"pipelines_unshared"}) if is_unshared else frozenset()
+    """Return the rule about flows that are no longer shared, where one is not."""
+    is_caused = any(hiding.flows is not None for hiding in world.hidings)
+    return frozenset({"pipelines_unshared"}) if is_caused else frozenset()
 
 
 def _by_stamps(world: World) -> frozenset[str]:

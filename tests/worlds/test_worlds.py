@@ -16,9 +16,11 @@ from tests.worlds.play import play
 from tests.worlds.story import story
 
 _WORLDS = 100
+_LONGEST_SECONDS = 300  # the worlds' clock waits for a machine that is busy with other tests
 _WITH_ALERTMANAGER = (20, 50)  # first seeds of batches that have one
 
 
+@pytest.mark.timeout(_LONGEST_SECONDS)
 @pytest.mark.parametrize("first", range(0, _WORLDS, BATCH))
 async def test_what_is_said_of_a_world_is_true(
     first: int, tmp_path: Path, record_property: Callable[[str, object], None]

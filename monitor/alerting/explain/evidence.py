@@ -17,7 +17,9 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from monitor.alerting.alerts.pending_step import EndedAlert
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.past_alerts import ended_alert
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.ends import run_end
@@ -156,9 +158,14 @@ class EvidenceSearch:
 def _all(engine: Engine) -> Iterator[FoundAlert]:
     """Yield all alerts; those that are still shown come last, because they count."""
     for row in engine.past.all():
-        yield FoundAlert(row.alert, "" if row.alert.is_notified else row.word)
+        yield ended(row)
     for alert in engine.snapshot().alerts:
         yield FoundAlert(alert)
+
+
+def ended(row: EndedAlert) -> FoundAlert:
+    """Return an ended alert as it ended."""
+    return FoundAlert(ended_alert(row), "" if row.alert.is_notified else row.word)
 
 
 def _alerts(rows: Iterable[Recorded]) -> Iterator[Alert]:

@@ -19,7 +19,7 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
-from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert
+from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert, ended
 from monitor.alerting.explain.unread_data import why_unread
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
@@ -78,8 +78,8 @@ class Findings:
         """Return the newest alert of a fingerprint."""
         if key in self.alerts:
             return FoundAlert(self.alerts[key])
-        for ended in reversed(self._engine.past.of(key)):
-            return FoundAlert(ended.alert, "" if ended.alert.is_notified else ended.word)
+        for row in reversed(self._engine.past.of(key)):
+            return ended(row)
         return None
 
     def preexisting(self, run: RunState) -> list[Alert]:

@@ -109,7 +109,7 @@ class Hosting:
         """Let what is known keep its age: the wall clock was set by this."""
         log.warning("wall clock was set", step_seconds=round(step.total_seconds(), 1))
         for shard in self._shards.values():
-            move(shard.live_state, step)
+            move(shard.live_state, step, now=self._clock.now())
 
     # --- their life ---
 

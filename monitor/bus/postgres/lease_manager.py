@@ -338,6 +338,8 @@ class LeaseManager:
         for piece in pieces_of(claims):
             if not await self._while_renewing(self._claiming.claim(dict(piece))):
                 self._next_in = min(self._next_in, _LOCKED_RETRY_SECONDS)
+        if any(claim.lease.holder is not None for claim, _ in claims):
+            self._on_change()  # whoever had it may live, and rely on its own deadline
 
     async def _while_renewing(self, claim: Coroutine[Any, Any, bool]) -> bool:
         """Return what a claim returns. What it opens is read, and reads may wait for others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from datetime import datetime
 from typing import Any
 
 from monitor.bus.shards import CLUSTER
@@ -57,6 +58,23 @@ def reopened(scene: Cluster) -> list[str]:
         for labels in scene.lasting
         if fired[labels] != 1
     ]
+
+
+def taken_back(scene: Cluster) -> list[str]:
+    """Return alerts that Alertmanager was sent as firing after their end, or after newer ones."""
+    broken: Counter[str] = Counter()
+    latest: dict[str, tuple[datetime, bool]] = {}
+    for state in scene.alertmanager_watch.sent:
+        alert = json.loads(state.what)
+        if "over_when_seen" in alert["annotations"]:
+            continue  # it is older than what was seen before
+        starts_at, ends_at = (datetime.fromisoformat(alert[key]) for key in ("startsAt", "endsAt"))
+        sent = starts_at, ends_at.timestamp() <= state.at
+        before = latest.get(labels_of(alert), sent)
+        latest[labels_of(alert)] = max(before, sent)
+        if sent < before:
+            broken[f"{state.daemon} sent {labels_of(alert)} as {sent} after {before}"] += 1
+    return [f"{what} ({times} times)" for what, times in broken.items()]
 
 
 def interrupted(scene: Cluster) -> list[str]:

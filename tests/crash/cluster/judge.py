@@ -98,6 +98,7 @@ async def judge(scene: Cluster) -> Findings:
     findings.broken += alert_judge.fired_in_turn(scene)
     findings.broken += alert_judge.reopened(scene)
     findings.broken += alert_judge.interrupted(scene)
+    findings.broken += alert_judge.taken_back(scene)
     findings.broken += scene.broken
     findings.broken += [
         f"nothing was {what}" for what, events in findings.versions.items() if not events

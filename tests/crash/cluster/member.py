@@ -32,9 +32,12 @@ class MemberSettings(Settings):
         *workspaces: Watched,
         addresses: ClusterAddresses,
         storage_url: str,
+        daemon: str | None = None,
     ) -> None:
+        """``daemon`` is the name by which the cluster knows it, where another one has that too."""
         self.name = name
-        self._addresses = addresses
+        self.addresses = addresses
+        self._daemon = daemon or name
         self._storage_url = storage_url
         super().__init__(folder, *workspaces, with_callbacks=True)
 
@@ -44,8 +47,8 @@ class MemberSettings(Settings):
         parts.append(
             "[alerting]\nflap_count = 100\n"  # what fires and resolves is shown each time
             '[[alerts]]\nrule = "monitor_degraded"\nfor_seconds = 0\n'
-            f'[mqtt]\nurl = "{self._addresses.broker}"\nreconnect_cap_seconds = 1\n'
-            f'[alertmanager]\nurls = ["{self._addresses.alertmanager}"]\nresend_seconds = 15\n'
+            f'[mqtt]\nurl = "{self.addresses.broker}"\nreconnect_cap_seconds = 1\n'
+            f'[alertmanager]\nurls = ["{self.addresses.alertmanager}"]\nresend_seconds = 15\n'
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 2\n"
@@ -53,7 +56,7 @@ class MemberSettings(Settings):
         )
         if self._storage_url.startswith("postgresql"):
             parts.append(
-                f'daemon = "{self.name}"\nlease_seconds = {self._addresses.lease_seconds}\n'
+                f'daemon = "{self._daemon}"\nlease_seconds = {self.addresses.lease_seconds}\n'
             )
         self.path.write_text("".join(parts))
 

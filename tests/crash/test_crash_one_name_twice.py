@@ -1,0 +1,117 @@
+"""Two daemons with one name in `storage.daemon`: never do both of them follow a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.app import stage
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import keeping_broker
+from tests.app.processes import Watched
+from tests.crash.cluster.member import ClusterAddresses, Member, MemberSettings
+from tests.crash.cluster.networks import Network
+from tests.crash.cluster.peers import process_of
+from tests.crash.cluster.watches import AlertmanagerWatch, BrokerWatch
+from tests.outputs.receiving import PostReceiver
+from tests.postgres_server import PostgresServer
+
+_LEASE_SECONDS = 6.0
+_PATIENCE_SECONDS = 60.0
+_REFUSED = "storage.daemon: another daemon"
+
+
+class Twins:
+    """Two daemons that differ in their folders and ports only, and what each of them sends."""
+
+    def __init__(
+        self, members: dict[str, Member], watches: tuple[BrokerWatch, AlertmanagerWatch]
+    ) -> None:
+        self.first, self.second = members["first"], members["second"]
+        self._watches = watches
+
+    def sent(self, member: Member) -> list[float]:
+        """Return when it has sent a state to the broker, or an alert."""
+        broker, alertmanager = self._watches
+        states = [*broker.published, *alertmanager.sent]
+        return sorted(state.at for state in states if state.daemon == member.name)
+
+    async def until_sent(self, member: Member) -> None:
+        await eventually(
+            lambda: bool(self.sent(member)),
+            why=lambda: member.process.log[-3000:],
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
+
+@asynccontextmanager
+async def twins(folder: Path, postgres: PostgresServer, database: str) -> AsyncIterator[Twins]:
+    """Yield two daemons that have not started, before a workspace in which much happens."""
+    members: dict[str, Member] = {}
+
+    def find_daemon(port: int, to: int) -> str | None:
+        by_process = {
+            member.process.process_id: name
+            for name, member in members.items()
+            if member.process.is_started
+        }
+        found = process_of(port, to=to, process_ids=by_process)
+        return None if found is None else by_process[found]
+
+    sandbox = stage.sandbox()
+    async with AsyncExitStack() as stack:
+        watched = Watched(
+            "acme", await stack.enter_async_context(stage.started(sandbox)), sandbox.token
+        )
+        sandbox.open_for_work()
+        broker = await stack.enter_async_context(keeping_broker(folder))
+        broker_watch = BrokerWatch(broker.port, find_daemon=find_daemon)
+        await stack.enter_async_context(broker_watch)
+        receiver = await stack.enter_async_context(PostReceiver())
+        alertmanager_watch = AlertmanagerWatch(receiver.url, find_daemon=find_daemon)
+        await stack.enter_async_context(alertmanager_watch)
+        addresses = ClusterAddresses(
+            broker=f"mqtt://127.0.0.1:{broker_watch.port}",
+            alertmanager=alertmanager_watch.url,
+            lease_seconds=_LEASE_SECONDS,
+        )
+        for name in ("first", "second"):
+            network = await stack.enter_async_context(Network(postgres.port))
+            own = folder / name
+            own.mkdir()
+            url = database.replace(f":{postgres.port}/", f":{network.port}/")
+            settings = MemberSettings(
+                own, name, watched, addresses=addresses, storage_url=url, daemon="north"
+            )
+            members[name] = Member(settings, [network])
+            stack.push_async_callback(members[name].process.leave)
+        yield Twins(members, (broker_watch, alertmanager_watch))
+
+
+@pytest.mark.parametrize("away", ["stopped", "cut off"])
+async def test_of_two_daemons_with_one_name_one_publishes(
+    tmp_path: Path, postgres: PostgresServer, empty_database: str, away: str
+) -> None:
+    """The second is refused while the first lives; one that was away too long is told, and ends."""
+    async with twins(tmp_path, postgres, empty_database) as scene:
+        first, second = scene.first, scene.second
+        await first.start()
+        await scene.until_sent(first)
+        with pytest.raises(pytest.fail.Exception, match=_REFUSED):
+            await second.start()
+        assert await second.process.ended() == 1
+        if away == "stopped":
+            first.freeze()
+        else:
+            first.hold_networks()
+        await second.start()
+        await scene.until_sent(second)
+        first.thaw()
+        first.release_networks()
+        assert await first.process.ended() == 1, first.process.log[-3000:]
+        assert _REFUSED in first.process.log
+        assert scene.sent(first)[-1] < scene.sent(second)[0]
+        await second.stop()

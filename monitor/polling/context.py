@@ -13,6 +13,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
 from monitor.model.live_state import Reachability
 from monitor.model.runs import RunKey, RunKind
+from monitor.model.waits import happens_within
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -77,6 +78,20 @@ class PollContext:
         """True while nothing answers: then a failure shows nothing about what was read."""
         status = self.live_state.workspaces[self.name]
         return status.reachability is Reachability.UNREACHABLE
+
+    def is_cut_off(self) -> bool:
+        """True while the workspace as a whole is unusable: `Recovery` alone sends requests."""
+        return not self.client.requester.answering.is_set()
+
+    async def until_answering(self) -> None:
+        """Return while the workspace is not cut off."""
+        while self.is_cut_off():
+            await happens_within(
+                self.client.requester.answering.wait(),
+                clock=self.clock,
+                seconds=self.settings.reconcile_seconds,
+                name="waiting for the end of an outage",
+            )
 
     def can_read_in_time(self, priority: Priority, *, behind: int = 0) -> bool:
         """True where an end that waits for a read may see it; see `RequestBudget`."""

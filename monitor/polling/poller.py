@@ -159,4 +159,4 @@ class WorkspacePoller:
                 cap_seconds=self._context.settings.recovery_seconds,
             )
             await self._context.clock.sleep(self._runner.jittered(wait))
-            await self._attempts.reachability.until_answering()
+            await self._context.until_answering()

@@ -62,7 +62,7 @@ class PollRunner:
         await clock.sleep(self.jittered(timing.first_after_seconds))
         is_due, due_at = True, 0.0  # monotonic: when `run` itself is to run
         while True:
-            await self._attempts.reachability.until_answering()
+            await self._context.until_answering()
             failure: MonitorError | None = None
             wait = settings.reconcile_seconds
             if poll.needs is None or self._context.can(poll.needs):
@@ -87,7 +87,7 @@ class PollRunner:
         while True:
             wait = timing.seconds_until_due()
             if wait is not None and wait <= 0:
-                await self._attempts.reachability.until_answering()
+                await self._context.until_answering()
                 await self._attempts.attempt(poll.name, poll.run, again_seconds=None)
                 await self._switch_off_refused()
                 await clock.sleep(settings.wake_gap_seconds)
@@ -111,8 +111,7 @@ class PollRunner:
             base_seconds=settings.idle_seconds,
             cap_seconds=settings.reconcile_seconds,
         )
-        is_cut_off = self._attempts.reachability.outage is not None
-        if isinstance(failure, TryLaterError) or is_cut_off:
+        if isinstance(failure, TryLaterError) or self._context.is_cut_off():
             # A slow poll need not wait its whole interval for what may be over soon.
             return min(seconds, growing)
         # It will hardly pass by itself, so it is retried less and less often.

@@ -41,6 +41,8 @@ FIRST_READS: Mapping[str, tuple[str, str]] = {
     "schedules": ("read_schedules", "schedules"),
 }
 _FLOW_RUNS = "flow_runs"  # the poll that reads their ends
+# Tries a workspace that is cut off as a whole, in the place of all other polls.
+RECOVERY = "recovery"
 # Other outcomes pass by themselves, or show nothing about the workspace: budgets, our own store.
 FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
@@ -126,10 +128,11 @@ class LiveStateView:
         status = self._live_state.workspaces.get(workspace)
         if status is not None and (why := status.why_unwatched(what)) is not None:
             return why
-        poll = self._live_state.polls.get((workspace, WATCHED_BY.get(what, "")))
-        if poll is None or poll.last_outcome not in FAILED_OUTCOMES:
+        poll = self._failing(workspace, what)
+        if poll is None:
             return None
-        return f"{poll.poll} cannot be read ({poll.last_outcome})"
+        name = "the workspace" if poll.poll == RECOVERY else poll.poll
+        return f"{name} cannot be read ({poll.last_outcome})"
 
     def unseen(self) -> dict[tuple[str, str], str]:
         """Return why nothing new is seen, by workspace and what: also of pipelines, by their key.
@@ -158,8 +161,14 @@ class LiveStateView:
             return True
         if status is not None and any(kind in cause.unwatched for cause in _undoubted(status)):
             return True
-        poll = self._live_state.polls.get((workspace, WATCHED_BY[kind]))
-        return poll is not None and poll.last_outcome in FAILED_OUTCOMES
+        return self._failing(workspace, kind) is not None
+
+    def _failing(self, workspace: str, what: str) -> PollStatus | None:
+        """Return the poll that fails now and by which a kind is seen; or that stands for all."""
+        polls = self._live_state.polls
+        names = (WATCHED_BY.get(what, ""), RECOVERY)
+        found = (poll for name in names if (poll := polls.get((workspace, name))) is not None)
+        return next((poll for poll in found if poll.last_outcome in FAILED_OUTCOMES), None)
 
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
         """Return since when nobody sees what runs of a kind (our clock); None while it is watched.
@@ -173,7 +182,7 @@ class LiveStateView:
         if status.reachability is Reachability.UNREACHABLE and status.since is not None:
             causes.append(status.since)
         poll = self._live_state.polls.get((workspace, WATCHED_BY[kind]))
-        if poll is not None and poll.last_outcome in FAILED_OUTCOMES:
+        if poll is not None and self._failing(workspace, kind) is not None:
             causes.append(poll.last_success_at or poll.last_attempt_at)
         return max(causes, default=None)
 

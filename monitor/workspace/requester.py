@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -48,13 +49,7 @@ from monitor.workspace.request_parts import (
     headers_of,
     path_of,
 )
-from monitor.workspace.retrying import (
-    Failure,
-    Retrying,
-    RetryPolicy,
-    RetryReason,
-    Success,
-)
+from monitor.workspace.retrying import Failure, Retrying, RetryPolicy, RetryReason, Success
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.transport import (
     Exchange,
@@ -127,6 +122,8 @@ class Requester:
         self.settings = settings
         self.name = settings.name
         self.edition: Edition | None = settings.edition
+        self.answering = asyncio.Event()  # cleared from outside while all operations fail
+        self.answering.set()
         self._clock = clock
         self._metrics = ApiMetrics.of(registry)
         self._transport = Transport(settings, clock=clock, may_send=may_send)
@@ -256,7 +253,8 @@ class Requester:
 
         async def attempt() -> Success[Answer] | Failure:
             result = await self._try(call, sent)
-            if call.is_trial and isinstance(result, Failure):
+            # In an outage retries would only multiply the requests.
+            if isinstance(result, Failure) and (call.is_trial or not self.answering.is_set()):
                 return Failure(error=result.error)
             return result
 
@@ -310,7 +308,7 @@ class Requester:
         self._learn(call, exchange)
         result = self._judge(call, exchange)
         if call.is_trial and isinstance(result, Success):
-            self._budget.resume()
+            self._budget.resume()  # before it learns what this answer says of quotas
         self._learn_quotas(call, exchange)
         return result
 
@@ -325,8 +323,7 @@ class Requester:
         )
 
     def _learn_quotas(self, call: _Call, exchange: Exchange) -> None:
-        quotas = quotas_in(exchange.headers)
-        if quotas:
+        if quotas := quotas_in(exchange.headers):
             now = self._time.now() or self._clock.now()
             self._budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
 

@@ -13,7 +13,7 @@ from monitor.alerting.explain.explanation import StepOutcome
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.bus.contract import Change
-from monitor.model.live_state import RefusedCapability
+from monitor.model.live_state import Reachability, RefusedCapability
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -51,6 +51,23 @@ async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> No
     assert explanation is not None
     assert explanation.subject == "flow 7 (orders) of acme"
     assert (explanation.reason, len(explanation.alerts)) == (StepOutcome.WAITING, 1)
+
+
+async def test_an_explanation_names_until_when_the_workspace_allows_no_requests(
+    alerting: Alerting,
+) -> None:
+    """A workspace that is unreachable is named with what it said, not only as that."""
+    flow = failed().pipeline
+    assert flow is not None
+    alerting.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)
+    reason = "changes: listJobLibrary: the workspace allows no requests until 11:00:03Z"
+    alerting.live_state.update_workspace(
+        "acme", reachability=Reachability.UNREACHABLE, reason=reason
+    )
+    explanation = await alerting.explainer.pipeline("acme", flow.kind, flow.id)
+
+    assert explanation is not None
+    assert f"the workspace is unreachable: {reason}" in explanation.answer
 
 
 async def test_what_cannot_be_seen_is_not_explained_as_healthy(alerting: Alerting) -> None:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
+from monitor.model.errors import WorkspaceUnreachableError
 from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.settings import PollSettings
+from monitor.workspace.client import Priority, WorkspaceClient
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, asleep
 from tests.polling.gateway import PAGES, Gateway, Page, gateway_to
 from tests.polling.test_polling_poller import running
 from tests.polling.test_polling_restarts import lives
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace
+from tests.workspace.scripted import SkippingClock
 
 SETTINGS = PollSettings(jitter_share=0.0, detail_wait_seconds=0.0)
 OUTAGES: dict[str, Page] = {
@@ -142,7 +149,8 @@ async def test_after_an_outage_of_any_kind_the_next_failure_is_seen_at_once(
     assert seconds <= SETTINGS.recovery_seconds + 2
     assert requests <= 480 / SETTINGS.recovery_seconds + 15
     assert found.reason is not None
-    assert "; " not in found.reason
+    assert found.reason.startswith("changes: ")
+    assert "plan_runs" not in found.reason
     assert followed.scene.live_state.workspaces[NAME].reachability is Reachability.REACHABLE
 
 
@@ -225,3 +233,40 @@ async def test_a_short_pause_is_no_outage(followed: Followed) -> None:
 
     assert during is not Reachability.UNREACHABLE
     assert is_reachable(followed.scene)()
+
+
+@pytest.mark.parametrize("outage", ["server_error", "refused_token", "throttled"])
+async def test_what_waits_to_be_read_multiplies_no_requests(
+    followed: Followed, workspace: TinyWorkspace, outage: str
+) -> None:
+    """Ends whose records are still to be read, by whatever task, wait for the recovery too."""
+    workspace.faults["jobGroups.*"] = OVERLOADED
+    for row_id in range(100, 140):
+        workspace.put_job_group(row_id, "Failed", flowRun={"id": 7})
+    await followed.pass_time(40)
+    gateway = followed.gateway
+    gateway.page = OUTAGES.get(outage, throttled(3_600))
+    await followed.pass_time(300)
+
+    assert len(gateway.requests) <= 60
+
+
+async def test_a_request_is_not_repeated_while_the_workspace_is_cut_off(
+    unbegun: Scene, workspace: TinyWorkspace
+) -> None:
+    """Five tries of each would make a storm of it; a first failure is tried again as ever."""
+    settings = msgspec.structs.replace(unbegun.client.settings, retries=4)
+    client = WorkspaceClient(settings, clock=SkippingClock(), registry=CollectorRegistry())
+    context = replace(unbegun.context, client=client)
+    judge, sent = ReachabilityJudge(context), list[int]()
+    judge.succeeded("names")
+    workspace.faults[".*"] = OVERLOADED
+    async with client:
+        for operation_id in ("listFlows", "listPlans", "listSchedules"):
+            before = len(workspace.requests)
+            with pytest.raises(WorkspaceUnreachableError) as caught:
+                await client.requester.request(operation_id, priority=Priority.CHANGES)
+            sent.append(len(workspace.requests) - before)
+            judge.failed(operation_id, caught.value)
+
+    assert sent == [5, 5, 1]

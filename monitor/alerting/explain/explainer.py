@@ -43,6 +43,7 @@ from monitor.alerting.explain.unread_data import why_only_named
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
+from monitor.model.live_state import Reachability
 from monitor.model.notifying import OutputTypes
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import LiveStateView
@@ -201,7 +202,7 @@ class Explainer:
         unwatched = [
             f"nothing new is seen of {kind} now: {why}"
             for kind in kinds
-            if (why := self._view.why_unwatched(workspace, kind)) is not None
+            if (why := self._why_unwatched(workspace, kind)) is not None
         ]
         unwatched += [
             f"{alert_name(alert)} cannot be judged now: {why}"
@@ -209,6 +210,13 @@ class Explainer:
             if (why := self._view.why_unjudged(alert)) is not None
         ]
         return with_unwatched(explanation, unwatched)
+
+    def _why_unwatched(self, workspace: str, kind: RunKind) -> str | None:
+        """Return why nothing new is seen; of a workspace that is unreachable with what it said."""
+        why, status = self._view.why_unwatched(workspace, kind), self._view.workspace(workspace)
+        if why is None or status is None or status.reachability is not Reachability.UNREACHABLE:
+            return why
+        return ": ".join(filter(None, (why, status.reason)))
 
     async def _of_pipeline(
         self, workspace: str, kind: PipelineKind, key: str

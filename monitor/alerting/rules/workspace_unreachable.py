@@ -20,14 +20,15 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
-from monitor.tracking.live_state import FAILED_OUTCOMES, WATCHED_BY
+from monitor.tracking.live_state import FAILED_OUTCOMES, RECOVERY, WATCHED_BY
 
 # The fact that names what is hidden, where that keeps no run or schedule from being seen: then the
 # alert explains nothing else, and inhibits nothing.
 HIDES_ONLY = "hides_only"
 _NAMED_ONLY = frozenset({"flows", "plans"})
-# Where one of these fails, a kind of run stays unseen, however well all else is answered.
-_LISTS = frozenset(WATCHED_BY[kind] for kind in RunKind)
+# Where one of these fails, a kind of run stays unseen, however well all else is answered. In an
+# outage of the whole workspace the others are not tried.
+_LISTS = frozenset([*(WATCHED_BY[kind] for kind in RunKind), RECOVERY])
 # The other polls succeed without a request where there is nothing to ask for.
 _ALWAYS_ASKING = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
 

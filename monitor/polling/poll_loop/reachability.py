@@ -24,6 +24,7 @@ from monitor.model.live_state import ClockSetBack, Reachability
 from monitor.model.runs import RunKind
 from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
+from monitor.tracking.live_state import RECOVERY
 from monitor.workspace.quotas import LONG_PAUSE_SECONDS
 
 log = structlog.get_logger()
@@ -36,8 +37,6 @@ _CLOCK_STEP = timedelta(seconds=60)
 _OPERATIONS_FOR_OUTAGE = 2
 # Stands among the polls for requests that got no answer and are tried again.
 _SILENCE = "no answer"
-# Tries a workspace that is cut off, in the place of all polls.
-RECOVERY = "recovery"
 
 
 class ReachabilityJudge:
@@ -49,8 +48,7 @@ class ReachabilityJudge:
         self._failing: dict[str, MonitorError] = {}
         # Since anything was last answered: the polls that got no answer of the API.
         self._down: dict[str, WorkspaceError] = {}
-        self._is_answering, self._is_cut_off = asyncio.Event(), asyncio.Event()
-        self._is_answering.set()
+        self._is_cut_off = asyncio.Event()
         self._limitation: str | None = None
         # The workspace's time when it was seen last, and the latest that was seen twice: one odd
         # header shows nothing.
@@ -123,22 +121,15 @@ class ReachabilityJudge:
         found = self._outage()
         return None if found is None else found[1]
 
-    async def until_answering(self) -> None:
-        """Return while the workspace is not cut off."""
-        await self._until(self._is_answering)
-
     async def until_cut_off(self) -> None:
         """Return while the workspace is cut off."""
-        await self._until(self._is_cut_off)
-
-    async def _until(self, event: asyncio.Event) -> None:
         context = self._context
-        while not event.is_set():
+        while not self._is_cut_off.is_set():
             await happens_within(
-                event.wait(),
+                self._is_cut_off.wait(),
                 clock=context.clock,
                 seconds=context.settings.reconcile_seconds,
-                name="waiting for an outage or its end",
+                name="waiting for an outage",
             )
 
     def _answers(self) -> None:
@@ -222,9 +213,10 @@ class ReachabilityJudge:
 
     def _write(self) -> None:
         reachability, outage = self._reachability(), self._outage()
-        for event, is_on in ((self._is_answering, not outage), (self._is_cut_off, bool(outage))):
-            event.set() if is_on else event.clear()
         context, now = self._context, self._context.clock.now()
+        answering = context.client.requester.answering
+        for event, is_on in ((answering, outage is None), (self._is_cut_off, outage is not None)):
+            event.set() if is_on else event.clear()
         status = context.live_state.workspaces[context.name]
         since = status.since if status.reachability is reachability else now
         context.live_state.update_workspace(

@@ -20,8 +20,8 @@ from monitor.model.errors import (
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.attempts import PollAttempts
-from monitor.polling.poll_loop.reachability import RECOVERY
 from monitor.polling.poll_loop.small_reads import read_a_little
+from monitor.tracking.live_state import RECOVERY
 
 _FIRST_SECONDS = 1.0
 # In a pause that the workspace has asked for.
@@ -49,8 +49,8 @@ class Recovery:
             while self._judge.outage is not None:
                 tries += 1
                 await self._wait(self._judge.outage, tries)
-                if self._judge.outage is not None:
-                    await self._attempts.attempt(RECOVERY, self._try, again_seconds=None)
+                read = self._try if self._judge.outage is not None else _nothing
+                await self._attempts.attempt(RECOVERY, read, again_seconds=None)
 
     async def _wait(self, outage: MonitorError, tries: int) -> None:
         """Wait for the next try, or until another request was answered."""
@@ -82,3 +82,8 @@ class Recovery:
             await read_a_little(client, operation_id, is_trial=True)
         if (pause := requester.long_pause(operation_id)) is not None:
             raise pause
+
+
+async def _nothing() -> bool:
+    """Another request was answered: nothing is left to find out."""
+    return False

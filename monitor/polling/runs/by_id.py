@@ -154,7 +154,7 @@ class ById:
         return None
 
     async def _confirm(self, key: RunKey, source: Source) -> bool | None:
-        if self._context.is_unproven():
+        if self._context.is_unproven() or self._context.is_cut_off():
             return None
         try:
             return await self._read_or_deny(key, source)

@@ -57,6 +57,7 @@ class DetailReaders:
     async def _read_on(self) -> None:
         while True:
             request = await self._queue.take()
+            await self._context.until_answering()
             try:
                 await self._read(request)
             except (TryLaterError, UnauthorizedError, BusError) as error:
@@ -105,6 +106,7 @@ class DetailReaders:
         """Read together what nobody waits for; the more of it there is, the more is gathered."""
         while True:
             requests = await self._queue.take_gathered(_GATHERED_AT_MOST)
+            await self._context.until_answering()
             try:
                 await self._read_gathered(requests)
             except (TryLaterError, UnauthorizedError, BusError) as error:

@@ -40,6 +40,7 @@ _POLLS = {
     "recipes": "names of recipes",
     "idle_pipelines": "last runs of idle pipelines",
     "connect": "the first connection",
+    "recovery": "whether the workspace answers again",
     "probe": "what the workspace offers",
     "specification": "the served specification",
     "connections": "connections",
@@ -55,7 +56,7 @@ _WELL = frozenset({"ok", "idle", "not_available"})
 _OUTCOMES = {
     "ok": "succeeded",
     "idle": "nothing to read",
-    "unreachable": "the workspace did not answer",
+    "unreachable": "the workspace did not answer, or not as its API does",
     "throttled": "the workspace asked to wait",
     "budget": "no room in the request budget",
     "doubted": "the list lacks rows that must be in it",

@@ -99,7 +99,7 @@ async def test_who_had_a_shard_learns_at_once_that_it_was_taken(
     north = await cluster.join("north")
     await cluster.calm_down()
     assert north.publishing() == set(NAMES)
-    await cluster.expire(north)
+    await cluster.declare_gone(north)
     north.boottime -= LEASE_SECONDS
     other = await cluster.join(successor)
     notified = other.notified

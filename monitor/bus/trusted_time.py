@@ -18,7 +18,7 @@ _STEP_SECONDS = 3_600.0
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
-class ClockStep(Struct, frozen=True, kw_only=True):
+class UntrustedClockStep(Struct, frozen=True, kw_only=True):
     """The clock showed ``seconds`` more, or less, than had passed.
 
     ``at_start``: since an earlier daemon; nothing may have been wrong but that none was running.
@@ -63,7 +63,7 @@ class TrustedTime:
         return _BEGINNING + timedelta(seconds=min(self._least, self._least_before) + elapsed)
 
     @property
-    def step(self) -> ClockStep | None:
+    def step(self) -> UntrustedClockStep | None:
         """The step for which deletion by age waits."""
         if self._step is None:
             return None
@@ -71,7 +71,7 @@ class TrustedTime:
         waits = at + SETTLED_SECONDS - self._elapsed()
         if waits <= 0:
             return None
-        return ClockStep(seconds=seconds, at_start=at_start, waits_seconds=waits)
+        return UntrustedClockStep(seconds=seconds, at_start=at_start, waits_seconds=waits)
 
     def _begin(self, offset: float, elapsed: float) -> None:
         self._least = self._least_before = offset

@@ -11,8 +11,8 @@ import pytest
 from monitor.bus.postgres.leases import lease_table
 from monitor.bus.postgres.leases.lease_decisions import CLAIMED, Claim, ShardLease
 from monitor.bus.postgres.leases.lease_table import declare_gone
+from monitor.bus.postgres.leases.observed_heartbeats import Renewal
 from monitor.bus.postgres.leases.rendezvous import best_daemon
-from monitor.bus.postgres.leases.seen_heartbeats import Renewal
 from tests.app.eventually import eventually
 from tests.bus.postgres_members import (
     LEASE_SECONDS,

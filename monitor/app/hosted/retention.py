@@ -13,7 +13,7 @@ from monitor.app.hosted.hosting import Hosting
 from monitor.bus.contract import Pruned
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
-from monitor.bus.trusted_time import SETTLED_SECONDS, ClockStep, TrustedTime
+from monitor.bus.trusted_time import SETTLED_SECONDS, TrustedTime, UntrustedClockStep
 from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock, boottime
 from monitor.model.errors import BusUnavailableError
@@ -44,7 +44,7 @@ class RetentionTask:
         self._settings = settings
         self._time = TrustedTime(elapsed)
         self._since: datetime | None = None
-        self._step: ClockStep | None = None
+        self._step: UntrustedClockStep | None = None
         self._waits = Gauge(
             "dataprep_monitor_retention_waits_seconds",
             "Seconds until retention deletes by age again, because a clock was set; 0 if it does.",
@@ -88,7 +88,7 @@ class RetentionTask:
             await store.keep_judged_at(now)
         return pruned
 
-    def _show(self, step: ClockStep | None, shown: datetime) -> None:
+    def _show(self, step: UntrustedClockStep | None, shown: datetime) -> None:
         self._waits.set(0.0 if step is None else step.waits_seconds)
         is_new = step is not None and (self._step is None or step.seconds != self._step.seconds)
         self._step = step
@@ -98,7 +98,7 @@ class RetentionTask:
             report("retention waits", reason=_words(step))
 
 
-def _words(step: ClockStep) -> str:
+def _words(step: UntrustedClockStep) -> str:
     way = "ahead" if step.seconds > 0 else "back"
     moved = duration(abs(step.seconds))
     since = " since a daemon last ran" if step.at_start else ""

@@ -31,8 +31,8 @@ from monitor.bus.postgres.leases.lease_decisions import (
     ShardLease,
 )
 from monitor.bus.postgres.leases.lease_table import Neighbour
+from monitor.bus.postgres.leases.observed_heartbeats import ObservedHeartbeats
 from monitor.bus.postgres.leases.releases import ShardReleases
-from monitor.bus.postgres.leases.seen_heartbeats import SeenHeartbeats
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.bus.shards import ShardDefinition
 from monitor.model.clock import Clock
@@ -67,7 +67,7 @@ class LeaseManager:
         self._on_change = on_change
         self._clock = clock
         self._known: dict[str, Neighbour] = {}
-        self._seen = SeenHeartbeats(clock)
+        self._seen = ObservedHeartbeats(clock)
         self._judged: object = None  # what the last cycle has compared its grants with
         self._given_up = GivenUpShards(clock)
         self._published: dict[str, str] = {}

@@ -19,8 +19,8 @@ from monitor.bus.postgres.connections.migrations import newest_schema
 from monitor.bus.postgres.leases import lease_table
 from monitor.bus.postgres.leases.lease import RENEWALS, LeaseDeadline
 from monitor.bus.postgres.leases.lease_table import Myself, Namesake
+from monitor.bus.postgres.leases.observed_heartbeats import ObservedHeartbeats
 from monitor.bus.postgres.leases.process_identity import is_surely_gone, this_process
-from monitor.bus.postgres.leases.seen_heartbeats import SeenHeartbeats
 from monitor.bus.postgres.metrics import LeaseMetrics
 from monitor.model.clock import Clock
 from monitor.model.errors import BusLockedError, BusUnavailableError
@@ -107,7 +107,7 @@ class Heartbeat:
             BusLockedError: another daemon uses the id, and is alive.
             BusUnavailableError: the server did not answer.
         """
-        seen, first = SeenHeartbeats(self._clock), None
+        seen, first = ObservedHeartbeats(self._clock), None
         while True:
             other = await self.run(self._namesake)
             left = 0.0

@@ -17,7 +17,7 @@ import msgspec
 
 from monitor.bus.postgres.connections.connecting import Connection
 from monitor.bus.postgres.leases.lease_decisions import TAKEN_OVER, Claim, LivingDaemon, ShardLease
-from monitor.bus.postgres.leases.seen_heartbeats import Renewal
+from monitor.bus.postgres.leases.observed_heartbeats import Renewal
 
 _REGISTER = (
     "INSERT INTO daemon (id, incarnation, host, process, process_id, version, schema, url,"

@@ -28,7 +28,7 @@ class Renewal(NamedTuple):
         return self.incarnation, self.renewed_at
 
 
-class SeenHeartbeats:
+class ObservedHeartbeats:
     """Belongs to the event loop."""
 
     def __init__(self, clock: Clock) -> None:

@@ -55,7 +55,7 @@ def test_a_right_file_is_ok(
     assert main(["check", "-c", written(folder, GOOD)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
-        "ok: 1 workspace (marketing); 16 alert rules; mqtt broker.example.com:8883; "
+        "ok: 1 workspace (marketing); 17 alert rules; mqtt broker.example.com:8883; "
         f"server 127.0.0.1:9876; callbacks off; store sqlite://{state_folder}/state.db\n"
     )
     assert captured.err == ""

@@ -91,6 +91,7 @@ _WORDS: Mapping[RuleKind, Callable[[RuleSettings, Learned | None], str]] = Mappi
         RuleKind.CANCELED: _with("each canceled run"),
         RuleKind.RUN_LOST: _with("each run that the workspace no longer knows"),
         RuleKind.SUCCESS_DOUBTED: _with("each success that may hide a failure"),
+        RuleKind.PIPELINES_UNSHARED: _with("flows or plans are no longer shared"),
         RuleKind.WORKSPACE_UNREACHABLE: _with("the workspace does not answer"),
         RuleKind.TOKEN_EXPIRING: _with("expires in less than {threshold}"),
         RuleKind.CALLBACKS_MISSED: _with("{number} missed callbacks within {window}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -63,6 +64,8 @@ class RetentionTask:
 
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
         """Apply retention until cancelled. A store that cannot be written is tried again."""
+        with contextlib.suppress(BusUnavailableError):  # the next judgement says so
+            await self._judge(store)  # so that a step before the first time is noticed
         while True:
             await self._clock.sleep(self._settings.prune_seconds)
             try:
@@ -79,14 +82,19 @@ class RetentionTask:
 
     async def apply(self, store: ShardStore) -> Mapping[str, Pruned]:
         """Apply it once; return what was removed, by shard."""
-        times = await store.times()
-        shown = min(times.now, self._clock.now())
-        now = self._time.judge(shown, judged_at=times.judged_at)
-        self._show(self._time.step, shown)
+        now = await self._judge(store)
         pruned = await store.prune(self._settings.retention, now=now or _NOTHING_IS_OLD)
         if now is not None:
             await store.keep_judged_at(now)
         return pruned
+
+    async def _judge(self, store: ShardStore) -> datetime | None:
+        """Return the time of now; None while nothing may be deleted by its age."""
+        times = await store.times()
+        shown = min(times.now, self._clock.now())
+        now = self._time.judge(shown, judged_at=times.judged_at)
+        self._show(self._time.step, shown)
+        return now
 
     def _show(self, step: UntrustedClockStep | None, shown: datetime) -> None:
         self._waits.set(0.0 if step is None else step.waits_seconds)

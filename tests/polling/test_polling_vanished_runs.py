@@ -70,6 +70,29 @@ async def test_runs_that_return_after_all_vanished_go_on(
     assert "1:succeeded" in await scene.run_events()
 
 
+async def test_a_single_plan_run_is_not_lost_where_all_job_groups_vanish(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Its first denial may come while an answer of just before still shows job groups."""
+    workspace.put_plan_run(5)
+    for number in (1, 2, 3):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    await scene.polls.plan_runs.poll()
+    tables = workspace.tables
+    workspace.tables = tables | {"planSnapshotRuns": {}}
+    await clock.advance(300)
+    await scene.poll("reconciliation")
+    workspace.tables = {name: {} for name in tables}
+    for _ in range(3):
+        await clock.advance(300)
+        with pytest.raises(MonitorError):
+            await scene.poll("reconciliation")
+
+    assert not [event for event in await scene.run_events() if event.endswith("lost")]
+    assert len(scene.live_state.active) == 4
+
+
 async def test_two_of_two_active_runs_may_be_lost(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

@@ -307,22 +307,24 @@ class ById:
         """
         checks = self._checks
         kinds = frozenset(RunKind)
-        if self._have_vanished(kinds, checks.any_run, began):
+        if self._have_vanished(kinds, checks.any_run, began, at_least=ALL_AT_ONCE):
             return kinds
         # A flow run may answer while its job groups do not, but not the other way round.
         of_flows = frozenset({RunKind.JOB_GROUP, RunKind.FLOW_RUN})
         vanished = frozenset[RunKind]()
-        for kind, group in ((RunKind.JOB_GROUP, of_flows), (RunKind.PLAN_RUN, kinds - of_flows)):
-            if self._have_vanished(group, checks.known_runs[kind], began):
-                vanished |= group
+        groups = {RunKind.JOB_GROUP: of_flows, RunKind.PLAN_RUN: kinds - of_flows}
+        for at_least in (ALL_AT_ONCE, 1):  # few of the others vanish beside many of one kind
+            for kind, group in groups.items() if vanished or at_least > 1 else ():
+                if self._have_vanished(group, checks.known_runs[kind], began, at_least=at_least):
+                    vanished |= group
         return vanished
 
     def _have_vanished(
-        self, kinds: frozenset[RunKind], recognition: Recognition, began: float
+        self, kinds: frozenset[RunKind], recognition: Recognition, began: float, *, at_least: int
     ) -> bool:
         denials = [denial for key, denial in self._denials.items() if key.kind in kinds]
         active = sum(len(self._context.active_keys(kind)) for kind in kinds)
-        if not denials or active < ALL_AT_ONCE:
+        if not denials or active < at_least:
             return False
         # What was shown while the first of them was read may be of just before they vanished.
         earlier = [denial.ended for denial in denials if denial.at < began]

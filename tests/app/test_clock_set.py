@@ -35,7 +35,9 @@ def states(subscriber: Subscriber) -> list[str]:
 
 
 async def alerts(face: Face) -> list[dict[str, Any]]:
-    return list((await face.json("/api/v1/alerts"))["data"])
+    """Return the alerts but the daemon's own, which names a clock that went ahead by an hour."""
+    shown = (await face.json("/api/v1/alerts"))["data"]
+    return [alert for alert in shown if alert["rule"] != "monitor_degraded"]
 
 
 @pytest.mark.parametrize("seconds", [1.0, -1.0, 900.0, -900.0, 3_600.0, -3_600.0])

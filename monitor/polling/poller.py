@@ -102,7 +102,7 @@ class WorkspacePoller:
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
     def untrack(self, key: RunKey) -> bool:
-        """Name a run no more; True where it was named and not read yet."""
+        """Name a run no more; returns and raises as `ById.untrack`."""
         return self._polls.by_id.untrack(key)
 
     def gave_up(self, key: RunKey) -> bool:

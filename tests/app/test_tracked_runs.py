@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.app.hosted.tracked_runs import TOPIC
+from monitor.app.hosted.tracked_runs import TOPIC, TrackedRuns
 from monitor.bus.contract import Change, StateEntry
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite.sole_shard import SqliteStore
@@ -16,12 +19,17 @@ from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
 from monitor.cli.main import main
 from monitor.model.clock import Clock
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.polling.settings import PollSettings
 from monitor.sandbox.running.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
 
 
 class Stores:
@@ -139,6 +147,50 @@ async def test_a_run_that_was_read_is_not_dropped(tmp_path: Path) -> None:
         refused = await face.post("/api/v1/untrack", kind="job_group", id=run_id)
         assert refused["status"] == 409
         assert refused["detail"] == f"acme:job_group:{run_id} was read, and is followed to its end"
+
+
+async def test_a_run_that_the_configuration_names_is_not_dropped(tmp_path: Path) -> None:
+    """The next start would ask for it again: the answer says where it is named."""
+    unreachable = stage.unreachable("acme")
+    poll = msgspec.structs.replace(unreachable.poll, follow=("job_group/7",))
+    followed = msgspec.structs.replace(unreachable, poll=poll)
+    async with stage.daemon(stage.configuration(tmp_path, followed)) as face:
+        for _ in range(2):
+            refused = await face.post("/api/v1/untrack", kind="job_group", id="7")
+            assert (refused["status"], refused["detail"]) == (
+                409,
+                "acme:job_group:7 is named by `follow` in the configuration: remove it there",
+            )
+
+
+async def test_a_set_clock_drops_no_request(tmp_path: Path) -> None:
+    """A request is given up a week after this life has first asked, whatever our clock shows."""
+    clock = ManualClock()
+    scene = Scene(clock=clock, folder=tmp_path, url="http://127.0.0.1:9", settings=PollSettings())
+    await scene.open()
+    tracked = TrackedRuns(
+        NAME, poller=scene.poller(), observer=scene.observer, bus=scene.bus, clock=clock
+    )
+    waiting, read = (RunKey(NAME, RunKind.JOB_GROUP, run_id) for run_id in ("7", "8"))
+    assert [await tracked.track(key) for key in (waiting, read)] == [None, None]
+
+    async def are_kept(*run_ids: str) -> bool:
+        await clock.advance(300)
+        kept = await scene.bus.state_entries(NAME, TOPIC)
+        return set(kept) == {f"job_group/{run_id}" for run_id in run_ids}
+
+    async with asyncio.TaskGroup() as group:
+        repeating = group.create_task(tracked.run(), name="track requests")
+        clock.set_wall(clock.now() + timedelta(days=40))
+        await scene.observer.observe(
+            [Observation(key=read, source=Source.POLL, observed_at=clock.now())]
+        )
+        await eventually(lambda: are_kept("7"), why="what was read is still asked for")
+        clock.set_wall(clock.now() - timedelta(days=40))
+        await clock.advance(timedelta(days=7).total_seconds())
+        await eventually(are_kept, why="asked for more than a week")
+        repeating.cancel()
+    await scene.close()
 
 
 async def test_a_stored_request_that_names_no_run_is_dropped(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class AdminRequests:
 
         Raises:
             BusUnavailableError: it could not be removed.
-            ConfigurationError: no such workspace is followed, or the run is, which was read.
+            ConfigurationError: no such workspace is followed, or the run was read or is configured.
             NoSuchObjectError: no such request waits.
         """
         followed = self._named(workspace)

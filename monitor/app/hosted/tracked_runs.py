@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 TOPIC = "tracked"  # of the state entries: "kind/id" -> when it was requested
 
 _BOUND = 1_000
-_GIVE_UP = timedelta(days=7)
+_GIVE_UP_SECONDS = 7 * 86_400.0
 _COMMIT_SECONDS = 10.0
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 2.0, 300.0
 _IDLE_SECONDS = 3_600.0
@@ -48,7 +48,7 @@ class TrackedRuns:
         self._observer = observer
         self._bus = bus
         self._clock = clock
-        self._requested: dict[RunKey, datetime] = {}
+        self._requested: dict[RunKey, float] = {}  # since when in this life, monotonic
         self._is_loaded = False
         self._added = asyncio.Event()
 
@@ -72,7 +72,7 @@ class TrackedRuns:
 
         Raises:
             BusUnavailableError: it could not be removed.
-            ConfigurationError: the run was read, and is followed to its end.
+            ConfigurationError: the run was read and is followed to its end, or is configured.
             NoSuchObjectError: no such request waits.
         """
         await self._load()
@@ -95,8 +95,8 @@ class TrackedRuns:
             attempt += 1
             try:
                 await self._load()
-                for key, requested_at in list(self._requested.items()):
-                    if await self._is_over(key, requested_at):
+                for key, since in list(self._requested.items()):
+                    if await self._is_over(key, since):
                         await self._remove(key)
             except BusUnavailableError as exc:
                 log.warning(
@@ -117,17 +117,17 @@ class TrackedRuns:
         if self._is_loaded:
             return
         entries = await self._bus.state_entries(self._workspace, TOPIC)
-        for text, requested_at in decode_entries(entries, _INSTANT, topic=TOPIC).items():
+        for text in decode_entries(entries, _INSTANT, topic=TOPIC):
             try:
                 key = followed_run(self._workspace, text)
             except ConfigurationError as exc:
                 log.warning("a track request is dropped", reason=str(exc))
                 await self._store(text, None)
                 continue
-            self._requested.setdefault(key, requested_at)
+            self._requested.setdefault(key, self._clock.monotonic())
         self._is_loaded = True
 
-    async def _is_over(self, key: RunKey, requested_at: datetime) -> bool:
+    async def _is_over(self, key: RunKey, since: float) -> bool:
         if key in await self._observer.known((key,)):
             return True
         answer = False if self._poller.gave_up(key) else None
@@ -135,7 +135,7 @@ class TrackedRuns:
             answer = await self._poller.track(key.kind, key.id)
         if answer is False:
             log.warning("track request dropped: the workspace denies the run", run=str(key))
-        if answer is None and self._clock.now() - requested_at > _GIVE_UP:
+        if answer is None and self._clock.monotonic() - since > _GIVE_UP_SECONDS:
             log.warning("track request dropped: not answered for a week", run=str(key))
             return True
         return answer is not None
@@ -146,9 +146,8 @@ class TrackedRuns:
                 f"{len(self._requested):,} runs of {self._workspace} are to be tracked already, "
                 "and more are not kept: wait until the workspace answers"
             )
-        now = self._clock.now()
-        await self._store(_name(key), msgspec.json.encode(now))
-        self._requested[key] = now
+        await self._store(_name(key), msgspec.json.encode(self._clock.now()))
+        self._requested[key] = self._clock.monotonic()
         self._added.set()
 
     async def _remove(self, key: RunKey) -> None:

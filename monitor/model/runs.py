@@ -209,6 +209,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     url: str | None = None
     jobs: JobDetails | None = None
     detailed: bool = False  # the job records were read after the end
+    was_detailed: bool = False  # they were read for an end that the workspace has changed since
     has_unsent_details: bool = False  # more is known of its end than its events have carried
     historical: bool = False  # ended before we followed: state only, never an event
     ended_by: Source | None = None  # who reported the end

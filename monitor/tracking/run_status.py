@@ -158,6 +158,7 @@ def _corrected(
         corrections=merged.corrections + 1,
         corrected_at=observed_at,
         contradiction=None,
+        was_detailed=merged.was_detailed or merged.detailed,
         detailed=observation.is_detail_final,
         error=observation.error,
         failed_part=observation.failed_part,

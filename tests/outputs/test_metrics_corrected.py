@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from monitor.model.events import Event, EventType
-from monitor.model.runs import JobCount, JobDetails, RunKind, RunState, Status
+from monitor.model.runs import RunKind, RunState, Status
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import CounterRow, Identity, JobCounts, RunCounts, decode_row
+from monitor.outputs.metrics.rows import CounterRow, Identity, RunCounts, decode_row
 from tests.outputs.metrics_daemon import a_daemon
 from tests.outputs.metrics_examples import claimed, event, flow, history, named, run
 
@@ -55,24 +55,6 @@ def test_both_ends_of_a_corrected_run_count_and_the_correction_says_what_to_subt
     assert row.ended == {Status.SUCCEEDED: 1, Status.FAILED: 1}
     assert row.corrected == {Status.SUCCEEDED: {Status.FAILED: 1, Status.CANCELED: 0}}
     assert sum(row.durations.counts) == 1
-
-
-def test_jobs_of_a_run_whose_end_changes_are_counted_once() -> None:
-    """Its records are read again for the other end, and they are of the same jobs."""
-    jobs = JobDetails(counts=(JobCount(job_type="wrangle", status="failed", count=2),))
-    state = msgspec.structs.replace(flow_run(1, Status.SUCCEEDED), jobs=jobs, detailed=True)
-    changed = msgspec.structs.replace(state, status=Status.FAILED, corrections=1)
-    pending = PendingCounts({}, limits=ROOMY)
-    for next_event in (
-        event(state, EventType.RUN_DETAILED),
-        event(changed, EventType.RUN_CORRECTED, before=Status.SUCCEEDED),
-        event(changed, before=Status.SUCCEEDED),
-        event(changed, EventType.RUN_DETAILED),
-    ):
-        pending.take(next_event)
-
-    counts = [row.ended for row in pending.changed.values() if isinstance(row, JobCounts)]
-    assert counts == [{Status.FAILED: 2}]
 
 
 def test_a_claimed_end_opens_its_corrections_at_zero() -> None:

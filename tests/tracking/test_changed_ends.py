@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from monitor.model.events import STATUS_EVENTS, EventType
 from monitor.model.observations import Observation, ObservationOutcome
-from monitor.model.runs import FailedPart, RunKey, RunKind, Source, Status, status_of
+from monitor.model.runs import (
+    FailedPart,
+    JobCount,
+    JobDetails,
+    RunKey,
+    RunKind,
+    Source,
+    Status,
+    status_of,
+)
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import RunCounts
+from monitor.outputs.metrics.rows import JobCounts, QueueCounts, RunCounts
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import START, World
 
@@ -102,6 +111,27 @@ def test_a_lost_run_that_shows_an_end_is_corrected() -> None:
     world = observed(shown(0, "InProgress"), gone, shown(2, "Complete"))
 
     assert words(world) == [*BEGUN, "lost", "corrected:1", "succeeded:1"]
+
+
+JOBS = JobDetails(counts=(JobCount(job_type="wrangle", status="succeeded", count=2),))
+
+
+@pytest.mark.parametrize("read_after", [{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}])
+def test_jobs_are_counted_once_whichever_end_they_are_read_for(read_after: set[int]) -> None:
+    """Their records may be read before the first change of the end, or not before the last one."""
+    world = World()
+    for number, word in enumerate(("Complete", "Failed", "Complete")):
+        world.observe(shown(4 * number, word, created_at=START, started_at=START))
+        if number in read_after:
+            records = {"source": Source.DETAIL, "jobs": JOBS, "is_detail_final": True}
+            world.observe(shown(4 * number + 1, word, started_at=START, **records))
+    pending = PendingCounts({}, limits=CountingLimits(places=100, forget_seconds=86_400))
+    for event in world.log:
+        pending.take(event)
+
+    rows = pending.changed.values()
+    assert [row.ended for row in rows if isinstance(row, JobCounts)] == [{Status.SUCCEEDED: 2}]
+    assert [sum(row.waits.counts) for row in rows if isinstance(row, QueueCounts)] == [1]
 
 
 def test_what_belonged_to_the_end_before_goes_with_it() -> None:

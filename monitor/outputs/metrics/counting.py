@@ -152,7 +152,7 @@ class PendingCounts:
 
     def _detail(self, event: RunEvent) -> None:
         self._count_awaited(event)
-        if event.run.corrections:
+        if event.run.was_detailed:
             return
         if event.run.key.kind is RunKind.JOB_GROUP:
             # Only its job records show when a job group really started.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tests.worlds.alert_judge import RULE
 from tests.worlds.allowances import POLL
@@ -22,16 +22,18 @@ def reason_findings(
 
     ``ends`` are those of each run itself.
     """
-    failures = {end.run: end for end in ends if end.end is End.FAILED and end.due_at < until}
-    for run, end in failures.items():
+    failures = {end.run: end for end in ends if end.end is End.FAILED}
+    due = {run for run, end in failures.items() if end.due_at < until}
+    for run in due:
         error = faces.runs.get(run, {}).get("error")
-        errors = _errors(world, run, end.parts)
+        errors = _errors(world, run, failures[run].parts)
         if run in faces.runs and errors is not None and error not in errors:
             text = f"{run[0]} {run[1]} has the error {error!r}, not one of {sorted(errors)}"
             yield Finding(seed=world.seed, kind=Kind.NO_REASON, text=text)
     for alert in faces.alerts:
         if alert["name"] == RULE and alert["state"] == "firing":
-            yield from _of_alert(world, alert["facts"].get("error"), alert["evidence"], failures)
+            about = [failures[run] for run in runs_of(alert["evidence"]) if run in failures]
+            yield from _of_alert(world, alert["facts"].get("error"), about, due)
 
 
 def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
@@ -47,13 +49,17 @@ def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
 
 
 def _of_alert(
-    world: World, error: object, evidence: list[str], failures: dict[Run, TrueEnd]
+    world: World, error: object, about: Sequence[TrueEnd], due: Collection[Run]
 ) -> Iterator[Finding]:
-    runs = [run for run in runs_of(evidence) if run in failures]
-    errors = [_errors(world, run, failures[run].parts) for run in runs]
-    readable = set().union(*(texts for texts in errors if texts is not None))
-    if runs and None not in errors and error not in readable:
-        text = f"{RULE} by {runs[-1][0]} {runs[-1][1]} has the error {error!r}"
+    errors = {end.run: _errors(world, end.run, end.parts) for end in about}
+    owed = [texts for run, texts in errors.items() if run in due]
+    is_owed = bool(owed) and None not in owed
+    # What need not be known yet may be known, and nothing else.
+    is_wrong = error is not None and bool(errors) and None not in errors.values()
+    readable = set().union(*(texts for texts in errors.values() if texts is not None))
+    if (is_owed or is_wrong) and error not in readable:
+        kind, run_id = about[-1].run
+        text = f"{RULE} by {kind} {run_id} has the error {error!r}, not one of {sorted(readable)}"
         yield Finding(seed=world.seed, kind=Kind.NO_REASON, text=text)
 
 

@@ -15,10 +15,10 @@ from tests.worlds.findings import Kind
 from tests.worlds.impairments import Span
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
-from tests.worlds.reason_judge import link_findings
+from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Arrival
-from tests.worlds.script import End, FlowRun, JobGroup, Pipeline, RunKind, World
-from tests.worlds.truth import Run
+from tests.worlds.script import NEVER, End, FlowRun, JobGroup, Pipeline, RunKind, World
+from tests.worlds.truth import Run, own_ends
 
 _ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 _FLOW, _RECIPE, _FAILED, _SUCCEEDED = 1, 2, 3, 4
@@ -275,6 +275,38 @@ def test_a_missing_reason_is_found() -> None:
     """A failed run shows the error of its jobs."""
     assert _kinds(_FAILING, _RED, _faces(_FAILING, error=None)) == {Kind.NO_REASON}
     assert _kinds(_FAILING, _RED, _faces(_FAILING, error="another")) == {Kind.NO_REASON}
+
+
+@pytest.mark.parametrize(
+    ("blind_from", "error", "kinds"),
+    [
+        (NEVER, "another", set()),
+        (NEVER, "broken", {Kind.NO_REASON}),  # of no run that the alert is about
+        (150.0, "another", set()),  # the newer failure need not be known, and is
+        (150.0, None, {Kind.NO_REASON}),
+        (5.0, "another", set()),
+        (5.0, None, set()),  # neither need be known
+        (5.0, "broken", {Kind.NO_REASON}),
+    ],
+)
+def test_an_alert_has_the_error_of_a_run_that_it_is_about(
+    blind_from: float, error: str | None, kinds: set[Kind]
+) -> None:
+    """Also of one that need not be known yet: it may be."""
+    (group,) = _FAILING.job_groups
+    newer = msgspec.structs.replace(_group(_FAILED + 1, End.FAILED, ended=160), error="another")
+    world = msgspec.structs.replace(_FAILING, job_groups=(group, newer))
+    evidence = [f"world-0:job_group:{failed.id}:failed" for failed in world.job_groups]
+    alert = {
+        "name": "run_failed",
+        "state": "firing",
+        "facts": {"error": error},
+        "evidence": evidence,
+    }
+    faces = msgspec.structs.replace(_faces(world), alerts=[alert], runs={})
+    ends = own_ends(world, [Span(blind_from, NEVER)])
+    found = reason_findings(world, ends, faces, until=_UNTIL)
+    assert {finding.kind for finding in found} == kinds
 
 
 def test_a_missing_link_is_found() -> None:

@@ -12,9 +12,9 @@ import json
 import logging
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, MutableMapping
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
@@ -96,7 +96,9 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._generations: dict[str, deque[frozenset[str]]] = {}  # by owner, the newest last
-        self._literals: list[str] = []  # the longest first
+        # By how they begin, so that a line costs the same however many there are; with the number
+        # of generations that they are of.
+        self._literals: dict[str, Counter[str]] = {}
         self.register(*secrets)
 
     def register(self, *secrets: Secret, of: str = "configuration") -> None:
@@ -112,12 +114,24 @@ class Redactor:
         )
         if not spellings:
             return
-        generations = self._generations.setdefault(of, deque(maxlen=KEPT_GENERATIONS))
+        generations = self._generations.setdefault(of, deque())
         if spellings in generations:
             generations.remove(spellings)
+        else:
+            for literal in spellings:
+                self._literals.setdefault(_begin(literal), Counter())[literal] += 1
         generations.append(spellings)
-        literals = set[str]().union(*chain.from_iterable(self._generations.values()))
-        self._literals = sorted(literals, key=len, reverse=True)
+        if len(generations) > KEPT_GENERATIONS:
+            self._drop(generations.popleft())
+
+    def _drop(self, spellings: frozenset[str]) -> None:
+        for literal in spellings:
+            alike = self._literals[_begin(literal)]
+            alike[literal] -= 1
+            if not alike[literal]:
+                del alike[literal]
+            if not alike:
+                del self._literals[_begin(literal)]
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> EventDict:  # noqa: ARG002 - a processor's signature
         return {self.text(key): self._valued(key, value, 0) for key, value in event.items()}
@@ -164,10 +178,23 @@ class Redactor:
     def _without_literals(self, text: str) -> str:
         # Again, because what stood around a masked secret may spell another one. Each pass
         # shortens the text, as no literal is shorter than the mask.
-        while any(literal in text for literal in self._literals):
-            for literal in self._literals:
+        while found := self._found(text):
+            for literal in sorted(found, key=len, reverse=True):
                 text = text.replace(literal, MASK)
         return text
+
+    def _found(self, text: str) -> list[str]:
+        begins = {_begin(text, at) for at in range(len(text) - MIN_LITERAL_CHARACTERS + 1)}
+        return [
+            literal
+            for begin in self._literals.keys() & begins
+            for literal in self._literals[begin]
+            if literal in text
+        ]
+
+
+def _begin(text: str, at: int = 0) -> str:
+    return text[at : at + MIN_LITERAL_CHARACTERS]
 
 
 def escape_controls(logger: Any, method: str, event: EventDict) -> EventDict:  # noqa: ARG001 - a processor's signature

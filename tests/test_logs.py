@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -304,6 +305,24 @@ def test_rotated_secrets_are_bounded() -> None:
     for _ in range(logs.KEPT_GENERATIONS):
         redactor.register(Secret("access-04999"), Secret("refresh-04999"), of="acme")
     assert redactor.text(newest) == "*** ***"  # the same pair again takes no place
+
+
+def test_a_line_costs_the_same_however_many_secrets_there_are() -> None:
+    """Thousands of tokens of many workspaces may not hold up the event loop with each line."""
+    few, many = Redactor([Secret("correct-horse")]), Redactor()
+    for workspace in range(300):
+        for token in range(logs.KEPT_GENERATIONS):
+            many.register(Secret(f"{workspace:06}-{token:06}"), of=f"workspace {workspace}")
+    line = {"event": "run denied by the workspace", "run": "acme:job_group:7", "reason": "404" * 30}
+
+    def seconds(redactor: Redactor) -> float:
+        began = time.process_time()
+        for _ in range(50):
+            redactor(None, "info", dict(line))
+        return time.process_time() - began
+
+    ratio = min(seconds(many) for _ in range(5)) / min(seconds(few) for _ in range(5))
+    assert ratio < 10
 
 
 def test_a_secret_inside_another_leaves_no_rest() -> None:

@@ -12,12 +12,17 @@ from typing import TypeVar
 
 import msgspec
 
-from monitor.model.live_state import UnwatchedCause, WorkspaceStatus
+from monitor.model.live_state import (
+    TokenStatus,
+    UnsharedPipeline,
+    UnwatchedCause,
+    WorkspaceStatus,
+)
 from monitor.model.observations import Observation
 from monitor.model.runs import RunState
 from monitor.tracking.live_state import ClockStep, LiveState
 
-_Cause = TypeVar("_Cause", bound=UnwatchedCause)
+_Cause = TypeVar("_Cause", bound=UnwatchedCause | UnsharedPipeline)
 # Between an observation and its commit. After a smaller step its age is off by no more than that.
 _UNDER_WAY = timedelta(seconds=120)
 
@@ -81,6 +86,7 @@ def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
 
 
 def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
+    status = msgspec.structs.replace(status, token=_moved_token(status.token, step))
     if status.is_remembered:
         return status
     skew, set_back = status.clock_skew_seconds, status.clock_set_back
@@ -93,6 +99,21 @@ def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
         refused=tuple(_moved_cause(cause, step) for cause in status.refused),
         doubted=tuple(_moved_cause(cause, step) for cause in status.doubted),
         clock_set_back=None if set_back is None else _moved_cause(set_back, step),
+        unshared={key: _moved_cause(cause, step) for key, cause in status.unshared.items()},
+        unreadable=tuple(
+            msgspec.structs.replace(run, tried_at=run.tried_at + step) for run in status.unreadable
+        ),
+    )
+
+
+def _moved_token(token: TokenStatus | None, step: timedelta) -> TokenStatus | None:
+    """Return the token with the same ages; what is stored or configured with it stays."""
+    if token is None:
+        return None
+    return msgspec.structs.replace(
+        token,
+        refreshed_at=_moved(token.refreshed_at, step),
+        expires_at=_moved(token.expires_at, step),
     )
 
 

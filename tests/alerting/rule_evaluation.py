@@ -35,8 +35,11 @@ class EvaluatedRule:
         self.first_evaluated_at: datetime | None = BEGAN
         self.again_at: datetime | None = None
 
-    def evaluate(self, facts: Any, seconds: float | None) -> str:
-        """Return the word of the result ``seconds`` after the scenario began; None: not known."""
+    def evaluate(self, facts: Any, seconds: float | None, *, wall: float | None = None) -> str:
+        """Return the word of the result ``seconds`` after the scenario began; None: not known.
+
+        ``wall`` is what the wall clock shows then, if it was set.
+        """
         assert self.definition.evaluate is not None
         memory = None
         if self.memory_bytes:
@@ -47,6 +50,7 @@ class EvaluatedRule:
             as_of=as_of,
             facts=facts,
             first_evaluated_at=self.first_evaluated_at,
+            wall_now=as_of if wall is None else at(wall),
         )
         answer = self.definition.evaluate(state, memory, self.rule)
         self.memory_bytes = b"" if answer.memory is None else msgspec.json.encode(answer.memory)

@@ -37,13 +37,12 @@ def consumer(
 def facts(
     *consumers: ConsumerStatus,
     stored: int = 10,
-    wall: float | None = None,
     failures: WriteFailures | None = None,
     overwritten: OverwrittenTopics | None = None,
     shard: str = "",
     troubles: tuple[Trouble, ...] | None = (),
 ) -> DaemonFacts:
-    """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
+    """Return a store that holds so many events."""
     bus = StoreStatus(
         newest_position=500 + stored,
         oldest_position=501,
@@ -55,7 +54,6 @@ def facts(
     return DaemonFacts(
         bus=bus,
         retention=RETENTION,
-        wall_now=None if wall is None else at(wall),
         condition=DaemonCondition(shard=shard, overwritten=overwritten, troubles=troubles),
     )
 
@@ -88,9 +86,9 @@ def test_a_jump_of_the_wall_clock_is_no_lag(jump: float) -> None:
     """Events are stamped by the wall clock, so their age is taken by it too."""
     rule = part_rule("backlog:mqtt")
     stamped = consumer(backlog=2, oldest=99 + jump)
-    assert rule.evaluate(facts(stamped, wall=100 + jump), 100) == "ok"
+    assert rule.evaluate(facts(stamped), 100, wall=100 + jump) == "ok"
     late = consumer(backlog=2, oldest=99 + jump)
-    assert rule.evaluate(facts(late, wall=500 + jump), 500) == "firing"
+    assert rule.evaluate(facts(late), 500, wall=500 + jump) == "firing"
     assert rule.firing.since == at(399)
 
 

@@ -144,6 +144,15 @@ class TestUnshared:
         assert rule.firing.facts["pipelines"] == "1 flow"
         assert rule.evaluate(status(), 80) == "ok"
 
+    @pytest.mark.parametrize("jump", [-3_600, 3_600])
+    def test_a_set_clock_moves_no_start(self, jump: int) -> None:
+        """Since when it is hidden is by the wall clock, which the clock of the rules is not."""
+        rule = EvaluatedRule(RuleKind.PIPELINES_UNSHARED)
+        (hidden,) = unshared(1).values()
+        moved = msgspec.structs.replace(hidden, since=at(10 + jump))
+        assert rule.evaluate(status(unshared={"flow/1": moved}), 60, wall=60 + jump) == "firing"
+        assert rule.firing.since == at(10)
+
     def test_it_is_no_outage(self) -> None:
         """However many they are, all else is watched."""
         rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)

@@ -40,7 +40,7 @@ async def test_tokens_are_refreshed_ahead_of_their_end(scene: OauthScene) -> Non
 
 @pytest.mark.parametrize("hours", [-5, 5])
 async def test_our_wall_clock_is_set(scene: OauthScene, hours: int) -> None:
-    """Access tokens live for a duration: nothing notices, and the end that is shown moves along."""
+    """Access tokens live for a duration: nothing notices, and what is shown moves along."""
     daemon = scene.refresher()
     daemon.clock = ManualClock()
     await daemon.start()
@@ -54,6 +54,9 @@ async def test_our_wall_clock_is_set(scene: OauthScene, hours: int) -> None:
         assert daemon.count("refreshed") == (1 if number < 7 else 2)
         assert daemon.status.expires_at is not None
         assert timedelta(0) < daemon.status.expires_at - daemon.clock.now() < timedelta(seconds=301)
+        assert daemon.status.refreshed_at is not None
+        age = daemon.clock.now() - daemon.status.refreshed_at
+        assert timedelta(seconds=-1) < age < timedelta(seconds=301)
     assert daemon.refused_requests() == 0
     await daemon.stop()
     # What is stored is by the clock as it was set before: at most a life is believed.

@@ -12,9 +12,20 @@ from monitor.model.live_state import (
     PollStatus,
     Reachability,
     RefusedCapability,
+    TokenStatus,
+    UnreadableRun,
+    UnsharedPipeline,
     UnwatchedCause,
 )
-from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
+from monitor.model.runs import (
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
 from monitor.tracking.clock_step import move
 from monitor.tracking.live_state import LiveState, active_of
 
@@ -58,6 +69,20 @@ def live_state() -> LiveState:
         followed_since=ago(500),
         refused=(RefusedCapability(capability="read_schedules", since=ago(30), reason="no"),),
         doubted=(DoubtedList(name="flows", since=ago(20), reason="short"),),
+        unreadable=(UnreadableRun(kind=RunKind.FLOW_RUN, id="31", tried_at=ago(40), reason="500"),),
+        unshared={
+            "flow/20": UnsharedPipeline(
+                pipeline=Pipeline(kind=PipelineKind.FLOW, id="20"),
+                since=ago(50),
+                hidden_from=ago(350),
+                reason="403",
+            )
+        },
+        token=TokenStatus(
+            refreshed_at=ago(80),
+            expires_at=ago(-1_000),
+            pair_expires_at=ago(-9_000),
+        ),
     )
     return live_state
 
@@ -73,6 +98,11 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
     now, status, active = NOW + step, live_state.workspaces["acme"], live_state.active[KEY]
     poll = live_state.polls["acme", "changes"]
     causes: tuple[UnwatchedCause, ...] = (*status.refused, *status.doubted)
+    (unreadable,), (unshared,), token = (
+        status.unreadable,
+        status.unshared.values(),
+        status.token or TokenStatus(),
+    )
     moved = (
         poll.last_attempt_at,
         poll.last_success_at,
@@ -83,10 +113,15 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
         status.since,
         status.last_callback_at,
         *(cause.since for cause in causes),
+        unreadable.tried_at,
+        unshared.since,
+        token.refreshed_at,
+        token.expires_at,
     )
 
     ages = [(now - at).total_seconds() for at in moved if at is not None]
-    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20]
+    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20, 40, 50, 80, -1_000]
+    assert (unshared.hidden_from, token.pair_expires_at) == (ago(350), ago(-9_000))
     assert live_state.complete["acme", RunKind.JOB_GROUP] == ago(9)
     assert (active.run.created_at, status.followed_since) == (ago(90), ago(500))
     assert status.time_there(now) == there
@@ -94,8 +129,18 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
 
 def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
     """Nobody knows by which clock a remembered status was written."""
-    before = live_state.update_workspace("acme", is_remembered=True)
+    before = live_state.update_workspace("acme", is_remembered=True, token=None)
     move(live_state, timedelta(hours=1), now=NOW)
 
     assert live_state.workspaces["acme"] == before
     assert msgspec.structs.asdict(before)["known_at"] == ago(4)
+
+
+def test_the_token_of_this_life_moves_in_a_status_of_a_former_one(live_state: LiveState) -> None:
+    """The workspace was not reached since the start; its token was refreshed since."""
+    live_state.update_workspace("acme", is_remembered=True)
+    move(live_state, timedelta(hours=1), now=NOW + timedelta(hours=1))
+
+    token = live_state.workspaces["acme"].token
+    assert token is not None
+    assert token.expires_at == NOW + timedelta(hours=1, seconds=1_000)

@@ -221,10 +221,7 @@ class EvaluationContext:
         """Return the facts of the subject for the rule; None if the subject does not exist."""
         if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
             return DaemonFacts(
-                bus=self._store,
-                retention=self._retention,
-                wall_now=self.wall_now,
-                condition=self._condition,
+                bus=self._store, retention=self._retention, condition=self._condition
             )
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:

@@ -155,6 +155,7 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
         as_of=as_of,
         facts=facts,
         first_evaluated_at=context.first_evaluated_at(rule, subject),
+        wall_now=context.wall_now,
     )
     return definition.evaluate(state_input, memory, settings)
 

@@ -119,11 +119,10 @@ class WorkspaceFacts(Struct, frozen=True, kw_only=True):
 
 
 class DaemonFacts(Struct, frozen=True, kw_only=True):
-    """``wall_now`` is our wall clock, which stamps events; None: the clock of the rules."""
+    """The store, and what is wrong with the daemon and its cluster."""
 
     bus: StoreStatus
     retention: Retention
-    wall_now: datetime | None = None
     condition: DaemonCondition = DaemonCondition()
 
 
@@ -152,9 +151,19 @@ class EventInput(Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInput(Generic[F]):
-    """The live state of one subject as of ``as_of``; None: not known yet."""
+    """The live state of one subject as of ``as_of``; None: not known yet.
+
+    ``wall_now`` is our wall clock, which stamps events; None: the clock of the rules.
+    """
 
     subject: Subject
     as_of: datetime | None
     facts: F
     first_evaluated_at: datetime | None  # None: this is the rule's first evaluation
+    wall_now: datetime | None = None
+
+    def steady(self, at: datetime) -> datetime:
+        """Return a past instant of our wall clock by the clock of the rules."""
+        if self.as_of is None or self.wall_now is None:
+            return at
+        return min(self.as_of, self.as_of - (self.wall_now - at))

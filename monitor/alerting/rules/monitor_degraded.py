@@ -71,12 +71,12 @@ def evaluate(
     part = state.subject.thing.removesuffix(_end_of(facts.condition))
     kind, _, name = part.partition(":")
     if not name or kind in (GONE, UNHELD):
-        return RuleAnswer(_whole(facts, part, now))
+        return RuleAnswer(_whole(state, part, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(Ok(at=now))  # it is no longer configured
     if kind == BACKLOG:
-        return RuleAnswer(_backlog(consumer, facts.wall_now or now, now, rule.threshold))
+        return RuleAnswer(_backlog(consumer, state.wall_now or now, now, rule.threshold))
     count = consumer.dead_letters
     reason = f"{name} refuses events for good; {count:,} are kept aside"
     if kind == LOST:
@@ -88,32 +88,30 @@ def evaluate(
     return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)
 
 
-def _whole(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
+def _whole(state: StateInput[DaemonFacts], part: str, now: datetime) -> EvaluationResult:
     """Return the result of a part that is no output's."""
     if part == STORE:
-        return _refusing(facts, now) or _lost_end(facts, now) or _store(facts, now)
-    return _retained(facts, now) if part == RETAINED else _trouble(facts, part, now)
+        return _refusing(state, now) or _lost_end(state, now) or _store(state.facts, now)
+    return _retained(state.facts, now) if part == RETAINED else _trouble(state, part, now)
 
 
-def _refusing(facts: DaemonFacts, now: datetime) -> Firing | None:
-    failures = facts.bus.write_failures
+def _refusing(state: StateInput[DaemonFacts], now: datetime) -> Firing | None:
+    failures = state.facts.bus.write_failures
     if failures is None or (failures.is_over and failures.quiet_seconds >= _TROUBLE_SHOWN_SECONDS):
         return None
     reason = f"the store refused writes, the last because: {failures.reason}"
-    since = min(now, now - ((facts.wall_now or now) - failures.since))
-    return _firing(since, now, what=STORE, reason=reason)
+    return _firing(state.steady(failures.since), now, what=STORE, reason=reason)
 
 
-def _lost_end(facts: DaemonFacts, now: datetime) -> Firing | None:
-    lost = facts.bus.lost_end
+def _lost_end(state: StateInput[DaemonFacts], now: datetime) -> Firing | None:
+    lost = state.facts.bus.lost_end
     if lost is None:
         return None
     reason = (
         f"the store has lost the newest {lost.count:,} events that it had acknowledged; the log "
         "goes on in a new epoch of sequence"
     )
-    since = min(now, now - ((facts.wall_now or now) - lost.since))
-    return _firing(since, now, what=STORE, reason=reason)
+    return _firing(state.steady(lost.since), now, what=STORE, reason=reason)
 
 
 def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
@@ -125,15 +123,16 @@ def _retained(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     return _firing(min(overwritten.since, now), now, what="mqtt", reason=reason)
 
 
-def _trouble(facts: DaemonFacts, part: str, now: datetime) -> EvaluationResult:
-    troubles = facts.condition.troubles
+def _trouble(state: StateInput[DaemonFacts], part: str, now: datetime) -> EvaluationResult:
+    condition = state.facts.condition
+    troubles = condition.troubles
     if troubles is None:
         return Unknown("the cluster has not been read yet")
-    end = _end_of(facts.condition)
+    end = _end_of(condition)
     trouble = next((found for found in troubles if found.part.removesuffix(end) == part), None)
     if trouble is None:
         return Ok(at=now)
-    since = min(now, now - ((facts.wall_now or now) - trouble.since))
+    since = state.steady(trouble.since)
     return _firing(since, now, what=part.replace(":", " ", 1), reason=trouble.reason)
 
 

@@ -25,13 +25,15 @@ def evaluate(
         return RuleAnswer(Unknown("the workspace has not been asked yet"))
     if not status.unshared:
         return RuleAnswer(Ok(at=now))
-    unshared = sorted(status.unshared.values(), key=lambda of: (of.since, of.pipeline.id))
+    unshared = sorted(
+        status.unshared.values(), key=lambda hidden: (hidden.since, hidden.pipeline.id)
+    )
     result = Firing(
-        since=min(unshared[0].since, now),
+        since=state.steady(unshared[0].since),
         as_of=now,
         facts={
-            "pipelines": _counted(Counter(of.pipeline.kind for of in unshared)),
-            "reason": "; ".join(of.reason for of in unshared[:_NAMED]),
+            "pipelines": _counted(Counter(hidden.pipeline.kind for hidden in unshared)),
+            "reason": "; ".join(hidden.reason for hidden in unshared[:_NAMED]),
         },
     )
     return RuleAnswer(result)

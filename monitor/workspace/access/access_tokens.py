@@ -169,6 +169,13 @@ class TokenInUse:
         at = self._clock.now() + timedelta(seconds=left)
         return stored if abs(at - stored) < _SAME else at
 
+    @property
+    def obtained_at(self) -> datetime | None:
+        """When it was refreshed, by our wall clock as it is set now."""
+        if self._pair is None or self._pair.expires_at is None or self.expires_at is None:
+            return None if self._pair is None else self._pair.obtained_at
+        return self._pair.obtained_at + (self.expires_at - self._pair.expires_at)
+
 
 class ConfiguredToken:
     """The token of the configuration, and what stands in its file since."""

@@ -383,9 +383,8 @@ class RefreshedTokens:
 
     def _status(self) -> TokenStatus:
         tokens = self._tokens or StoredTokens()
-        pair = tokens.pair
         return TokenStatus(
-            refreshed_at=None if pair is None else pair.obtained_at,
+            refreshed_at=self._in_use.obtained_at,
             expires_at=self._in_use.expires_at,
             pair_expires_at=self._pair_expires_at,
             trouble=self._failures.trouble(

@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "polling": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
     "listening": MODEL,
     "callbacks": (*MODEL, "listening", "catalogue", "workspace", "tracking", "bus.contract"),
-    "alerting": (*MODEL, "schedules", "tracking.live_state", "bus.contract"),
+    "alerting": (*MODEL, "catalogue", "schedules", "tracking.live_state", "bus.contract"),
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
     "web": (
         *MODEL,

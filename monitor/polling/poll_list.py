@@ -146,7 +146,7 @@ def build(context: PollContext) -> WorkspacePolls:
     """Build what the polls share and hand each what it needs of the others."""
     recipes, plans, owner = RecipeNames(context), Plans(context), TokenOwner(context)
     details, links, checks = Details(context, JobRecords(context)), PlanLinks(), ListChecks(context)
-    written = {kind: WrittenRows(context, check) for kind, check in checks.of_runs.items()}
+    written = {kind: WrittenRows(context, checks, kind) for kind in checks.of_runs}
     plan_children = PlanChildren(context, plans=plans, links=links)
     reasons = Reasons(context, details=details, plan_children=plan_children, links=links)
     flow_runs = FlowRuns(context, links=links, reasons=reasons)
@@ -171,7 +171,6 @@ def build(context: PollContext) -> WorkspacePolls:
         unlabelled=unlabelled,
         written=written[RunKind.PLAN_RUN],
         refetch_queue=refetch_queue,
-        unshared=checks.unshared,
     )
     changes = Changes(
         context,
@@ -179,7 +178,6 @@ def build(context: PollContext) -> WorkspacePolls:
         flow_runs=flow_runs,
         written=written[RunKind.JOB_GROUP],
         refetch_queue=refetch_queue,
-        unshared=checks.unshared,
     )
     by_id = ById(
         context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs, checks=checks

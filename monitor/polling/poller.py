@@ -33,6 +33,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus
 from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.model.waits import backoff_seconds
@@ -102,7 +103,14 @@ class WorkspacePoller:
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
     def untrack(self, key: RunKey) -> bool:
-        """Name a run no more; returns and raises as `ById.untrack`."""
+        """Name a run no more; True where it was named and not read yet.
+
+        Raises:
+            ConfigurationError: the configuration names it, and would do so again.
+        """
+        if f"{key.kind}/{key.id}" in self._context.settings.follow:
+            where = "`follow` in the configuration: remove it there"
+            raise ConfigurationError(f"{key} is named by {where}")
         return self._polls.by_id.untrack(key)
 
     def gave_up(self, key: RunKey) -> bool:

@@ -51,18 +51,27 @@ async def test_runs_that_no_list_shows_are_named(site: Site) -> None:
 
 async def test_jobs_that_show_no_progress_are_named(site: Site) -> None:
     """Neither heartbeat nor percentage, for some minutes: run_stuck can judge nothing of them."""
-    can_read = site.live_state.workspaces["acme"].capabilities | {"read_jobs"}
+    can_read = site.live_state.workspaces["acme"].capabilities | {
+        "read_jobs",
+        "list_flows",
+    }
     site.live_state.update_workspace("acme", capabilities=can_read)
     before = await said(site)
     now = site.clock.now()
-    active(site, "1", JobDetails(read_at=now))
-    active(site, "2", JobDetails(read_at=now, percent_complete=0.0))
-    active(site, "3", JobDetails(read_at=now, heartbeat_at=now))
-    active(site, "4", None)  # its job records are not read yet
-    active(site, "5", JobDetails(read_at=now), status=Status.PENDING)
+
+    def confirm() -> None:
+        active(site, "1", JobDetails(read_at=now), created_at=now)
+        active(site, "2", JobDetails(read_at=now, percent_complete=0.0), created_at=now)
+        active(site, "3", JobDetails(read_at=now, heartbeat_at=now), created_at=now)
+        active(site, "4", None, created_at=now)  # its job records are not read yet
+        active(site, "5", JobDetails(read_at=now), created_at=now, status=Status.PENDING)
+
     await site.clock.advance(280)
+    confirm()
     assert await said(site) == before
-    what, why = "progress_of_job_group", "their job records show neither heartbeat nor percentage"
+    await site.clock.advance(20)
+    confirm()
+    what, why = "progress_of_job_group", "job records show neither heartbeat nor percentage"
     assert await said(site) == {**before, what: f"run_stuck cannot judge run 1: {why}"}
     assert "progress of job groups</span>" in (await site.get("/workspaces/acme")).text
 
@@ -70,5 +79,5 @@ async def test_jobs_that_show_no_progress_are_named(site: Site) -> None:
     both = f"run_stuck cannot judge 2 runs, such as 1 and 6: {why}"
     assert (await said(site))[what] == both
     site.live_state.update_workspace("acme", capabilities=can_read - {"read_jobs"})
-    none = "run_stuck cannot judge 5 runs, such as 1 and 2: the workspace shows no job records"
-    assert (await said(site))[what] == f"{none} of them"
+    why = "the workspace shows no job records, as far as this token sees"
+    assert (await said(site))[what] == f"run_stuck cannot judge 5 runs, such as 1 and 2: {why}"

@@ -28,6 +28,7 @@ from monitor.alerting.explain.explanation import (
     with_unwatched,
 )
 from monitor.alerting.explain.findings import Findings, RuleFinding, is_open, why_excluded
+from monitor.alerting.explain.never_shown import why_limited
 from monitor.alerting.explain.notifications import NotificationReader
 from monitor.alerting.explain.steps import (
     alert_steps,
@@ -39,7 +40,6 @@ from monitor.alerting.explain.steps import (
     part_steps,
     rule_steps,
 )
-from monitor.alerting.explain.unread_data import why_only_named
 from monitor.bus.contract import Recorded, StoredShard
 from monitor.model.alerts import Alert, alert_event_id
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_ids
@@ -180,7 +180,8 @@ class Explainer:
         """
         explanation = await self._of_pipeline(workspace, kind, key)
         explanation = await self._completed(explanation, workspace, RUN_KINDS[kind])
-        why = why_only_named(self._view.workspace(workspace), kind)
+        status = self._view.workspace(workspace)
+        why = why_limited(status) if status and kind is PipelineKind.FLOW else None
         unshared = self._view.why_unshared(workspace, Pipeline(kind=kind, id=key))
         unseen = unshared and f"nothing new is seen of its runs now: {unshared}"
         if explanation is None or not (why or unseen):

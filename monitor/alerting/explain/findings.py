@@ -20,7 +20,7 @@ from monitor.alerting.attribution.subjects import (
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.evidence import EvidenceBasis, FoundAlert, ended
-from monitor.alerting.explain.unread_data import why_unread
+from monitor.alerting.explain.never_shown import why_unread
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings

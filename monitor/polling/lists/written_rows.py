@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.model.runs import RunKind
 from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
-from monitor.polling.lists.list_check import ListCheck
+from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.workspace.payloads import JobGroupRow, PlanRunRow, RowHead
 
@@ -46,9 +46,9 @@ class WrittenRows:
     required only when it is older than the overlap.
     """
 
-    def __init__(self, context: PollContext, check: ListCheck) -> None:
+    def __init__(self, context: PollContext, checks: ListChecks, kind: RunKind) -> None:
         self._context = context
-        self.check = check
+        self.check, self.unshared = checks.of_runs[kind], checks.unshared
         self._writes: BoundedMemory[str, _Write] = BoundedMemory(_REMEMBERED_ROWS)
 
     async def load(self, kind: RunKind, *, since: datetime) -> None:

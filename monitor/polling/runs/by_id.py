@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import (
-    ConfigurationError,
     MonitorError,
     NoSuchObjectError,
     NotAvailableError,
@@ -68,8 +67,9 @@ class ById:
         self._denied: list[RunKey] = []  # in the reading that is under way
         self._denials: dict[RunKey, _Denial] = {}
         # Runs that were named and could not be read yet, with the number of attempts.
-        self._configured = [followed_run(context.name, text) for text in context.settings.follow]
-        self._named = dict.fromkeys(self._configured, 0)
+        self._named: dict[RunKey, int] = {}
+        for text in context.settings.follow:
+            self._named[followed_run(context.name, text)] = 0
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_NAMED_AT_MOST)
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
@@ -109,15 +109,7 @@ class ById:
         return answer
 
     def untrack(self, key: RunKey) -> bool:
-        """Name a run no more; True where it was named and not read yet.
-
-        Raises:
-            ConfigurationError: the configuration names it, and would do so again.
-        """
-        if key in self._configured:
-            raise ConfigurationError(
-                f"{key} is named by `follow` in the configuration: remove it there"
-            )
+        """Name a run no more; True where it was named and not read yet."""
         return self._named.pop(key, None) is not None
 
     def gave_up(self, key: RunKey) -> bool:

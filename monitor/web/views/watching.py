@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from monitor.catalogue.capabilities import Capability, capabilities_of
-from monitor.catalogue.operations import Edition
-from monitor.model.live_state import SCHEDULES, ActiveRun, Reachability, WorkspaceStatus
-from monitor.model.runs import RunKind, Status
+from monitor.alerting.explain.never_shown import why_limited, why_never
+from monitor.model.live_state import Reachability, WorkspaceStatus
+from monitor.model.runs import RunKind
 from monitor.tracking.live_state import WATCHED_BY, LiveStateView
 
-_NEEDS: Mapping[str, tuple[Capability, ...]] = MappingProxyType(
-    {
-        RunKind.JOB_GROUP: (Capability.LIST_CHANGES,),
-        RunKind.FLOW_RUN: (Capability.LIST_CHANGES, Capability.FOLLOW_FLOW_RUNS),
-        RunKind.PLAN_RUN: (Capability.LIST_PLAN_RUNS,),
-        SCHEDULES: (Capability.READ_SCHEDULES,),
-    }
-)
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        RunKind.JOB_GROUP: "lists no runs",
-        RunKind.FLOW_RUN: "lists no flow runs",
-        RunKind.PLAN_RUN: "lists no plan runs",
-        SCHEDULES: "lists no schedules",
-    }
-)
-
-
 PROGRESS = "progress_of_job_group"
-_SILENT_FOR = timedelta(minutes=5)  # a job that has just begun may show nothing yet
 
 
 class Unwatched(Struct, frozen=True, kw_only=True):
@@ -65,29 +43,11 @@ def unlisted(status: WorkspaceStatus) -> tuple[Unwatched, ...]:
     )
 
 
-def shows_no_progress(active: ActiveRun, status: WorkspaceStatus, now: datetime) -> bool:
-    """True of a job group that is at work for a while, and of which no rule can say how."""
-    run = active.run
-    begun_at = run.started_at or run.created_at
-    if run.key.kind is not RunKind.JOB_GROUP or run.status is not Status.RUNNING:
-        return False
-    if begun_at is None or status.time_there(now) - begun_at < _SILENT_FOR:
-        return False
-    if Capability.READ_JOBS not in status.capabilities:
-        return True
-    jobs = run.jobs
-    is_read = jobs is not None and jobs.read_at is not None
-    return is_read and active.percent_complete is None and active.heartbeat_at is None
-
-
-def without_progress(status: WorkspaceStatus, run_ids: Sequence[str]) -> tuple[Unwatched, ...]:
-    """Return that the progress of these job groups is not watched; nothing of none."""
-    if not run_ids:
+def without_progress(silent: Mapping[str, str]) -> tuple[Unwatched, ...]:
+    """Return that the progress of these job groups is not watched, by their reasons."""
+    if not silent:
         return ()
-    can_read = Capability.READ_JOBS in status.capabilities
-    why = "their job records show neither heartbeat nor percentage"
-    why = why if can_read else "the workspace shows no job records of them"
-    runs = _such_as(len(run_ids), sorted(run_ids))
+    runs, why = _such_as(len(silent), sorted(silent)), next(iter(silent.values()))
     return (Unwatched(what=PROGRESS, reason=f"run_stuck cannot judge {runs}: {why}"),)
 
 
@@ -102,13 +62,6 @@ def why_not_watched(live: LiveStateView, status: WorkspaceStatus, what: str) -> 
     return live.why_unwatched(status.workspace, what) or _why_never(status, what)
 
 
-def why_limited(status: WorkspaceStatus) -> str | None:
-    """Return why only runs are seen there that somebody names; None where all are, or none is."""
-    if Capability.FOLLOW_BY_ID not in status.capabilities:
-        return None
-    return _why_never(status, RunKind.JOB_GROUP)
-
-
 def why_blind(status: WorkspaceStatus) -> str | None:
     """Return why no run can be seen there at all, although the workspace may answer."""
     is_new = status.edition is None and status.reason is None
@@ -120,19 +73,7 @@ def why_blind(status: WorkspaceStatus) -> str | None:
 def _why_never(status: WorkspaceStatus, what: str) -> str | None:
     if not status.capabilities and status.edition is None:
         return _why_nothing_read(status)
-    missing = [need for need in _NEEDS[what] if need not in status.capabilities]
-    if not missing or not status.capabilities:
-        return None
-    edition = Edition(status.edition or Edition.OPEN)
-    if edition is Edition.OPEN:
-        why = f"the workspace {_WORDS[what]}, as far as this token sees"
-    elif missing[0] in capabilities_of(edition):
-        why = f"to this token the workspace {_WORDS[what]}, although its edition {edition} can"
-    else:
-        why = f"edition {edition} {_WORDS[what]}"
-    if what == RunKind.JOB_GROUP and Capability.FOLLOW_BY_ID in status.capabilities:
-        why += "; only those are followed that a callback, `track` or the configuration names"
-    return why
+    return why_never(status, what)
 
 
 def _why_nothing_read(status: WorkspaceStatus) -> str | None:

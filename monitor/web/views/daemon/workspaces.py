@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.explain.never_shown import why_no_progress
 from monitor.catalogue.capabilities import Capability
 from monitor.model.inventory import Figures, Inventory
 from monitor.model.live_state import (
@@ -25,7 +26,6 @@ from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import WorkspaceView, workspace_view
 from monitor.web.views.watching import (
-    shows_no_progress,
     unlisted,
     unwatched,
     without_progress,
@@ -112,7 +112,7 @@ class _Active(Struct, kw_only=True):
 
     status: WorkspaceStatus
     runs: int = 0
-    without_progress: list[str] = []
+    without_progress: dict[str, str] = {}  # by id, with the reason
 
 
 class WorkspacesReader:
@@ -161,12 +161,11 @@ class WorkspacesReader:
     ) -> Mapping[str, _Active]:
         """Return what is active in each of these workspaces; ``workspace``: only there."""
         found = {status.workspace: _Active(status=status) for status in statuses}
-        now = self._sources.clock.now()
         async for active in in_slices(self._live.active_runs(workspace)):
             if (own := found.get(active.run.key.workspace)) is not None:
                 own.runs += 1
-                if shows_no_progress(active, own.status, now):
-                    own.without_progress.append(active.run.key.id)
+                if (why := why_no_progress(active.run, own.status)) is not None:
+                    own.without_progress[active.run.key.id] = why
         return found
 
     def _view(self, status: WorkspaceStatus, active: Mapping[str, _Active]) -> WorkspaceView:
@@ -177,7 +176,7 @@ class WorkspacesReader:
             unwatched=(
                 *unwatched(self._live, status),
                 *unlisted(status),
-                *without_progress(status, own.without_progress),
+                *without_progress(own.without_progress),
             ),
             reading=self._live.first_reads(status.workspace),
             mirrored=self._sources.shards.mirrored_of(status.workspace),

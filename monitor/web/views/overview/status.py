@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.explain.never_shown import why_limited
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_states import PipelineCondition
@@ -16,7 +17,6 @@ from monitor.web.views.overview.reading import first_reads_of, history_of, unrea
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
-from monitor.web.views.watching import why_limited
 
 _NAMED = 2  # workspaces, or rules
 _NAME_CHARACTERS = 120

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.alerting.explain.never_shown import why_limited
 from monitor.model.live_state import Reachability, WorkspaceStatus
 from monitor.model.runs import PipelineKind, RunKind
 from monitor.web.http.request_parsing import refuse_unknown
@@ -14,7 +15,7 @@ from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.overview.unseen import why_unseen
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
-from monitor.web.views.watching import unwatched, why_limited
+from monitor.web.views.watching import unwatched
 
 _WORDS_OF: dict[str, str] = {
     RunKind.JOB_GROUP: "job groups",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -197,7 +198,7 @@ class UnreadableRun(Struct, frozen=True, kw_only=True, gc=False):
 class UnlistedRuns(Struct, frozen=True, kw_only=True, gc=False):
     """Runs that their ids show and no list ever did, although it shows others of their kind.
 
-    What nobody names is never seen of such runs. ``ids`` are some of them.
+    Of such runs only those are seen that are named. ``ids`` are some of them.
     """
 
     kind: RunKind
@@ -299,7 +300,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
 
     def why_unshared(self, pipeline: Pipeline | None) -> str | None:
-        """Return why nobody can see what a flow or plan does, None where it is shown to us."""
+        """Return why nothing new is seen of a flow or plan, None where it is shown to us."""
         if not self.unshared or pipeline is None:
             return None
         known = self.unshared.get(pipeline_key(pipeline.kind, pipeline.id))
@@ -309,6 +310,17 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         """Return why runs or schedules are unwatched although the workspace answers."""
         causes = (*self.refused, *self.doubted, self.clock_set_back)
         return tuple(cause for cause in causes if cause is not None and cause.unwatched)
+
+
+def unshared_pipelines(
+    statuses: Iterable[WorkspaceStatus],
+) -> dict[tuple[str, PipelineKind, str], str]:
+    """Return why nothing new is seen of flows and plans, by workspace, kind and id."""
+    return {
+        (status.workspace, unshared.pipeline.kind, unshared.pipeline.id): unshared.reason
+        for status in statuses
+        for unshared in status.unshared.values()
+    }
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,8 +1,8 @@
 """Our clock is set: what live state dates by it moves along, so that ages stay what they were.
 
-Instants of the workspace stay. So do those of former lives of the daemon: nobody knows by which
-clock they were written. What would lie in the future was observed by now: else nothing later would
-be newer, and nobody would read the run again.
+Instants of the workspace stay. So do those of former lives of the daemon: by which clock they were
+written is not known. What would lie in the future was observed by now: else nothing later would be
+newer, and the run would never be read again.
 """
 
 from __future__ import annotations

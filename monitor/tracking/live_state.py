@@ -20,6 +20,7 @@ from monitor.model.live_state import (
     ReachabilityStretch,
     UnwatchedCause,
     WorkspaceStatus,
+    unshared_pipelines,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.pipeline_directory import PipelineDirectory
@@ -134,23 +135,21 @@ class LiveStateView:
         name = "the workspace" if poll.poll == RECOVERY else poll.poll
         return f"{name} cannot be read ({poll.last_outcome})"
 
-    def unseen(self) -> dict[tuple[str, str], str]:
-        """Return why nothing new is seen, by workspace and what: also of pipelines, by their key.
+    def unseen(self) -> frozenset[tuple[object, str]]:
+        """Return of what nothing new is seen, each with the reason: also of unshared pipelines.
 
         Where it is empty, every open alert can be judged.
         """
-        unseen = {
-            (name, what): why
+        unwatched = (
+            ((name, what), why)
             for name in self._live_state.workspaces
             for what in WATCHED_BY
             if (why := self.why_unwatched(name, what)) is not None
-        }
-        for name, status in self._live_state.workspaces.items():
-            unseen |= {(name, key): of.reason for key, of in status.unshared.items()}
-        return unseen
+        )
+        return frozenset((*unwatched, *unshared_pipelines(self.workspaces()).items()))
 
     def why_unshared(self, workspace: str, pipeline: Pipeline | None) -> str | None:
-        """Return why nobody can see what a flow or plan does, None where it is shown to us."""
+        """Return why nothing new is seen of a flow or plan, None where it is shown to us."""
         status = self._live_state.workspaces.get(workspace)
         return None if status is None else status.why_unshared(pipeline)
 

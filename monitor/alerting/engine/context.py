@@ -212,7 +212,7 @@ class EvaluationContext:
             self._pipeline_health[key].append(health)
 
     def why_unshared(self, subject: Subject) -> str | None:
-        """Return why nobody can see the runs of the subject, None where they are shown to us."""
+        """Return why no runs of the subject are seen, None where they are shown to us."""
         if subject.subject_kind not in (SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN):
             return None
         return self._view.why_unshared(subject.workspace, subject.pipeline)

@@ -24,7 +24,7 @@ from monitor.model.runs import Status
 log = structlog.get_logger()
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
-_ASK_AGAIN = timedelta(minutes=1)  # what nobody can see now
+_ASK_AGAIN = timedelta(minutes=1)  # what cannot be seen now
 _FAILING_KEPT = 1_000  # subjects of one rule
 
 

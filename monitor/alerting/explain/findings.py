@@ -198,7 +198,7 @@ class Findings:
         schedules = [
             of_schedule(workspace, schedule)
             for schedule in (status.schedules if status is not None else ())
-            if any((of.kind, of.id) == (pipeline.kind, pipeline.id) for of in schedule.pipelines)
+            if any((own.kind, own.id) == (pipeline.kind, pipeline.id) for own in schedule.pipelines)
         ]
         return [of_pipeline(workspace, pipeline), *schedules]
 

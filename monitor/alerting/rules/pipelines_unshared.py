@@ -1,7 +1,7 @@
 """pipelines_unshared: flows or plans that were known are no longer shared with the token's owner.
 
-Nobody sees what they do, so whatever else is asked about them is not judged; all others are, which
-is why this is no outage. A day later the workspace is taken for what it shows. By our clock.
+What they do is not seen, so no other rule judges them; all others are judged, which is why this is
+no outage. A day later the workspace is taken for what it shows. By our clock.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from monitor.model.live_state import PipelineHealth, Reachability
+from monitor.model.live_state import PipelineHealth, Reachability, unshared_pipelines
 from monitor.model.overall_health import newest_of
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
@@ -182,12 +182,8 @@ def _jobs(snapshot: MetricsSnapshot, page: ExpositionPage) -> FamilyText:
 
 
 def _unshared(snapshot: MetricsSnapshot, layout: SeriesLayout) -> set[tuple[str, RunKind, str]]:
-    """Return the series of pipelines that nobody shows us: workspace, kind of run, label."""
-    hidden = {
-        (status.workspace, of.pipeline.kind, of.pipeline.id)
-        for status in snapshot.workspaces
-        for of in status.unshared.values()
-    }
+    """Return the series of unshared pipelines: workspace, kind of run, label."""
+    hidden = unshared_pipelines(snapshot.workspaces)
     return {
         (identity.workspace, identity.kind, label)
         for identity, label in (layout.own.items() if hidden else ())

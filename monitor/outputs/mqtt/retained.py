@@ -96,7 +96,7 @@ class RetainedStates:
         # them cannot be judged.
         self._snapshot: AlertingSnapshot | None = None
         self._alerts: dict[str, Alert] = {}
-        self._unwatched: dict[tuple[str, str], str] = {}
+        self._unwatched: frozenset[tuple[object, str]] = frozenset()
         self._unjudged: dict[str, str] = {}
 
     async def open(self) -> None:

@@ -254,7 +254,11 @@ class PipelineNames:
         if status.followed_since is not None:
             since = max(since, status.followed_since)  # what ended before that is history
         gone = {(kind, id_): at for id_, at in self._listed[kind].gone.items()}
-        used = {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        used = {
+            (pipeline.kind, pipeline.id)
+            for schedule in status.schedules
+            for pipeline in schedule.starts
+        }
         # What was listed and then denied stays gone, unless it has started since.
         health = context.observer.pipeline_health
         used = used.difference(gone) | health.busy(context.name, since, gone)

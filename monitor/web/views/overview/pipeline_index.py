@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, AlertState, LearnedLimit, PipelineOfKind, Severity
-from monitor.model.live_state import NamedPipeline, PipelineHealth
+from monitor.model.live_state import NamedPipeline, PipelineHealth, unshared_pipelines
 from monitor.model.overall_health import overall_health
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.model.slices import in_slices, sorted_in_slices
@@ -259,11 +259,7 @@ class PipelineIndex:
                     seen.append(at)
         for place in blind.keys() ^ self._blind.keys():
             self._touched |= self._in_workspace[place]
-        unshared = {
-            (status.workspace, of.pipeline.kind, of.pipeline.id): of.reason
-            for status in live.workspaces()
-            for of in status.unshared.values()
-        }
+        unshared = unshared_pipelines(live.workspaces())
         self._touched |= unshared.keys() ^ self._unshared.keys()
         self._blind, self._unshared = blind, unshared
         self.confirmed_at = min(seen) if seen else max(confirmed.values(), default=None)

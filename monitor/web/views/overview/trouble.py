@@ -102,7 +102,7 @@ class TroubleReader:
             status.reason,
             *(known.reason for known in found),
             *(blind.get((name, kind)) for kind in PipelineKind),
-            *(of.reason for of in status.unshared.values()),
+            *(unshared.reason for unshared in status.unshared.values()),
             "it has not answered yet",
         )
         return WorkspaceTrouble(

@@ -153,6 +153,7 @@ async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostR
     """Both are posted to the API of version 2; other events are skipped."""
     await scene.start()
     await scene.emit(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
+    await scene.until_delivered()
     await scene.emit(resolved(1))
     await scene.until_delivered()
     alerts = [posted_alert for request in receiver.requests for posted_alert in request.json()]
@@ -190,7 +191,7 @@ async def test_an_alertmanager_that_cannot_accept_alerts_is_retried(
 async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
     scene: OutputScene, receiver: PostReceiver, hours: int
 ) -> None:
-    """An alert that its answer shows as lapsed, or as not ended, is posted again at once."""
+    """No alert is posted as lapsed, or as not ended, by a clock that is not the Alertmanager's."""
     theirs = scene.clock.now() + timedelta(hours=hours)
     receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
     await scene.start()
@@ -198,13 +199,47 @@ async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
     await scene.until_delivered()
     await scene.emit(resolved(2, ends_at=scene.clock.now()))
     await scene.until_delivered()
-    lapses, ends = (
-        datetime.fromisoformat(request.json()[0]["endsAt"])
-        for request in (receiver.requests[1], receiver.requests[2])
-    )
-    assert abs(lapses - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
-    assert ends <= theirs + timedelta(seconds=10)
-    assert [ids(request) for request in receiver.requests] == [["1"], ["1"], ["2"]]
+    first, fires, ends = (request.json() for request in receiver.requests)
+    assert first == []  # its answer has the time
+    lapses_at, ends_at = (datetime.fromisoformat(sent[0]["endsAt"]) for sent in (fires, ends))
+    assert abs(lapses_at - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
+    assert ends_at <= theirs + timedelta(seconds=10)
+
+
+async def test_an_alertmanager_without_a_time_is_posted_to_by_our_own(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """It is asked once, also where it refuses to be sent no alert."""
+    receiver.headers = {"Date": "today"}
+    receiver.status_for = lambda body: 400 if body == b"[]" else 200
+    await scene.start()
+    for number in (1, 2):
+        await scene.emit(fired(number))
+        await scene.until_delivered()
+    assert [ids(request) for request in receiver.requests] == [[], ["1"], ["2"]]
+
+
+async def test_a_clock_that_is_set_takes_no_alert_back(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """Each alert is posted as firing and as begun by the Alertmanager's clock, whatever ours shows.
+
+    Ours is a second off, an hour, or 40 days, already as the daemon starts.
+    """
+    steps = [-40 * 86_400, 40 * 86_400, -3_600, 3_600, -1, 1, 0]
+    for number, seconds in enumerate(steps):
+        scene.clock.ahead = timedelta(seconds=seconds)
+        if number == 0:
+            await scene.start()
+        await scene.emit(fired(number))
+        await scene.until_delivered()
+    posted = [sent for request in receiver.requests for sent in request.json()]
+    now = datetime.now(UTC)
+    for sent in posted:
+        assert datetime.fromisoformat(sent["startsAt"]) == BEGAN
+        lapses_at = datetime.fromisoformat(sent["endsAt"])
+        assert abs(lapses_at - now - timedelta(minutes=4)) < timedelta(seconds=30)
+    assert len(posted) == len(steps)
 
 
 async def test_the_status_shows_whether_it_answers(
@@ -247,8 +282,8 @@ async def test_firing_alerts_are_repeated(tmp_path: Path, receiver: PostReceiver
         pending = alert(4, AlertState.PENDING, is_notified=False)
         scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2), unnotified, pending))
         await scene.start()
-        await receiver.until(lambda: len(receiver.accepted) >= 3)
-        assert {tuple(ids(request)) for request in receiver.accepted} == {("1", "2")}
+        await receiver.until(lambda: len(receiver.accepted) >= 4)
+        assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1", "2")}
 
 
 async def test_a_repetition_never_revives_a_resolved_alert(
@@ -296,25 +331,29 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
         assert datetime.fromisoformat(newest["startsAt"]) == anew
 
 
+@pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(), timedelta(seconds=-1)])
 async def test_what_is_read_again_takes_no_alert_back(
-    scene: OutputScene, receiver: PostReceiver
+    scene: OutputScene, receiver: PostReceiver, later: timedelta
 ) -> None:
     """The next holder reads the log again from before its end, and posts what still is so.
 
-    The first alert is over and a newer one fires; of the other one only the end is left to post.
+    The first alert is over and another one fires, of which the evidence may say that it began in
+    the same second, or before; of the other pipeline only the end is left to post.
     """
-    anew = BEGAN + timedelta(hours=1)
+    anew = BEGAN + later
     current = alert(1, starts_at=anew)
     scene.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
-    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current))
+    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current, number=2))
     await scene.start()
     await scene.until_delivered()
     assert {
-        (posted_alert["labels"]["pipeline_id"], posted_alert["startsAt"], ends == ENDED)
+        (posted_alert["labels"]["pipeline_id"], starts, ends == ENDED)
         for request in receiver.accepted
         for posted_alert in request.json()
-        for ends in [datetime.fromisoformat(posted_alert["endsAt"])]
-    } == {("1", "2024-11-21T10:30:00Z", False), ("2", "2024-11-21T09:30:00Z", True)}
+        for starts, ends in [
+            (datetime.fromisoformat(posted_alert[key]) for key in ("startsAt", "endsAt"))
+        ]
+    } == {("1", anew, False), ("2", BEGAN, True)}
 
 
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:
@@ -325,9 +364,9 @@ async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostRec
     ) as scene:
         scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2)))
         await scene.start()
-        await receiver.until(lambda: len(receiver.accepted) >= 4)
+        await receiver.until(lambda: len(receiver.accepted) >= 5)
         assert [request.status for request in receiver.requests].count(400) == 2
-        assert {tuple(ids(request)) for request in receiver.accepted} == {("1",)}
+        assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1",)}
 
 
 async def test_each_alertmanager_has_its_own_position(

@@ -35,7 +35,7 @@ class Kept:
         self.clock = clock
         self.start()
         self._watched = WatchedClock(clock)
-        self._watched.on_step(lambda step: self.retention.clock_was_set(step))
+        self._watched.on_step(self._clock_was_set)
 
     def start(self, retention: Retention = KEPT) -> None:
         """Begin as a daemon does that starts."""
@@ -46,6 +46,9 @@ class Kept:
             registry=self.registry,
             elapsed=self.clock.monotonic,
         )
+
+    def _clock_was_set(self, step: timedelta) -> None:
+        self.retention.clock_was_set(step)  # of the present life
 
     async def fill(self, number: int) -> None:
         """Store an event, a run that has ended and a waiting callback, all of now."""

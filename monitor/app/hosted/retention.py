@@ -64,7 +64,7 @@ class RetentionTask:
 
     def clock_was_set(self, step: timedelta) -> None:
         """What was stored meanwhile has times of a clock that was wrong: judge no age for a day."""
-        self._time.note(step.total_seconds())
+        self._time.clock_was_set(step.total_seconds())
 
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
         """Apply retention until cancelled. A store that cannot be written is tried again."""

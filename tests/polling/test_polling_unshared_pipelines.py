@@ -134,6 +134,24 @@ async def test_runs_denied_with_their_flow_blind_nothing(
     assert doubted(scene) == []
 
 
+async def test_a_flow_unshared_while_its_list_is_cut_short_leaves_no_doubt(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Shown by its id the flow proved the list wrong; it proves nothing since that is refused."""
+    await begin(scene, workspace, 20)
+    workspace.unlisted["flows"] = (20,)
+    with suppress(MonitorError):
+        await scene.poll("names")
+    assert doubted(scene) == ["flows"]
+    unshare(workspace, 20)
+    for _ in range(2):
+        await clock.advance(300)
+        with suppress(MonitorError):
+            await scene.poll("names")
+
+    assert (doubted(scene), unshared(scene)) == ([], ["20"])
+
+
 async def test_a_list_is_doubted_where_the_flow_itself_is_shown(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

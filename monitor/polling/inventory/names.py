@@ -230,6 +230,7 @@ class PipelineNames:
             await listed.compare({row.id for row in rows}, bad_rows, remove=remove, names=names)
         finally:
             await self.unshared.refused(kind, listed.check.hidden)
+            listed.check.excuse(self.unshared.ids(kind))
         absent = {
             (kind, pipeline_id)
             for pipeline_id in await self._never_listed(kind) - (listed.ids or frozenset())

@@ -135,6 +135,14 @@ class ListCheck:
         if was_doubted:
             self._publish()
 
+    def excuse(self, ids: Iterable[str]) -> None:
+        """These are missing for a reason that says nothing of all else; they are kept in mind."""
+        excused = self._lacking.keys() & set(ids)
+        for id_ in excused:
+            del self._lacking[id_]
+        if excused:
+            self._publish()
+
     def found_whole(self) -> None:
         """The list shows all that it must, so a doubt that an earlier life has left is over."""
         if not self._lacking:

@@ -40,6 +40,10 @@ class UnsharedPipelines:
     def _known(self) -> dict[str, UnsharedPipeline]:
         return self._context.live_state.workspaces[self._context.name].unshared
 
+    def ids(self, kind: PipelineKind) -> frozenset[str]:
+        """Return those of one kind."""
+        return frozenset(of.pipeline.id for of in self._known.values() if of.pipeline.kind is kind)
+
     async def explain(self, kind: RunKind, run_ids: Collection[str]) -> frozenset[str]:
         """Return those of the runs that are hidden because their pipelines are.
 

@@ -17,7 +17,6 @@ from tests.app.eventually import eventually
 from tests.worlds.script import RunKind
 from tests.worlds.truth import Run, Subject
 
-REMOVED = "removed"  # in the place of a retained state
 # Of one pipeline and kind of run each; all others are `OtherAlertWord`.
 RULES_ABOUT_RUNS = ("run_failed", "run_failed_lasting", "failing_repeatedly", "run_lost")
 
@@ -120,6 +119,14 @@ class Received:
             elif levels[2] == workspace:
                 self._remove(arrival, levels[3:])
 
+    def _remove(self, arrival: Arrival, levels: list[str]) -> None:
+        """Forget a retained state that is published no more."""
+        match levels:
+            case [kind, pipeline, "state"] if pipeline.isdigit():
+                subject = Subject(RunKind(kind), int(pipeline))
+                self.states.pop(subject, None)
+                self.former_states[subject].append((arrival.at, "removed"))
+
     def _sort(self, arrival: Arrival, levels: list[str]) -> None:
         match levels:
             case ["alert", rule, fingerprint, "event"]:
@@ -138,12 +145,6 @@ class Received:
                 )
                 self.states[subject] = content
                 self.former_states[subject].append((arrival.at, content.get("state", "known")))
-
-    def _remove(self, arrival: Arrival, levels: list[str]) -> None:
-        match levels:
-            case [kind, pipeline, "state"] if pipeline.isdigit():
-                subject = Subject(RunKind(kind), int(pipeline))
-                self.former_states[subject].append((arrival.at, REMOVED))
 
     def _change(self, arrival: Arrival) -> None:
         event = json.loads(arrival.payload)

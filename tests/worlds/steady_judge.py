@@ -10,11 +10,10 @@ from tests.worlds.alert_judge import RULE, active_spans, gaps_of
 from tests.worlds.allowances import RECOVERED_SECONDS, due
 from tests.worlds.blind_judge import RULE as UNREACHABLE
 from tests.worlds.blindness import blindnesses
-from tests.worlds.expectations import deletion_of
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.impairments import Span
 from tests.worlds.play import LASTING, Played
-from tests.worlds.received import REMOVED, Received
+from tests.worlds.received import Received
 from tests.worlds.script import World
 from tests.worlds.truth import Run
 
@@ -84,11 +83,6 @@ def _unknown_states(world: World, received: Received, played: Played) -> Iterato
                         f"{gap.end:.1f} without a cause"
                     )
                     yield Finding(seed=world.seed, kind=Kind.GAUGES, text=text)
-            # A store that knows nothing of a pipeline removes what the one before has published.
-            is_there = begin < deletion_of(world, subject) and not played.forgotten
-            if state == REMOVED and is_there:
-                text = f"the state of {subject.kind} {subject.pipeline} is removed at {begin:.1f}"
-                yield Finding(seed=world.seed, kind=Kind.GAUGES, text=text)
 
 
 def _causes(world: World, stops: Sequence[Span]) -> Iterator[Span]:

@@ -67,10 +67,9 @@ def _alert(
     return Arrival(at, f"dataprep/v1/world-0/alert/{rule}/0123/event", json.dumps(event).encode())
 
 
-def _state(at: float, state: str | None) -> Arrival:
+def _state(at: float, state: str) -> Arrival:
     topic = f"dataprep/v1/world-0/job_group/{_FLOW}/state"
-    payload = b"" if state is None else json.dumps({"state": state}).encode()
-    return Arrival(at, topic, payload)
+    return Arrival(at, topic, json.dumps({"state": state}).encode())
 
 
 def _change(what: str) -> Arrival:
@@ -112,16 +111,10 @@ def test_a_state_that_is_unknown_without_a_cause_is_found() -> None:
     states = [_state(10, "known"), _state(150, "unknown"), _state(200, "known")]
     assert _kinds(states, _REFUSED) == []
     assert _kinds(states) == [Kind.GAUGES]
+    unknown = _state(150, "unknown")
+    assert _kinds([unknown, Arrival(152, unknown.topic, b"")]) == []  # a short one, then removed
     clock = msgspec.structs.replace(_WORLD, our_clock_sets=(ClockSet(at=150, seconds=60),))
     assert _kinds([_state(150, "unknown"), _state(170, "known")], clock) == [Kind.GAUGES]
-
-
-def test_the_state_of_a_flow_is_removed_with_it() -> None:
-    """It is unknown no longer; that of a flow that is still there may not be removed."""
-    deleted = Pipeline(id=_FLOW, name="Flow", deleted_at=200)
-    states = [_state(150, "unknown"), _state(250, None)]
-    for flow, found in ((_WORLD.flows[0], [Kind.GAUGES]), (deleted, [])):
-        assert _kinds(states, msgspec.structs.replace(_REFUSED, flows=(flow,))) == found
 
 
 def test_a_capability_that_did_not_change_is_found() -> None:

@@ -286,12 +286,12 @@ class LeaseManager:
         return {shard: digest for shard, digest in defined.items() if shard not in self._given_up}
 
     async def _living(self) -> list[LivingDaemon]:
-        """Return who is alive; declare gone whoever is not.
+        """Return the daemons that are alive; declare the others gone.
 
-        After a failover of the database all leases have expired. Whoever is back first leaves the
-        others the time of one, or it would get all shards only to hand them over again.
+        After a failover of the database all leases have expired. The first daemon that is back
+        leaves the others the time of one, or it would get all shards only to hand them over again.
         """
-        is_patient = self._renewed_at < self._back_at + self._heartbeat.myself.lease_seconds
+        is_grace_period = self._renewed_at < self._back_at + self._heartbeat.myself.lease_seconds
         run = self._heartbeat.run
         known = self._known.values()
         self._known = await run(lambda connection: lease_table.neighbours(connection, known))
@@ -300,9 +300,9 @@ class LeaseManager:
             daemon = neighbour.daemon
             left = self._seen.seconds_left(daemon.id, neighbour.renewal)
             is_other = daemon.id != self._heartbeat.myself.id
-            if left > 0 or not is_other or is_patient:
+            if left > 0 or not is_other or is_grace_period:
                 living.append(daemon)
-                if is_other and not is_patient:  # be there when it expires
+                if is_other and not is_grace_period:  # be there when it expires
                     self._next_in = min(self._next_in, max(left, 0.0) + 0.05)
             elif await self._declare_gone(neighbour):
                 log.warning("daemon gone", daemon=daemon.id)

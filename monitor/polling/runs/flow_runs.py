@@ -30,7 +30,6 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
@@ -48,13 +47,12 @@ from monitor.polling.runs.run_observations import (
     has_ended,
     with_origin,
 )
-from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency
+from monitor.polling.runs.tracked_flow_run import BASE_SECONDS, NEVER, TrackedFlowRun, Urgency
 from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 
 log = structlog.get_logger()
 
-_BASE_WAIT_SECONDS = 1.0
 _READS_PER_POLL = 50  # then those that need none come first again
 _TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
 _RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
@@ -211,7 +209,7 @@ class FlowRuns:
         if wait_seconds is None or 0 < wait_seconds <= waited:
             return False
         if wait_seconds:
-            self._schedule_read(tracked, after_seconds=_BASE_WAIT_SECONDS)
+            self._schedule_read(tracked, after_seconds=BASE_SECONDS)
             return True
         observation = msgspec.structs.replace(
             self._observation(key, tracked, parts[0].native_status, parts), source=Source.PARTS
@@ -296,8 +294,11 @@ class FlowRuns:
             is_refused = isinstance(error, NotAvailableError)
             if is_unreadable and is_refused and await self._end_as_failed(flow_run_id, tracked):
                 return None
+            if is_refused and tracked.urgency is Urgency.CONFIRMATION:
+                self._wait(tracked, is_refused=True)
+                return None  # rights may come back; until then its parts are believed
             if tracked.urgency is not Urgency.NOW and is_unreadable:
-                self.forget(flow_run_id)
+                self.forget(flow_run_id, is_given_up=True)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
             is_alone = is_unreadable and self._unreadable.is_alone(tracked)
@@ -387,14 +388,13 @@ class FlowRuns:
             self._derived.usual.learn(parts)
 
     def _wait(self, tracked: TrackedFlowRun, *, is_refused: bool = False) -> None:
-        tracked.reads += 1
-        settings = self._context.settings
-        cap = settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
-        wait = backoff_seconds(tracked.reads, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap)
+        wait = tracked.seconds_to_next_read(self._context.settings, is_refused=is_refused)
         self._schedule_read(tracked, after_seconds=wait)
 
-    def forget(self, flow_run_id: str) -> None:
-        """Stop reading a flow run that has ended or is gone."""
+    def forget(self, flow_run_id: str, *, is_given_up: bool = False) -> None:
+        """Stop reading a flow run that has ended or is gone; one that is given up stays named."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
         self.old.forget(flow_run_id)
+        if not is_given_up:
+            self._unreadable.forget(flow_run_id)

@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from monitor.model.waits import backoff_seconds
+from monitor.polling.settings import PollSettings
 from monitor.workspace.payloads import FlowRunRow
 from monitor.workspace.priority import Priority
 
 NEVER = float("inf")
+BASE_SECONDS = 1.0
+# For one whose end is known from its parts: its rights may come back after weeks.
+_LONGEST_REFUSED_WAIT_SECONDS = 86_400.0
 
 
 class Urgency(StrEnum):
@@ -52,6 +57,14 @@ class TrackedFlowRun:
         self.over_at = None
         self.due_at = NEVER
         self.reads = 0
+
+    def seconds_to_next_read(self, settings: PollSettings, *, is_refused: bool) -> float:
+        """Count a read by which it has not ended, and return the wait for the next one."""
+        self.reads += 1
+        cap = settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
+        if is_refused and self.urgency is Urgency.CONFIRMATION:
+            cap = _LONGEST_REFUSED_WAIT_SECONDS
+        return backoff_seconds(self.reads, base_seconds=BASE_SECONDS, cap_seconds=cap)
 
     def are_over(self, at: datetime, *, since: float) -> None:
         """Remember when no job group was open any more, as far as that is news."""

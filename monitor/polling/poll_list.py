@@ -171,6 +171,7 @@ def build(context: PollContext) -> WorkspacePolls:
         unlabelled=unlabelled,
         written=written[RunKind.PLAN_RUN],
         refetch_queue=refetch_queue,
+        unshared=checks.unshared,
     )
     changes = Changes(
         context,
@@ -178,6 +179,7 @@ def build(context: PollContext) -> WorkspacePolls:
         flow_runs=flow_runs,
         written=written[RunKind.JOB_GROUP],
         refetch_queue=refetch_queue,
+        unshared=checks.unshared,
     )
     by_id = ById(
         context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs, checks=checks

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from tests.clocks import ManualClock
@@ -180,36 +181,91 @@ async def test_a_list_is_doubted_where_nothing_known_is_shown(
     assert (doubted(scene), unshared(scene)) == (["flows", "job groups"], [])
 
 
-@pytest.mark.parametrize("poll", ["names", "reconciliation"])
-async def test_a_flow_that_is_shared_again_is_read_from_where_it_was_hidden(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
-) -> None:
-    """What happened while nobody could see it comes with the next lists."""
+async def hide_a_run(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:
+    """Hide flow 20 for half an hour, in which one of its runs ends and another one fails."""
     await begin(scene, workspace, 20)
     unshare(workspace, 20)
     await clock.advance(30)
     await scene.poll("changes")
     put(workspace, 201, 20, "Complete")
+    put(workspace, 202, 20, "Failed")
+    unshare(workspace, 20)
     for _ in range(3):
         await clock.advance(600)
         await scene.poll("changes")
     assert unshared(scene) == ["20"]
-
     share_again(workspace)
-    put(
-        workspace,
-        202,
-        20,
-        "Failed",
-    )
-    workspace.tables["jobLibrary"][202]["updatedAt"] = workspace.tables["jobLibrary"][201][
-        "updatedAt"
-    ]
+
+
+@pytest.mark.parametrize("poll", ["names", "reconciliation"])
+async def test_a_flow_that_is_shared_again_is_unknown_until_its_runs_are_read(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+) -> None:
+    """Nothing is judged of it before a list has shown what it did while it was hidden."""
+    await hide_a_run(scene, workspace, clock)
     await scene.poll(poll)
-    await scene.poll("reconciliation")
-    assert unshared(scene) == []
+    assert unshared(scene) == ["20"]
+
+    await clock.advance(10)
     await scene.poll("changes")
+    assert unshared(scene) == []
+    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
     assert {"201:succeeded", "202:failed"} <= set(await scene.run_events())
+
+
+async def test_a_flow_that_is_shared_again_stays_unknown_while_its_runs_cannot_be_read(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Neither a list that fails nor a restart forgets from where on it is to be read."""
+    await hide_a_run(scene, workspace, clock)
+    await scene.poll("names")
+    workspace.faults["jobLibrary"] = (503, "{}")
+    with pytest.raises(MonitorError):
+        await scene.poll("changes")
+    assert unshared(scene) == ["20"]
+    await scene.restart()
+    share_again(workspace)
+    await scene.poll("names")
+    await clock.advance(10)
+    await scene.poll("changes")
+
+    assert unshared(scene) == []
+    assert {"201:succeeded", "202:failed"} <= set(await scene.run_events())
+
+
+async def test_a_flow_that_is_hidden_again_is_read_from_where_it_was_hidden_first(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It was shown for a moment, in which no list of its runs was read."""
+    await hide_a_run(scene, workspace, clock)
+    await scene.poll("names")
+    unshare(workspace, 20)
+    for _ in range(2):
+        await clock.advance(300)
+        with suppress(MonitorError):
+            await scene.poll("names")
+    await scene.poll("changes")
+    assert unshared(scene) == ["20"]
+    share_again(workspace)
+    await scene.poll("names")
+    await scene.poll("changes")
+
+    assert unshared(scene) == []
+    assert {"201:succeeded", "202:failed"} <= set(await scene.run_events())
+
+
+async def test_a_flow_that_is_shared_again_where_no_runs_are_listed_is_known_at_once(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No list could show what it did, and its named runs are read by their ids."""
+    await hide_a_run(scene, workspace, clock)
+    status = scene.live_state.workspaces[NAME]
+    scene.live_state.update_workspace(
+        NAME, capabilities=status.capabilities - {Capability.LIST_CHANGES}
+    )
+    await scene.poll("names")
+
+    assert unshared(scene) == []
 
 
 async def test_a_flow_is_known_to_be_unshared_over_a_restart(

@@ -3,6 +3,9 @@
 Such a flow leaves the list of flows, its runs leave theirs, and each of them is refused by its id.
 That is evidence about this flow and nothing else, as long as another one that was known answers by
 its id: the workspace is the one that it was, and its lists lack what they must lack.
+
+One that is shown again stays among them until the list of changes of its runs has shown what it did
+meanwhile: until then nothing may be judged of it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from itertools import islice
 
 import structlog
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
 from monitor.model.live_state import UnsharedPipeline, pipeline_key
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
@@ -26,6 +30,12 @@ _READS = 24  # at once, of pipelines; what is more is read the next time
 _WITNESSES = 3  # others, of which one must answer; and so many that do show that a list lies
 _READ_AGAIN = 3  # at a time, of those that are not shared
 
+# What lists the runs of a kind of pipeline, and which kind of run it shows.
+_RUNS_LISTED_BY = {
+    PipelineKind.FLOW: (Capability.LIST_CHANGES, RunKind.JOB_GROUP),
+    PipelineKind.PLAN: (Capability.LIST_PLAN_RUNS, RunKind.PLAN_RUN),
+}
+
 _Refused = dict[Pipeline, str]  # with the reason
 
 
@@ -34,15 +44,22 @@ class UnsharedPipelines:
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
-        self._shown_again: datetime | None = None  # workspace time
+        self._shown_again: set[str] = set()  # keys, of which the runs are still to be read
 
     @property
     def _known(self) -> dict[str, UnsharedPipeline]:
         return self._context.live_state.workspaces[self._context.name].unshared
 
+    @property
+    def _hidden(self) -> dict[str, UnsharedPipeline]:
+        """Those that are not shown again."""
+        known = self._known.items()
+        return {key: pipeline for key, pipeline in known if key not in self._shown_again}
+
     def ids(self, kind: PipelineKind) -> frozenset[str]:
-        """Return those of one kind."""
-        return frozenset(of.pipeline.id for of in self._known.values() if of.pipeline.kind is kind)
+        """Return those of one kind that are hidden now."""
+        hidden = (unshared.pipeline for unshared in self._hidden.values())
+        return frozenset(pipeline.id for pipeline in hidden if pipeline.kind is kind)
 
     async def explain(self, kind: RunKind, run_ids: Collection[str]) -> frozenset[str]:
         """Return those of the runs that are hidden because their pipelines are.
@@ -51,7 +68,10 @@ class UnsharedPipelines:
             WorkspaceError: a pipeline could not be read; nothing was concluded.
         """
         runs_of = await self._by_pipeline(kind, run_ids)
-        hidden = {of for of in runs_of if pipeline_key(of.kind, of.id) in self._known}
+        known = self._hidden
+        hidden = {
+            pipeline for pipeline in runs_of if pipeline_key(pipeline.kind, pipeline.id) in known
+        }
         refused: _Refused = {}
         shown = 0
         unread = sorted(runs_of.keys() - hidden, key=lambda pipeline: (pipeline.kind, pipeline.id))
@@ -92,26 +112,41 @@ class UnsharedPipelines:
             WorkspaceError: another one could not be read; nothing was concluded.
         """
         new = {Pipeline(kind=kind, id=id_, name=None) for id_ in ids} - {
-            of.pipeline for of in self._known.values()
+            unshared.pipeline for unshared in self._hidden.values()
         }
         if new and await self._has_witness(beside=new):
             self._add(dict.fromkeys(new, "its own read is refused"))
 
     def shown(self, kind: PipelineKind, ids: Iterable[str]) -> None:
         """The workspace shows these again, or they are gone."""
-        known = self._known
-        returned = [known[key] for id_ in ids if (key := pipeline_key(kind, id_)) in known]
-        if not returned:
-            return
-        log.info(
-            "pipelines shared again, or gone",
-            workspace=self._context.name,
-            count=len(returned),
-            first=returned[0].pipeline.id,
-        )
-        since = min(of.hidden_from for of in returned)
-        self._shown_again = min(self._shown_again or since, since)
-        self._publish([of for of in known.values() if of not in returned])
+        hidden = self._hidden
+        returned = [key for id_ in ids if (key := pipeline_key(kind, id_)) in hidden]
+        if returned:
+            log.info(
+                "pipelines shared again, or gone",
+                workspace=self._context.name,
+                count=len(returned),
+                first=hidden[returned[0]].pipeline.id,
+            )
+            self._shown_again.update(returned)
+        capability, run_kind = _RUNS_LISTED_BY[kind]
+        if not self._context.can(capability):
+            self.caught_up(self.shown_again(run_kind))  # no list will show their runs
+
+    def shown_again(self, kind: RunKind) -> dict[str, datetime]:
+        """Return from when on the list of a kind of run must be read for what is shown again."""
+        return {
+            key: unshared.hidden_from
+            for key, unshared in self._known.items()
+            if key in self._shown_again and _RUNS_LISTED_BY[unshared.pipeline.kind][1] is kind
+        }
+
+    def caught_up(self, keys: Collection[str]) -> None:
+        """The list of changes has shown what these did while they were hidden."""
+        over = self._shown_again & set(keys)  # others were hidden again meanwhile
+        self._shown_again -= over
+        if over:
+            self._publish(unshared for key, unshared in self._known.items() if key not in over)
 
     async def read_again(self) -> None:
         """Read some of them by their ids, those that were read longest ago first.
@@ -119,21 +154,17 @@ class UnsharedPipelines:
         Raises:
             WorkspaceError: one could not be read.
         """
-        for key, of in list(self._known.items())[:_READ_AGAIN]:
+        for key, unshared in list(self._hidden.items())[:_READ_AGAIN]:
+            pipeline = unshared.pipeline
             try:
-                is_shown = await self._why_refused(of.pipeline) is None
+                is_shown = await self._why_refused(pipeline) is None
             except NoSuchObjectError:
                 is_shown = True
             if is_shown:
-                self.shown(of.pipeline.kind, (of.pipeline.id,))
+                self.shown(pipeline.kind, (pipeline.id,))
             else:
                 others = [other for name, other in self._known.items() if name != key]
-                self._publish([*others, of])
-
-    def take_shown_again(self) -> datetime | None:
-        """Return from when on what was hidden is to be read, once; None where nothing returned."""
-        since, self._shown_again = self._shown_again, None
-        return since
+                self._publish([*others, unshared])
 
     async def _why_refused(self, pipeline: Pipeline) -> str | None:
         """Return how the pipeline's own read is refused, None where it is shown.
@@ -152,13 +183,13 @@ class UnsharedPipelines:
     async def _has_witness(self, *, beside: Collection[Pipeline]) -> bool:
         """True where another pipeline that was known answers by its id."""
         context = self._context
-        left = {(of.kind, of.id) for of in beside} | {
-            (of.pipeline.kind, of.pipeline.id) for of in self._known.values()
+        left = {(pipeline.kind, pipeline.id) for pipeline in beside} | {
+            (unshared.pipeline.kind, unshared.pipeline.id) for unshared in self._hidden.values()
         }
         others = (
             Pipeline(kind=named.kind, id=named.id, name=None)
             for kind in sorted(
-                PipelineKind, key=lambda kind: all(of.kind is not kind for of in beside)
+                PipelineKind, key=lambda kind: all(other.kind is not kind for other in beside)
             )
             for named in context.live_state.names.all()
             if named.workspace == context.name
@@ -178,6 +209,8 @@ class UnsharedPipelines:
         hidden_from = context.workspace_now() - timedelta(
             seconds=context.settings.reconcile_seconds
         )
+        known = self._known
+        self._shown_again -= {pipeline_key(pipeline.kind, pipeline.id) for pipeline in refused}
         new = [
             UnsharedPipeline(
                 pipeline=pipeline,
@@ -186,11 +219,12 @@ class UnsharedPipelines:
                 reason=f"{self._named(pipeline)} is no longer shared with the token's owner: {why}",
             )
             for pipeline, why in refused.items()
+            if pipeline_key(pipeline.kind, pipeline.id) not in known
         ]
-        for of in new:
-            log.warning("pipeline no longer shared", workspace=context.name, reason=of.reason)
+        for unshared in new:
+            log.warning("pipeline no longer shared", workspace=context.name, reason=unshared.reason)
         if new:
-            self._publish([*self._known.values(), *new])
+            self._publish([*known.values(), *new])
 
     def _named(self, pipeline: Pipeline) -> str:
         """Return such as "flow 20 (Sales)"."""
@@ -200,5 +234,5 @@ class UnsharedPipelines:
 
     def _publish(self, unshared: Iterable[UnsharedPipeline]) -> None:
         """Show them, those that were read longest ago first."""
-        by_key = {pipeline_key(of.pipeline.kind, of.pipeline.id): of for of in unshared}
+        by_key = {pipeline_key(each.pipeline.kind, each.pipeline.id): each for each in unshared}
         self._context.live_state.update_workspace(self._context.name, unshared=by_key)

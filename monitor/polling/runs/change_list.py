@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import ReadRun, ShownRow, WrittenRows
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.watermark import Watermark
@@ -40,9 +41,11 @@ class ChangeList(Generic[RunRow]):
         *,
         written: WrittenRows,
         refetch_queue: RefetchQueue,
+        unshared: UnsharedPipelines,
     ) -> None:
         self._context = context
         self._kind = kind
+        self._unshared = unshared
         self._written = written
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, name)
@@ -73,12 +76,15 @@ class ChangeList(Generic[RunRow]):
         Raises:
             DoubtedListError: the list lacks what must be in it; what it shows is handled.
         """
+        shown_again = self._unshared.shown_again(self._kind)
+        await self.watermark.move_back(min(shown_again.values(), default=None))
         since = self.watermark.since()
         read = await self._read_since(since, request, handle, read_run)
         if read.is_complete:
             # Without a ``Date`` header the newest stamp is all that is known of its time.
             await self.watermark.move(read.began_at or read.newest_at)
             self._newest_at = _earliest(read.newest_at or since, read.began_at)
+            self._unshared.caught_up(shown_again)
         return read.is_complete
 
     async def read_newest(

@@ -10,6 +10,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.poll_loop.poll import Interval, Poll
@@ -34,13 +35,19 @@ class Changes:
         flow_runs: FlowRuns,
         written: WrittenRows,
         refetch_queue: RefetchQueue,
+        unshared: UnsharedPipelines,
     ) -> None:
         self._context = context
         self._job_groups = job_groups
         self._flow_runs = flow_runs
         self._written = written
         self.list: ChangeList[JobGroupRow] = ChangeList(
-            context, CHANGES, RunKind.JOB_GROUP, written=written, refetch_queue=refetch_queue
+            context,
+            CHANGES,
+            RunKind.JOB_GROUP,
+            written=written,
+            refetch_queue=refetch_queue,
+            unshared=unshared,
         )
         self.watermark = self.list.watermark
 

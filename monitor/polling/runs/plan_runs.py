@@ -16,6 +16,7 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source, Status, status_of
 from monitor.polling.context import PollContext
+from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
 from monitor.polling.lists.written_rows import WrittenRows
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.failures import is_about_the_object
@@ -54,6 +55,7 @@ class PlanRuns:
         unlabelled: UnlabelledPlanRuns,
         written: WrittenRows,
         refetch_queue: RefetchQueue,
+        unshared: UnsharedPipelines,
     ) -> None:
         self._context = context
         self._plans = plans
@@ -63,7 +65,12 @@ class PlanRuns:
         self._unlabelled = unlabelled
         self._written = written
         self.list: ChangeList[PlanRunRow] = ChangeList(
-            context, PLAN_RUNS, RunKind.PLAN_RUN, written=written, refetch_queue=refetch_queue
+            context,
+            PLAN_RUNS,
+            RunKind.PLAN_RUN,
+            written=written,
+            refetch_queue=refetch_queue,
+            unshared=unshared,
         )
         self.watermark = self.list.watermark
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)

@@ -108,7 +108,6 @@ class Reconciliation:
         self._reconciled = set()
         await attempt_each(
             self._unshared.read_again,
-            self._read_what_was_hidden,
             self._reconcile_job_groups,
             self._reconcile_plan_runs,
             self._reconcile_flow_runs,
@@ -116,12 +115,6 @@ class Reconciliation:
             partial(self._judge_lists, began, theirs),
         )
         return self._context.can(Capability.LIST_CHANGES)
-
-    async def _read_what_was_hidden(self) -> None:
-        """Let the lists of changes show again what pipelines did that are shared again."""
-        since = self._unshared.take_shown_again()
-        for watermark in self._watermarks.values():
-            await watermark.move_back(since)
 
     async def relist(self) -> None:
         """List again what was created in the last day: it shows what appeared behind the overlap.

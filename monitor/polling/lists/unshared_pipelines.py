@@ -210,15 +210,11 @@ class UnsharedPipelines:
         return None
 
     def _in_turn(self, kind: PipelineKind) -> Iterator[str]:
-        """Yield what was listed last, else all that is known; what is taken is last from then on.
+        """Yield what was listed last; what is taken is last from then on.
 
         What merely runs may be another owner's, who does not share it.
         """
         ids = self._listed[kind]
-        if not ids:
-            names = self._context.live_state.names.all()
-            own = (named for named in names if named.workspace == self._context.name)
-            ids.extend(named.id for named in own if named.kind is kind)
         for _ in range(len(ids)):
             ids.rotate(-1)
             yield ids[-1]

@@ -30,6 +30,7 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
@@ -41,15 +42,10 @@ from monitor.polling.runs.observed_groups import Observed, are_old, by_flow_run
 from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
-from monitor.polling.runs.run_observations import (
-    flow_run_begun,
-    flow_run_observation,
-    has_ended,
-    with_origin,
-)
+from monitor.polling.runs.run_observations import flow_run_begun, has_ended
 from monitor.polling.runs.tracked_flow_run import BASE_SECONDS, NEVER, TrackedFlowRun, Urgency
 from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
-from monitor.workspace.payloads import FlowRunRow, JobGroupRow
+from monitor.workspace.payloads import JobGroupRow
 
 log = structlog.get_logger()
 
@@ -58,6 +54,7 @@ _TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
 _RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
+_SLICE = 500  # of those that are tracked, at 2 us each
 
 
 class FlowRuns:
@@ -174,21 +171,29 @@ class FlowRuns:
                 can wait and found no room in the request budget.
         """
         now = self._context.clock.monotonic()
-        due = sorted(
-            (tracked.is_old, tracked.due_at, flow_run_id)
-            for flow_run_id, tracked in self._tracked.items()
-            if tracked.due_at <= now and urgency in (None, tracked.urgency)
-        )
-        old = self.old.in_order(flow_run_id for is_old, _, flow_run_id in due if is_old)
-        fresh = [id_ for is_old, _, id_ in due if not is_old]
-        unread = [id_ for id_ in fresh if not await self._end_without_reading(id_)]
+        fresh: list[tuple[float, str]] = []
+        old: list[str] = []
+        async for flow_run_id in in_slices(list(self._tracked), size=_SLICE):
+            tracked = self._tracked.get(flow_run_id)
+            if tracked is None or tracked.due_at > now or urgency not in (None, tracked.urgency):
+                continue
+            if tracked.is_old:
+                old.append(flow_run_id)
+            else:
+                fresh.append((tracked.due_at, flow_run_id))
+        fresh = await sorted_in_slices(fresh, key=tuple, size=_SLICE)
+        unread = [
+            id_
+            async for _, id_ in in_slices(fresh, size=_SLICE)
+            if not await self._end_without_reading(id_)
+        ]
 
         async def read(flow_run_id: str) -> MonitorError | None:
             if await self._end_without_reading(flow_run_id):
                 return None  # by what those before it have shown of their flow
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
-        reads = [*unread[:_READS_PER_POLL], *old]
+        reads = [*unread[:_READS_PER_POLL], *self.old.in_order(old)]
         failures = await for_each(reads, read, at_once=_READS_AT_ONCE, name="reading a flow run")
         for failure in failures:
             can_wait = urgency not in (None, Urgency.NOW)  # no lack of room is a failure then
@@ -212,7 +217,8 @@ class FlowRuns:
             self._schedule_read(tracked, after_seconds=BASE_SECONDS)
             return True
         observation = msgspec.structs.replace(
-            self._observation(key, tracked, parts[0].native_status, parts), source=Source.PARTS
+            tracked.observation(key, parts[0].native_status, parts, at=self._context.clock.now()),
+            source=Source.PARTS,
         )
         await self._end(observation, parts, is_listed=True)
         self._close_ended(tracked)
@@ -317,7 +323,8 @@ class FlowRuns:
         failed = self._derived.failed_part(parts, tracked.over_at)
         if failed is None:
             return False
-        end = self._observation(key, tracked, failed.native_status, parts)
+        now = self._context.clock.now()
+        end = tracked.observation(key, failed.native_status, parts, at=now)
         await self._end(msgspec.structs.replace(end, source=Source.PARTS), parts, is_listed=True)
         self._confirm_later(flow_run_id, tracked)
         return True
@@ -336,7 +343,8 @@ class FlowRuns:
         if tracked.open_groups and not shown.unfinished:
             self._plan_next_read(tracked)  # one has appeared meanwhile
             return
-        observed = partial(self._observation, key, tracked, parts=shown.parts)
+        now = self._context.clock.now()
+        observed = partial(tracked.observation, key, parts=shown.parts, at=now)
         if shown.is_over:
             await self._end(observed(shown.status), shown.parts, is_listed=shown.is_listed)
             return
@@ -359,18 +367,6 @@ class FlowRuns:
         # Nothing shows us the end of a sample, nor when the status will catch up.
         tracked.open_groups.clear()
         self._wait(tracked)
-
-    def _observation(
-        self, key: RunKey, tracked: TrackedFlowRun, word: str | None, parts: Sequence[RunState]
-    ) -> Observation:
-        observation = flow_run_observation(
-            tracked.row or FlowRunRow(id=key.id),
-            key=key,
-            native_status=word,
-            source=Source.POLL,
-            observed_at=self._context.clock.now(),
-        )
-        return with_origin(observation, parts)
 
     async def _end(self, end: Observation, parts: Sequence[RunState], *, is_listed: bool) -> None:
         observations = await self._reasons.complete((end,))

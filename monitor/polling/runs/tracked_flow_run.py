@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunState, Source
 from monitor.model.waits import backoff_seconds
+from monitor.polling.runs.run_observations import flow_run_observation, with_origin
 from monitor.polling.settings import PollSettings
 from monitor.workspace.payloads import FlowRunRow
 from monitor.workspace.priority import Priority
@@ -70,3 +74,13 @@ class TrackedFlowRun:
         """Remember when no job group was open any more, as far as that is news."""
         if self.over_at is None:
             self.over_at, self.over_since = at, since
+
+    def observation(
+        self, key: RunKey, word: str | None, parts: Sequence[RunState], *, at: datetime
+    ) -> Observation:
+        """Return what it says of itself, with what its job groups show of its origin."""
+        row = self.row or FlowRunRow(id=key.id)
+        observation = flow_run_observation(
+            row, key=key, native_status=word, source=Source.POLL, observed_at=at
+        )
+        return with_origin(observation, parts)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunState, Source
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.polling.runs.run_observations import flow_run_observation, with_origin
 from monitor.polling.settings import PollSettings
@@ -19,6 +22,7 @@ NEVER = float("inf")
 BASE_SECONDS = 1.0
 # For one whose end is known from its parts: its rights may come back after weeks.
 _LONGEST_REFUSED_WAIT_SECONDS = 86_400.0
+_SLICE = 500  # of those that are tracked, at 2 us each
 
 
 class Urgency(StrEnum):
@@ -84,3 +88,29 @@ class TrackedFlowRun:
             row, key=key, native_status=word, source=Source.POLL, observed_at=at
         )
         return with_origin(observation, parts)
+
+
+class DueFlowRuns(Struct, frozen=True, kw_only=True):
+    """Ids of those that are to be read now; of ``fresh`` the one that has waited longest first."""
+
+    fresh: list[str]
+    old: list[str]
+
+
+async def due_flow_runs(
+    tracked_runs: Mapping[str, TrackedFlowRun], urgency: Urgency | None, *, now: float
+) -> DueFlowRuns:
+    """Return those of one urgency, or of all (None), that are due at a monotonic time."""
+    fresh: list[tuple[float, str]] = []
+    old: list[str] = []
+    async for flow_run_id in in_slices(list(tracked_runs), size=_SLICE):
+        tracked = tracked_runs.get(flow_run_id)
+        if tracked is None or tracked.due_at > now or urgency not in (None, tracked.urgency):
+            continue
+        if tracked.is_old:
+            old.append(flow_run_id)
+        else:
+            fresh.append((tracked.due_at, flow_run_id))
+    ordered = await sorted_in_slices(fresh, key=tuple, size=_SLICE)
+    ids = [flow_run_id async for _, flow_run_id in in_slices(ordered, size=_SLICE)]
+    return DueFlowRuns(fresh=ids, old=old)

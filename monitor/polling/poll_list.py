@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from monitor.model.runs import RunKind
+from monitor.model.runs import PipelineKind, RunKind
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.liveness import Liveness
@@ -198,7 +198,16 @@ def build(context: PollContext) -> WorkspacePolls:
         unlabelled=unlabelled,
         by_id=by_id,
         written=written,
-        pipeline_names=PipelineNames(context, plans=plans, checks=checks, owner=owner),
+        pipeline_names=PipelineNames(
+            context,
+            plans=plans,
+            checks=checks,
+            owner=owner,
+            watermarks={
+                PipelineKind.FLOW: changes.watermark,
+                PipelineKind.PLAN: plan_runs.list.watermark,
+            },
+        ),
         schedules=Schedules(context, checks=checks, owner=owner),
         history=History(context, changes=changes, plan_runs=plan_runs, flow_runs=flow_runs),
     )

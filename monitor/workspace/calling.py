@@ -229,9 +229,17 @@ async def _read_in_steps(
 ) -> AsyncIterator[Page[Raw]]:
     """Yield page behind page, trusting the list to stand still; one page where that is all."""
     offset, lengths = 0, PageLengths()
+    before: list[bytes] = []
     for number in range(1, page_limit + 1):
         rows, began_at = await request_page(page_size, offset)
         lengths.remember(rows.length)
+        shown = [bytes(row) for row in rows.rows]
+        if shown and shown == before and rows.length < page_size:
+            # Rows that are alike, or a list that takes no offset: that shows rows behind any end.
+            far, _ = await request_page(page_size, page_size * page_limit)
+            if far.length:
+                return
+        before = shown
         yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
         if page_limit == 1 or is_end(
             rows, size=page_size, offset=offset, count=rows.count, lengths=lengths

@@ -295,6 +295,24 @@ async def test_a_token_that_may_read_nobody_costs_one_request_a_list(
     assert workspace.count("people/[0-9]+") <= 1
 
 
+async def test_one_owner_who_is_refused_hides_no_other(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Who is refused keeps the id for a name, and the next list reads all whom it may."""
+    workspace.tables["flows"] = {
+        id_: {"id": id_, "name": "A", "creator": {"id": id_}} for id_ in range(11, 15)
+    }
+    for id_ in (11, 13):
+        workspace.faults[f"people/{id_}"] = FORBIDDEN
+    for id_ in (12, 14):
+        workspace.documents[f"people/{id_}"] = {"id": id_, "email": f"{id_}@example.com"}
+    for _ in range(2):
+        await scene.polls.pipeline_names.poll()
+
+    owners = [place(scene, str(id_))[1] for id_ in range(11, 15)]
+    assert owners == ["person 11", "12@example.com", "person 13", "14@example.com"]
+
+
 async def test_an_owner_who_is_not_shown_is_asked_for_once(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:

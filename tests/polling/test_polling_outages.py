@@ -270,3 +270,36 @@ async def test_a_request_is_not_repeated_while_the_workspace_is_cut_off(
             judge.failed(operation_id, caught.value)
 
     assert sent == [5, 5, 1]
+
+
+async def test_two_lists_that_are_broken_for_good_make_a_steady_status(
+    followed: Followed, workspace: TinyWorkspace
+) -> None:
+    """All else answers: neither an outage nor a recovery is reported again and again."""
+    workspace.faults |= {"jobLibrary": OVERLOADED, "planSnapshotRuns": OVERLOADED}
+    await followed.pass_time(300)
+    shown = set[tuple[Reachability, str | None]]()
+    for _ in range(600):
+        await followed.pass_time(1)
+        shown.add((status(followed.scene).reachability, status(followed.scene).reason))
+    workspace.faults.clear()
+    workspace.put_job_group(1, "Failed")
+    seconds = await followed.seconds_until_a_failure_is_seen()
+
+    assert {found for found, _ in shown} == {Reachability.DEGRADED}
+    assert all("listJobLibrary" in str(reason) for _, reason in shown)
+    assert seconds <= SETTINGS.reconcile_seconds
+    assert await followed.seconds_until(is_reachable(followed.scene), most=300) < 300
+
+
+async def test_an_outage_of_all_is_one_although_two_lists_were_broken_before(
+    followed: Followed, workspace: TinyWorkspace
+) -> None:
+    """What fails beside an operation that answers says nothing once that fails too."""
+    workspace.faults |= {"jobLibrary": OVERLOADED, "planSnapshotRuns": OVERLOADED}
+    await followed.pass_time(300)
+    workspace.faults[".*"] = OVERLOADED
+    is_out = lambda: status(followed.scene).reachability is Reachability.UNREACHABLE  # noqa: E731
+    seconds = await followed.seconds_until(is_out, most=600)
+
+    assert seconds <= SETTINGS.reconcile_seconds

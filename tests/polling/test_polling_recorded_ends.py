@@ -119,3 +119,27 @@ async def test_job_records_do_not_stand_for_the_reading_of_a_hidden_run(
         await scene.poll("reconciliation")
 
     assert "1:failed" in await scene.run_events()
+
+
+async def test_a_hidden_end_starves_behind_no_runs_that_go_on(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Sixty runs whose records are over are read in turns, those that go on less and less often."""
+    runs = range(1, 61)
+    for number in runs:
+        workspace.put_job_group(number)
+        workspace.put_job(number, startedAt=stamp(workspace.now()))
+    await scene.poll("changes")
+    workspace.unlisted["jobLibrary"] = runs
+    workspace.put_job_group(1, "Failed")
+    for _ in range(8):
+        await clock.advance(61)
+        await scene.poll("progress")
+    assert "1:failed" in await scene.run_events()
+
+    before = workspace.count("jobGroups/[0-9]+")
+    for _ in range(10):
+        await clock.advance(61)
+        await scene.poll("progress")
+    assert 59 <= workspace.count("jobGroups/[0-9]+") - before <= 100
+    assert scene.key(2) in scene.live_state.active

@@ -10,6 +10,7 @@ from monitor.model.events import RunEvent
 from monitor.model.runs import RunKind, Source, Status
 from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.poll_loop.poll import WhenDue
+from monitor.polling.runs.tracked_flow_run import Urgency
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace
@@ -17,7 +18,7 @@ from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, TinyWorkspace
 BROKEN = (500, "InternalServerError")
 PROXY = (404, "")
 FLOW_RUN = RunKind.FLOW_RUN
-_POLLS = ("changes", "plan_runs", "names", "schedules", "flow_runs", "old_flow_runs")
+_POLLS = ("changes", "plan_runs", "names", "schedules", *Urgency)
 
 
 def put(workspace: TinyWorkspace, run_id: int, status: str = "Complete") -> None:
@@ -162,6 +163,46 @@ async def test_what_the_refused_flow_run_reports_later_decides(
     assert state is not None
     assert state.failed_part is not None  # which a success hides
     assert state.error is None
+
+
+@pytest.mark.parametrize("minutes", [10, 120])
+async def test_a_derived_failure_is_confirmed_whenever_the_rights_come_back(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, minutes: int
+) -> None:
+    """At the latest after as long as they were withdrawn, and the flow run is no longer named."""
+    await unbegun.begin()
+    workspace.put_flow_run(71, "Complete")
+    workspace.put_job_group(72, "Failed", flowRun={"id": 71})
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
+    await poll_for(unbegun, clock, minutes=minutes)
+    assert (await unbegun.run_events(FLOW_RUN))[-1] == "71:failed"
+    refused = workspace.count("flowRuns/71.*")
+    workspace.faults.clear()
+    await poll_for(unbegun, clock, minutes=minutes)
+
+    assert "71:corrected" in await unbegun.run_events(FLOW_RUN)
+    assert named(unbegun) == []
+    assert refused <= 20
+
+
+async def test_a_flow_run_that_is_gone_is_named_no_more(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It could not be read, and then was deleted: nothing else would take it from the list."""
+    await unbegun.begin()
+    put(workspace, 70)
+    put(workspace, 71)
+    workspace.faults["flowRuns/71.*"] = BROKEN
+    await poll_for(unbegun, clock, minutes=2)
+    assert named(unbegun) == ["71"]
+    workspace.faults["flowRuns/71.*"] = NO_OBJECT
+    for run_id in (72, 73):  # known ones are shown as ever
+        put(workspace, run_id)
+        await poll_for(unbegun, clock, minutes=5)
+        await unbegun.poll("reconciliation")
+
+    assert "71:lost" in await unbegun.run_events(FLOW_RUN)
+    assert named(unbegun) == []
 
 
 async def test_a_refused_flow_run_whose_parts_succeeded_stays_unknown(

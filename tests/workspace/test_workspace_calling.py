@@ -264,6 +264,33 @@ async def test_a_list_without_ids_is_read_in_steps() -> None:
     assert [request.query["offset"] for request in workspace.requests] == ["0", "3", "6"]
 
 
+async def test_a_list_without_ids_that_ignores_the_offset_ends() -> None:
+    """Its only page, shorter than the limit, is yielded once."""
+    async with (
+        serving(answer({"data": [{"name": str(row)} for row in range(37)]})) as workspace,
+        client_of(workspace.url) as client,
+    ):
+        rows = client.operations.rows(
+            "listFlows", query={"fields": "name"}, priority=Priority.NAMES
+        )
+        assert len([row async for row in rows]) == 37
+    assert len(workspace.requests) == 3
+
+
+async def test_equal_pages_of_a_capped_list_without_ids_are_all_read() -> None:
+    """Rows that nothing distinguishes are no sign of a list without an end."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        left = max(0, 37 * 3 - int(request.query["offset"]))
+        return await answer({"data": [{"name": "x"}] * min(37, left)})(request)
+
+    async with serving(handle) as workspace, client_of(workspace.url) as client:
+        rows = client.operations.rows(
+            "listFlows", query={"fields": "name"}, priority=Priority.NAMES
+        )
+        assert len([row async for row in rows]) == 37 * 3
+
+
 async def test_the_callers_own_order_and_offset_are_kept() -> None:
     """``sort``, ``limit`` and ``offset`` of the query decide, whatever the count says."""
     first, end = answer({**page(9, 8, 7), "count": 5}), answer({**page(7), "count": 5})

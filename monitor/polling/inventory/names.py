@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import MonitorError, NotAvailableError
+from monitor.model.errors import DoubtedListError, MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
@@ -17,9 +17,11 @@ from monitor.polling.inventory.owners import PipelineOwners
 from monitor.polling.lists.list_check import ListChecks
 from monitor.polling.lists.listed_objects import NAMED_AT_ONCE, ListedObjects
 from monitor.polling.lists.token_owner import TokenOwner
+from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS
 from monitor.polling.poll_loop.failures import attempt_each
 from monitor.polling.poll_loop.poll import Poll, every
 from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.payloads import BadRow, FlowRow, PlanRow
 from monitor.workspace.priority import Priority
 
@@ -34,23 +36,29 @@ _LISTED_BY = {
 # Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
 # one it counts as gone, with its second absence: a list may be a moment behind.
 _UNLISTED_KEPT = timedelta(days=30)
-# A right may be withdrawn for a while: so long what was listed and is refused counts as listed.
-_HIDDEN_SECONDS = 86_400.0
 
 
 class PipelineNames:
     """Keeps the pipelines and their present names as the workspace lists them.
 
-    A listed pipeline is forgotten when list and id agree that it is gone, once it does not run. A
-    run that is seen for the first time afterwards keeps it only if it started after that. One
-    that was never listed (another owner's, perhaps) stays for a month after its last followed run,
-    and for as long as a schedule names it.
+    A listed pipeline is forgotten when list and id agree that it is gone, once it does not run, and
+    any that is unshared after a day. A run that is seen for the first time afterwards keeps it only
+    if it started after that. One that was never listed (another owner's, perhaps) stays for a month
+    after its last followed run, and for as long as a schedule names it.
     """
 
     def __init__(
-        self, context: PollContext, *, plans: Plans, checks: ListChecks, owner: TokenOwner
+        self,
+        context: PollContext,
+        *,
+        plans: Plans,
+        checks: ListChecks,
+        owner: TokenOwner,
+        watermarks: Mapping[PipelineKind, Watermark],
     ) -> None:
+        """``watermarks`` are those of their runs."""
         self._context = context
+        self._watermarks = watermarks
         self._plans = plans
         self._owner = owner
         self.unshared = checks.unshared
@@ -63,7 +71,7 @@ class PipelineNames:
                 check=checks.flows,
                 owner=owner,
                 read=partial(pipelines.flow, priority=Priority.NAMES),
-                hidden_seconds=_HIDDEN_SECONDS,
+                hidden_seconds=HIDDEN_SECONDS,
             ),
             PipelineKind.PLAN: ListedObjects(
                 context,
@@ -71,7 +79,7 @@ class PipelineNames:
                 check=checks.plans,
                 owner=owner,
                 read=partial(pipelines.plan_full, priority=Priority.NAMES),
-                hidden_seconds=_HIDDEN_SECONDS,
+                hidden_seconds=HIDDEN_SECONDS,
             ),
         }
         self._missing: set[tuple[PipelineKind, str]] = set()
@@ -98,8 +106,13 @@ class PipelineNames:
 
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
-        for listed in self._listed.values():
+        lists_apart = timedelta(seconds=self._context.settings.names_seconds)
+        for kind, listed in self._listed.items():
             await listed.load()
+            watched_until = self._watermarks[kind].at
+            if listed.ids and watched_until is not None:
+                at = watched_until - lists_apart
+                self.unshared.listed(kind, sorted(listed.ids), at=at, missed=())
 
     async def poll(self) -> None:
         """List flows and plans once.
@@ -141,6 +154,7 @@ class PipelineNames:
         if not self._context.can(Capability.LIST_FLOWS):
             return
         client, priority = self._context.client, self._priority()
+        began = self._context.workspace_now()
         pages = [page async for page in client.pipelines.flows(priority=priority)]
         flows = [row for page in pages for row in page.rows]
         await self._name(PipelineKind.FLOW, flows)
@@ -150,19 +164,20 @@ class PipelineNames:
         async for row in in_slices(flows):
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
-        await self._compare(PipelineKind.FLOW, flows, bad_rows)
+        await self._compare(PipelineKind.FLOW, flows, bad_rows, began=began)
         if failure is not None:
             raise failure
 
     async def _list_plans(self) -> None:
         if self._context.can(Capability.LIST_PLANS):
+            began = self._context.workspace_now()
             plans = await self._plans.list_all(priority=self._priority())
             await self._name(PipelineKind.PLAN, plans.rows)
             owners = (row.owner_id for row in plans.rows if row.owner is None)
             await self._owners.read(owners, priority=self._priority())
             async for row in in_slices(plans.rows):
                 self._place(PipelineKind.PLAN, row, folder=None)
-            await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows)
+            await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows, began=began)
 
     async def _read_folders(self, flows: Sequence[FlowRow]) -> MonitorError | None:
         """Read the names of folders where the list of flows shows only their ids.
@@ -205,8 +220,10 @@ class PipelineNames:
         kind: PipelineKind,
         rows: Sequence[FlowRow] | Sequence[PlanRow],
         bad_rows: Sequence[BadRow],
+        *,
+        began: datetime,
     ) -> None:
-        """Forget what is no longer there.
+        """Forget what is no longer there. ``began`` is when the list was requested.
 
         Raises:
             DoubtedListError: the list lacks what must be in it; that is not forgotten.
@@ -219,28 +236,41 @@ class PipelineNames:
                 return False
             if kind is PipelineKind.PLAN:
                 self._plans.forget(pipeline_id)
-            self.unshared.shown(kind, (pipeline_id,))
-            if is_gone:
-                await context.observer.forget_pipeline(context.name, kind, pipeline_id)
+            if is_gone or pipeline_id in self.unshared.ids(kind):
+                await self._forget(kind, pipeline_id)
             return True
 
         names = {row.id: row.name for row in rows if row.name is not None}
-        self.unshared.shown(kind, (row.id for row in rows))
+        shown = {row.id for row in rows}
+        shows_known = not shown.isdisjoint(listed.ids or ())
+        self.unshared.listed(kind, shown, at=began, missed=(listed.ids or frozenset()) - shown)
+        self.unshared.shown(kind, shown)
         try:
-            await listed.compare({row.id for row in rows}, bad_rows, remove=remove, names=names)
-        finally:
-            await self.unshared.refused(kind, listed.check.hidden)
-            listed.check.excuse(self.unshared.ids(kind))
+            await listed.compare(shown, bad_rows, remove=remove, names=names)
+        except DoubtedListError:
+            await self._find_unshared(kind, shows_known=shows_known)
+            raise
+        await self._find_unshared(kind, shows_known=shows_known)
         absent = {
             (kind, pipeline_id)
             for pipeline_id in await self._never_listed(kind) - (listed.ids or frozenset())
         }
         gone = absent & self._missing - running
         for _, pipeline_id in gone:
-            await context.observer.forget_pipeline(context.name, kind, pipeline_id)
+            await self._forget(kind, pipeline_id)
         self._missing = {pipeline for pipeline in self._missing if pipeline[0] is not kind} | (
             absent - gone
         )
+
+    async def _find_unshared(self, kind: PipelineKind, *, shows_known: bool) -> None:
+        check = self._listed[kind].check
+        await self.unshared.refused(kind, check.hidden)
+        if shows_known:  # else the list itself may be another one
+            check.excuse(self.unshared.ids(kind))
+
+    async def _forget(self, kind: PipelineKind, pipeline_id: str) -> None:
+        await self._context.observer.forget_pipeline(self._context.name, kind, pipeline_id)
+        self.unshared.forget(kind, pipeline_id)
 
     def _forget_doubts(self) -> None:
         for listed in self._listed.values():
@@ -262,6 +292,7 @@ class PipelineNames:
         # What was listed and then denied stays gone, unless it has started since.
         health = context.observer.pipeline_health
         used = used.difference(gone) | health.busy(context.name, since, gone)
+        used -= {(kind, id_) for id_ in self.unshared.overdue(kind)}
         return {
             named_pipeline.id
             async for named_pipeline in in_slices(context.live_state.names.all(), size=1_000)

@@ -24,6 +24,7 @@ class PipelineOwners:
         self._context = context
         self._token_owner = token_owner
         self._names: dict[str, str] = {}
+        self._reads_others = False
 
     def name_of(self, person_id: str | None) -> str | None:
         """Return the person's email address or name, or the id where those are not shown."""
@@ -41,15 +42,17 @@ class PipelineOwners:
         for person_id in sorted(unknown)[: min(_READ_AT_ONCE, room)]:
             try:
                 person = await self._context.client.inventory.person(person_id, priority=priority)
-            except (NotAvailableError, TryLaterError, UnauthorizedError) as error:
-                # The next lists try it again.
-                log.info("owner not readable", person=person_id, reason=str(error))
-                return
             except WorkspaceError as error:
                 log.info("owner not readable", person=person_id, reason=str(error))
+                is_shut = error.operation_id in self._context.client.requester.unavailable
+                if is_shut or isinstance(error, TryLaterError | UnauthorizedError):
+                    return  # the next lists try it again
                 self._names[person_id] = _named_by_id(person_id)
+                if isinstance(error, NotAvailableError) and not self._reads_others:
+                    return  # perhaps it is shown nobody: the next lists try another one
             else:
                 self._names[person_id] = person.called
+                self._reads_others = True
 
 
 def _named_by_id(person_id: str) -> str:

@@ -27,16 +27,16 @@ from monitor.model.errors import (
 from monitor.model.live_state import SCHEDULES, DoubtedList
 from monitor.model.runs import RunKind
 from monitor.polling.context import PollContext
-from monitor.polling.lists.unshared_pipelines import UnsharedPipelines
+from monitor.polling.lists.unshared_pipelines import HIDDEN_SECONDS, UnsharedPipelines
 
 log = structlog.get_logger()
 
 # Reads what has that id; False where it need not be in the list any more.
 MustBeListed = Callable[[str], Awaitable[bool]]
-# Takes the id of what the list lacks with good reason, and whether it is gone or only hidden from
-# us. False where it is kept for now.
 # Returns those that are missing for a reason which says nothing of all else.
 Explain = Callable[[Collection[str]], Awaitable[frozenset[str]]]
+# Takes the id of what the list lacks with good reason, and whether it is gone or only hidden from
+# us. False where it is kept for now.
 Remove = Callable[[str, bool], Awaitable[bool]]
 
 _READS = 3
@@ -45,8 +45,6 @@ _READS = 3
 _MOST_READS = 24
 # A change poll comes every few seconds: a list in doubt is not questioned again by each of them.
 _ASK_AGAIN_SECONDS = 60.0
-# So long what is only refused counts as hidden, before a doubted list is believed nevertheless.
-_HIDDEN_SECONDS = 86_400.0
 _NAMED = 3  # ids in a reason
 ALL_AT_ONCE = 3  # so many that vanish together, beside nothing that is known, are no deletion
 
@@ -232,7 +230,7 @@ class ListCheck:
         if not shows_known:
             self.doubt(hidden, "it may not be read either")
         await self._remove(gone, remove, is_gone=True)
-        due = hidden_seconds if shows_known and not self.is_doubted else _HIDDEN_SECONDS
+        due = hidden_seconds if shows_known and not self.is_doubted else HIDDEN_SECONDS
         await self._remove(self._hidden_for(hidden, due), remove, is_gone=False)
         self.require()
         if len(open_ids) > len(gone) + len(hidden):

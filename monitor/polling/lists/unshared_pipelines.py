@@ -10,8 +10,8 @@ meanwhile: until then nothing may be judged of it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -29,6 +29,8 @@ log = structlog.get_logger()
 _READS = 24  # at once, of pipelines; what is more is read the next time
 _WITNESSES = 3  # others, of which one must answer; and so many that do show that a list lies
 _READ_AGAIN = 3  # at a time, of those that are not shared
+# So long what is only refused counts as hidden: a right may be withdrawn for a while.
+HIDDEN_SECONDS = 86_400.0
 
 # What lists the runs of a kind of pipeline, and which kind of run it shows.
 _RUNS_LISTED_BY = {
@@ -45,6 +47,9 @@ class UnsharedPipelines:
     def __init__(self, context: PollContext) -> None:
         self._context = context
         self._shown_again: set[str] = set()  # keys, of which the runs are still to be read
+        # When the list that showed each last was requested, workspace time; ids of the last list.
+        self._listed_at: dict[PipelineKind, dict[str, datetime]] = defaultdict(dict)
+        self._listed: dict[PipelineKind, deque[str]] = defaultdict(deque)
 
     @property
     def _known(self) -> dict[str, UnsharedPipeline]:
@@ -117,6 +122,30 @@ class UnsharedPipelines:
         if new and await self._has_witness(beside=new):
             self._add(dict.fromkeys(new, "its own read is refused"))
 
+    def listed(
+        self, kind: PipelineKind, ids: Collection[str], *, at: datetime, missed: Collection[str]
+    ) -> None:
+        """A list that was requested ``at`` shows these, and not what is ``missed`` in it."""
+        known = self._listed_at[kind]
+        missed_at = {id_: known[id_] for id_ in missed if id_ in known}
+        self._listed_at[kind] = missed_at | dict.fromkeys(ids, at)
+        self._listed[kind] = deque(ids)
+
+    def overdue(self, kind: PipelineKind) -> frozenset[str]:
+        """Return those that nobody has seen for so long that they are to be forgotten."""
+        limit = self._context.workspace_now() - timedelta(seconds=HIDDEN_SECONDS)
+        hidden = self._hidden.values()
+        old = (unshared.pipeline for unshared in hidden if unshared.hidden_from < limit)
+        return frozenset(pipeline.id for pipeline in old if pipeline.kind is kind)
+
+    def forget(self, kind: PipelineKind, pipeline_id: str) -> None:
+        """It is forgotten, and so are its runs."""
+        key = pipeline_key(kind, pipeline_id)
+        self._shown_again.discard(key)
+        if key in self._known:
+            log.info("unshared pipeline forgotten", workspace=self._context.name, pipeline=key)
+            self._publish(unshared for name, unshared in self._known.items() if name != key)
+
     def shown(self, kind: PipelineKind, ids: Iterable[str]) -> None:
         """The workspace shows these again, or they are gone."""
         hidden = self._hidden
@@ -180,21 +209,29 @@ class UnsharedPipelines:
             return str(error)
         return None
 
+    def _in_turn(self, kind: PipelineKind) -> Iterator[str]:
+        """Yield what was listed last; what is taken is last from then on.
+
+        What merely runs may be another owner's, who does not share it.
+        """
+        ids = self._listed[kind]
+        for _ in range(len(ids)):
+            ids.rotate(-1)
+            yield ids[-1]
+
     async def _has_witness(self, *, beside: Collection[Pipeline]) -> bool:
         """True where another pipeline that was known answers by its id."""
-        context = self._context
         left = {(pipeline.kind, pipeline.id) for pipeline in beside} | {
             (unshared.pipeline.kind, unshared.pipeline.id) for unshared in self._hidden.values()
         }
+        own_first = sorted(
+            PipelineKind, key=lambda kind: all(other.kind is not kind for other in beside)
+        )
         others = (
-            Pipeline(kind=named.kind, id=named.id, name=None)
-            for kind in sorted(
-                PipelineKind, key=lambda kind: all(other.kind is not kind for other in beside)
-            )
-            for named in context.live_state.names.all()
-            if named.workspace == context.name
-            and named.kind is kind
-            and (named.kind, named.id) not in left
+            Pipeline(kind=kind, id=id_, name=None)
+            for kind in own_first
+            for id_ in self._in_turn(kind)
+            if (kind, id_) not in left
         )
         for pipeline in islice(others, _WITNESSES):
             try:
@@ -206,16 +243,15 @@ class UnsharedPipelines:
 
     def _add(self, refused: _Refused) -> None:
         context = self._context
-        hidden_from = context.workspace_now() - timedelta(
-            seconds=context.settings.reconcile_seconds
-        )
+        now = context.workspace_now()
+        latest = now - timedelta(seconds=context.settings.reconcile_seconds)
         known = self._known
         self._shown_again -= {pipeline_key(pipeline.kind, pipeline.id) for pipeline in refused}
         new = [
             UnsharedPipeline(
                 pipeline=pipeline,
                 since=context.clock.now(),
-                hidden_from=hidden_from,
+                hidden_from=min(latest, self._listed_at[pipeline.kind].get(pipeline.id, now)),
                 reason=f"{self._named(pipeline)} is no longer shared with the token's owner: {why}",
             )
             for pipeline, why in refused.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeGuard
@@ -22,8 +21,8 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import ClockSetBack, Reachability
 from monitor.model.runs import RunKind
-from monitor.model.waits import happens_within
 from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.tracking.live_state import RECOVERY
 from monitor.workspace.quotas import LONG_PAUSE_SECONDS
 
@@ -48,7 +47,10 @@ class ReachabilityJudge:
         self._failing: dict[str, MonitorError] = {}
         # Since anything was last answered: the polls that got no answer of the API.
         self._down: dict[str, WorkspaceError] = {}
-        self._is_cut_off = asyncio.Event()
+        # Of these polls another operation was answered since they failed: if they fail again before
+        # they succeed, it is their own failure.
+        self._released: set[str] = set()
+        self.cut_off = WakeSignal(context.clock)  # for `Recovery`
         self._limitation: str | None = None
         # The workspace's time when it was seen last, and the latest that was seen twice: one odd
         # header shows nothing.
@@ -70,8 +72,11 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._count(poll)
         self._failing.pop(poll, None)
+        self._released.discard(poll)
         self._watch_clock()
+        released = set(self._down) if poll == RECOVERY else set()
         self._answers()
+        self._released.update(released)
 
     def recovered(self, poll: str) -> None:
         """One poll has nothing to request any more; its own failure is over all the same."""
@@ -81,6 +86,7 @@ class ReachabilityJudge:
     def dropped(self, poll: str) -> None:
         """One poll reads what is no longer served; it shows nothing from now on."""
         self._polls.discard(poll)
+        self._released.discard(poll)
         self._down.pop(poll, None)
         if self._failing.pop(poll, None) is not None:
             self._write()
@@ -93,11 +99,18 @@ class ReachabilityJudge:
         self._failing[poll] = error
         self._failing.pop(_SILENCE, None)  # the poll says it better
         if _may_be_outage(error):
+            if poll == RECOVERY and not self._fails_already(error.operation_id):
+                self._released.clear()  # the others fail now, too
             self._down.pop(_SILENCE, None)
             self._down[poll] = error
         elif not isinstance(error, BudgetExhaustedError):
             self._down.clear()  # a refusal is an answer
         self._write()
+
+    def _fails_already(self, operation_id: str | None) -> bool:
+        """True where a poll shows it: then a failed try of it says nothing about all others."""
+        failing = self._down.items()
+        return any(poll != RECOVERY and operation_id == of.operation_id for poll, of in failing)
 
     def _count(self, poll: str) -> None:
         if poll != RECOVERY:  # which does not show that another operation fails too
@@ -120,17 +133,6 @@ class ReachabilityJudge:
         """Why the workspace is cut off as a whole; None while it is not."""
         found = self._outage()
         return None if found is None else found[1]
-
-    async def until_cut_off(self) -> None:
-        """Return while the workspace is cut off."""
-        context = self._context
-        while not self._is_cut_off.is_set():
-            await happens_within(
-                self._is_cut_off.wait(),
-                clock=context.clock,
-                seconds=context.settings.reconcile_seconds,
-                name="waiting for an outage",
-            )
 
     def _answers(self) -> None:
         if self._is_unreachable():
@@ -162,7 +164,12 @@ class ReachabilityJudge:
     def _is_unreachable(self) -> bool:
         # Refusing the token and speaking nonsense are answers.
         kinds = (UnauthorizedError, UnreadableAnswerError)
-        return self._concerns_all([e for e in self._down.values() if not isinstance(e, kinds)])
+        failures = [
+            error
+            for poll, error in self._down.items()
+            if not isinstance(error, kinds) and (poll not in self._released or _is_of_all(error))
+        ]
+        return self._concerns_all(failures)
 
     def _reachability(self) -> Reachability:
         if self._is_unreachable():
@@ -215,8 +222,11 @@ class ReachabilityJudge:
         reachability, outage = self._reachability(), self._outage()
         context, now = self._context, self._context.clock.now()
         answering = context.client.requester.answering
-        for event, is_on in ((answering, outage is None), (self._is_cut_off, outage is not None)):
-            event.set() if is_on else event.clear()
+        if outage is None:
+            answering.set()
+        else:
+            answering.clear()
+            self.cut_off.set()
         status = context.live_state.workspaces[context.name]
         since = status.since if status.reachability is reachability else now
         context.live_state.update_workspace(
@@ -238,8 +248,9 @@ class ReachabilityJudge:
         return None if pause is None else now + timedelta(seconds=pause.retry_after_seconds)
 
     def _reason(self) -> str | None:
-        outage = self._outage()
-        failures = sorted(self._failing.items()) if outage is None else [outage]
+        outage, failures = self._outage(), sorted(self._failing.items())
+        if outage is not None and outage[0] not in self._released:
+            failures = [outage]
         failing = [f"{poll}: {error}" for poll, error in failures]
         return "; ".join([*self._unwatched(), *failing]) or self._limitation
 

@@ -44,13 +44,12 @@ class Recovery:
     async def run(self) -> None:
         """Try the workspace whenever it is cut off, until cancelled."""
         while True:
-            await self._judge.until_cut_off()
+            await self._judge.cut_off.wait(self._context.settings.reconcile_seconds)
             tries = 0
             while self._judge.outage is not None:
                 tries += 1
                 await self._wait(self._judge.outage, tries)
-                read = self._try if self._judge.outage is not None else _nothing
-                await self._attempts.attempt(RECOVERY, read, again_seconds=None)
+                await self._attempts.attempt(RECOVERY, self._try, again_seconds=None)
 
     async def _wait(self, outage: MonitorError, tries: int) -> None:
         """Wait for the next try, or until another request was answered."""
@@ -67,7 +66,10 @@ class Recovery:
             await clock.sleep(min(left, longest))
             self._judge.confirm()
 
-    async def _try(self) -> None:
+    async def _try(self) -> bool:
+        """Send a small request; False where another one was answered meanwhile."""
+        if self._judge.outage is None:
+            return False
         client = self._context.client
         requester = client.requester
         served = [
@@ -82,8 +84,4 @@ class Recovery:
             await read_a_little(client, operation_id, is_trial=True)
         if (pause := requester.long_pause(operation_id)) is not None:
             raise pause
-
-
-async def _nothing() -> bool:
-    """Another request was answered: nothing is left to find out."""
-    return False
+        return True

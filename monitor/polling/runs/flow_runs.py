@@ -31,7 +31,6 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.slices import in_slices
-from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.poll_loop.for_each import for_each
@@ -43,19 +42,19 @@ from monitor.polling.runs.observed_groups import Observed, are_old, by_flow_run
 from monitor.polling.runs.old_flow_runs import OldFlowRuns
 from monitor.polling.runs.plan_links import PlanLinks
 from monitor.polling.runs.reasons import Reasons
-from monitor.polling.runs.run_observations import (
-    flow_run_begun,
-    flow_run_observation,
-    has_ended,
-    with_origin,
+from monitor.polling.runs.run_observations import flow_run_begun, has_ended
+from monitor.polling.runs.tracked_flow_run import (
+    BASE_SECONDS,
+    NEVER,
+    TrackedFlowRun,
+    Urgency,
+    due_flow_runs,
 )
-from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency, due_flow_runs
 from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
-from monitor.workspace.payloads import FlowRunRow, JobGroupRow
+from monitor.workspace.payloads import JobGroupRow
 
 log = structlog.get_logger()
 
-_BASE_WAIT_SECONDS = 1.0
 _READS_PER_POLL = 50  # then those that need none come first again
 _TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
 _RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
@@ -206,10 +205,11 @@ class FlowRuns:
         if wait_seconds is None or 0 < wait_seconds <= waited:
             return False
         if wait_seconds:
-            self._schedule_read(tracked, after_seconds=_BASE_WAIT_SECONDS)
+            self._schedule_read(tracked, after_seconds=BASE_SECONDS)
             return True
         observation = msgspec.structs.replace(
-            self._observation(key, tracked, parts[0].native_status, parts), source=Source.PARTS
+            tracked.observation(key, parts[0].native_status, parts, at=self._context.clock.now()),
+            source=Source.PARTS,
         )
         await self._end(observation, parts, is_listed=True)
         self._close_ended(tracked)
@@ -291,8 +291,11 @@ class FlowRuns:
             is_refused = isinstance(error, NotAvailableError)
             if is_unreadable and is_refused and await self._end_as_failed(flow_run_id, tracked):
                 return None
+            if is_refused and tracked.urgency is Urgency.CONFIRMATION:
+                self._wait(tracked, is_refused=True)
+                return None  # rights may come back; until then its parts are believed
             if tracked.urgency is not Urgency.NOW and is_unreadable:
-                self.forget(flow_run_id)
+                self.forget(flow_run_id, is_given_up=True)
                 return error
             # One that is refused to us grows old by itself; it shows nothing about the others.
             is_alone = is_unreadable and self._unreadable.is_alone(tracked)
@@ -311,7 +314,8 @@ class FlowRuns:
         failed = self._derived.failed_part(parts, tracked.over_at)
         if failed is None:
             return False
-        end = self._observation(key, tracked, failed.native_status, parts)
+        now = self._context.clock.now()
+        end = tracked.observation(key, failed.native_status, parts, at=now)
         await self._end(msgspec.structs.replace(end, source=Source.PARTS), parts, is_listed=True)
         self._confirm_later(flow_run_id, tracked)
         return True
@@ -330,7 +334,8 @@ class FlowRuns:
         if tracked.open_groups and not shown.unfinished:
             self._plan_next_read(tracked)  # one has appeared meanwhile
             return
-        observed = partial(self._observation, key, tracked, parts=shown.parts)
+        now = self._context.clock.now()
+        observed = partial(tracked.observation, key, parts=shown.parts, at=now)
         if shown.is_over:
             await self._end(observed(shown.status), shown.parts, is_listed=shown.is_listed)
             return
@@ -354,18 +359,6 @@ class FlowRuns:
         tracked.open_groups.clear()
         self._wait(tracked)
 
-    def _observation(
-        self, key: RunKey, tracked: TrackedFlowRun, word: str | None, parts: Sequence[RunState]
-    ) -> Observation:
-        observation = flow_run_observation(
-            tracked.row or FlowRunRow(id=key.id),
-            key=key,
-            native_status=word,
-            source=Source.POLL,
-            observed_at=self._context.clock.now(),
-        )
-        return with_origin(observation, parts)
-
     async def _end(self, end: Observation, parts: Sequence[RunState], *, is_listed: bool) -> None:
         observations = await self._reasons.complete((end,))
         outcomes = await self._context.observer.observe(observations)
@@ -382,14 +375,13 @@ class FlowRuns:
             self._derived.usual.learn(parts)
 
     def _wait(self, tracked: TrackedFlowRun, *, is_refused: bool = False) -> None:
-        tracked.reads += 1
-        settings = self._context.settings
-        cap = settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
-        wait = backoff_seconds(tracked.reads, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap)
+        wait = tracked.seconds_to_next_read(self._context.settings, is_refused=is_refused)
         self._schedule_read(tracked, after_seconds=wait)
 
-    def forget(self, flow_run_id: str) -> None:
-        """Stop reading a flow run that has ended or is gone."""
+    def forget(self, flow_run_id: str, *, is_given_up: bool = False) -> None:
+        """Stop reading a flow run that has ended or is gone; one that is given up stays named."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
         self.old.forget(flow_run_id)
+        if not is_given_up:
+            self._unreadable.forget(flow_run_id)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from monitor.model.observations import Observation
 from monitor.workspace.priority import Priority
 
-_AT_MOST = 1_000  # more are not read
+_AT_MOST = 1_000  # more are left out until these are read
 _NEWEST_AT_ONCE = 12  # then those that were noticed meanwhile have their turn
 _OTHERS_AT_ONCE = 4
 _UNKNOWN = datetime.fromtimestamp(0, UTC)

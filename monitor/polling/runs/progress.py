@@ -21,6 +21,7 @@ from monitor.model.errors import (
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.polling.poll_loop.intervals import ChangeInterval
@@ -49,6 +50,8 @@ class Progress:
         self._list_again_at = 0.0  # monotonic
         # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
         self._tried_at: dict[RunKey, datetime] = {}
+        # Its records are over: when it is to be read by its id (monotonic), and how often it was.
+        self._goes_on: dict[RunKey, tuple[float, int]] = {}
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
         return (
@@ -110,6 +113,7 @@ class Progress:
         """
         oldest = self._oldest()
         tried_at: dict[RunKey, datetime] = {}
+        goes_on: dict[RunKey, tuple[float, int]] = {}
         due: list[tuple[datetime, RunKey]] = []
         others: list[RunKey] = []
         async for key in in_slices(list(self._context.live_state.active)):
@@ -117,12 +121,14 @@ class Progress:
                 continue
             if key in self._tried_at:
                 tried_at[key] = self._tried_at[key]
+            if key in self._goes_on:
+                goes_on[key] = self._goes_on[key]
             at = self._read_at(key)
             if at <= oldest:
                 due.append((at, key))
             else:
                 others.append(key)
-        self._tried_at = tried_at
+        self._tried_at, self._goes_on = tried_at, goes_on
         in_order = await sorted_in_slices(due, key=itemgetter(0))
         return [key async for _, key in in_slices(in_order)], others
 
@@ -173,10 +179,25 @@ class Progress:
                 observations.append(self._observation(key, summary))
                 if found.jobs and summary.are_over:
                     over.append((key, found))
+                else:
+                    self._goes_on.pop(key, None)
             await self._context.observer.observe(observations)
-        for key, found in over[:_READS_PER_ROUND]:
-            if key in self._context.live_state.active:
-                await self._recorded_ends.end(key, found.jobs, read_at=found.read_at)
+        await self._end_in_turns(over)
+
+    async def _end_in_turns(self, over: Sequence[tuple[RunKey, ReadRecords]]) -> None:
+        """End some by their ids, those that are due longest first; what goes on waits longer."""
+        settings, now = self._context.settings, self._context.clock.monotonic()
+        in_turn = sorted((*self._goes_on.get(key, (0.0, 0)), key, found) for key, found in over)
+        for due_at, reads, key, found in in_turn[:_READS_PER_ROUND]:
+            if due_at > now or key not in self._context.live_state.active:
+                continue
+            wait = backoff_seconds(
+                reads + 1,
+                base_seconds=settings.progress_seconds,
+                cap_seconds=settings.reconcile_seconds,
+            )
+            self._goes_on[key] = now + wait, reads + 1
+            await self._recorded_ends.end(key, found.jobs, read_at=found.read_at)
 
     def _observation(self, key: RunKey, summary: JobSummary) -> Observation:
         has_started = "started_at" not in summary.approximate

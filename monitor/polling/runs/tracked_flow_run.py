@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunState, Source
 from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.waits import backoff_seconds
+from monitor.polling.runs.run_observations import flow_run_observation, with_origin
+from monitor.polling.settings import PollSettings
 from monitor.workspace.payloads import FlowRunRow
 from monitor.workspace.priority import Priority
 
 NEVER = float("inf")
+BASE_SECONDS = 1.0
+# For one whose end is known from its parts: its rights may come back after weeks.
+_LONGEST_REFUSED_WAIT_SECONDS = 86_400.0
 _SLICE = 500  # of those that are tracked, at 2 us each
 
 
@@ -58,10 +66,28 @@ class TrackedFlowRun:
         self.due_at = NEVER
         self.reads = 0
 
+    def seconds_to_next_read(self, settings: PollSettings, *, is_refused: bool) -> float:
+        """Count a read by which it has not ended, and return the wait for the next one."""
+        self.reads += 1
+        cap = settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
+        if is_refused and self.urgency is Urgency.CONFIRMATION:
+            cap = _LONGEST_REFUSED_WAIT_SECONDS
+        return backoff_seconds(self.reads, base_seconds=BASE_SECONDS, cap_seconds=cap)
+
     def are_over(self, at: datetime, *, since: float) -> None:
         """Remember when no job group was open any more, as far as that is news."""
         if self.over_at is None:
             self.over_at, self.over_since = at, since
+
+    def observation(
+        self, key: RunKey, word: str | None, parts: Sequence[RunState], *, at: datetime
+    ) -> Observation:
+        """Return what it says of itself, with what its job groups show of its origin."""
+        row = self.row or FlowRunRow(id=key.id)
+        observation = flow_run_observation(
+            row, key=key, native_status=word, source=Source.POLL, observed_at=at
+        )
+        return with_origin(observation, parts)
 
 
 class DueFlowRuns(Struct, frozen=True, kw_only=True):

@@ -47,6 +47,10 @@ class UnreadableFlowRuns:
         """The flow run was read."""
         self._answered_at = self._context.clock.monotonic()
         tracked.failures, tracked.failing_since = 0, NEVER
+        self.forget(flow_run_id)
+
+    def forget(self, flow_run_id: str) -> None:
+        """Name it no more: it was read, has ended, or is gone."""
         if any(run.id == flow_run_id for run in self._named()):
             self._show(self._without(flow_run_id))
 

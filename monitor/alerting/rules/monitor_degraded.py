@@ -3,7 +3,7 @@
 Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
 name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
 that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
-A clock that was set has a part of its own too.
+A clock that was set has a part for each daemon that has seen it, in one of its shards.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def evaluate(
         return RuleAnswer(Unknown("the daemon has just started"), memory)
     part = state.subject.thing.removesuffix(_end_of(facts.condition))
     kind, _, name = part.partition(":")
-    if not name or kind in (GONE, UNHELD):
+    if not name or kind in (GONE, UNHELD, CLOCK):
         return RuleAnswer(_whole(facts, part, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:

@@ -108,10 +108,12 @@ def _lost_end(facts: DaemonFacts, now: datetime) -> Firing | None:
     lost = facts.bus.lost_end
     if lost is None:
         return None
-    reason = (
-        f"the store has lost the newest {lost.count:,} events that it had acknowledged; the log "
-        "goes on in a new epoch of sequence"
+    what = (
+        "may have lost the newest events that it had acknowledged, by a fail-over or a restore"
+        if lost.count is None
+        else f"has lost the newest {lost.count:,} events that it had acknowledged"
     )
+    reason = f"the store {what}; the log goes on in a new epoch of sequence"
     since = min(now, now - ((facts.wall_now or now) - lost.since))
     return _firing(since, now, what=STORE, reason=reason)
 
@@ -185,8 +187,8 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about=(
         "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
-        "writes, is near its cap or has lost what it had acknowledged; or a clock was set by more "
-        "than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
+        "writes, is near its cap or has lost, or may have, what it had acknowledged; or a clock "
+        "was set by more than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
     ),
     severity=Severity.CRITICAL,
     summary="The monitor itself {is|was} in trouble: {what}",

@@ -94,9 +94,7 @@ class PostgresStore:
         read_seconds = settings.read_timeout_seconds
         connect = partial(connector.connect, purpose="reader", statement_seconds=read_seconds)
         self._reader = PostgresReader(connect, timeout_seconds=read_seconds)
-        self._lost_ends = LostEnds(
-            self._writer, clock=clock, timeout_seconds=settings.commit_timeout_seconds
-        )
+        self._lost_ends = LostEnds(self._writer, self._reader, clock=clock, settings=settings)
         self.stored_runs: StoredRuns = StoredPostgresRuns(self._reader)
         self._leases = LeaseManager(
             heartbeat,
@@ -324,11 +322,10 @@ class PostgresStore:
             settings=self._settings,
         )
         try:
-            for bus in buses:
-                await self._lost_ends.check(bus.leased)
+            await self._lost_ends.check([bus.leased for bus in buses])
         except BaseException:
             for bus in buses:
-                self._writer.abandon(bus.leased, "its log went back, which could not be stored")
+                self._writer.abandon(bus.leased, "it is not known whether its log went back")
             raise
         for bus in buses:
             bus.instructions.on_finished = self._instructed

@@ -7,6 +7,7 @@ over restarts; a time in which none ran looks like a clock that was set, and cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -14,7 +15,7 @@ from typing import Self
 from msgspec import Struct
 
 DAY_SECONDS = 86_400.0
-_STEP_SECONDS = 3_600.0
+STEP_SECONDS = 3_600.0
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
@@ -41,8 +42,8 @@ class TrustedTime:
         self.step_seconds: float | None = None
         self._elapsed = elapsed
         self._shown: float | None = None  # clock minus elapsed, as what follows
-        self._least = 0.0
-        self._least_before = 0.0  # on the day before
+        self._least = math.inf
+        self._least_before = math.inf  # on the day before
         self._day_ends = 0.0
 
     def judge(self, shown: datetime, *, before: JudgedTime | None) -> JudgedTime:
@@ -53,14 +54,14 @@ class TrustedTime:
         elapsed = self._elapsed()
         offset = shown.timestamp() - elapsed
         if self._shown is None:
-            self._shown = self._least = self._least_before = offset
+            self._shown = offset
             self._day_ends = elapsed + DAY_SECONDS
             if before is not None:
                 self._least_before = before.at.timestamp() - elapsed
-                self._least = before.next_at.timestamp() - elapsed
+                self._least = min(self._least, before.next_at.timestamp() - elapsed)
                 self._day_ends = elapsed + before.waits_seconds
         step = offset - self._shown
-        self.step_seconds = step if abs(step) > _STEP_SECONDS else None
+        self.step_seconds = step if abs(step) > STEP_SECONDS else None
         self._shown = offset
         if elapsed >= self._day_ends:
             self._least_before, self._least = self._least, offset
@@ -72,3 +73,7 @@ class TrustedTime:
             next_at=_BEGINNING + timedelta(seconds=self._least + elapsed),
             waits_seconds=self._day_ends - elapsed,
         )
+
+    def note(self, shown: datetime) -> None:
+        """Learn what the clock shows between two judgements: what is stored then has its times."""
+        self._least = min(self._least, shown.timestamp() - self._elapsed())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
@@ -13,7 +14,7 @@ from monitor.app.hosted.hosting import Hosting
 from monitor.bus.contract import Pruned
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
-from monitor.bus.trusted_time import JudgedTime, TrustedTime
+from monitor.bus.trusted_time import STEP_SECONDS, JudgedTime, TrustedTime
 from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock, boottime
 from monitor.model.errors import BusUnavailableError
@@ -58,6 +59,13 @@ class RetentionTask:
             return None
         return self._step[0]
 
+    def clock_was_set(self, step: timedelta) -> None:
+        """Note what the clock shows: it may be right again when ages are judged."""
+        shown = self._clock.now()
+        self._time.note(shown)
+        if abs(step.total_seconds()) > STEP_SECONDS:
+            self._report(step.total_seconds(), shown)
+
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
         """Apply retention until cancelled. A store that cannot be written is tried again."""
         with contextlib.suppress(BusUnavailableError):  # the next judgement says so
@@ -89,12 +97,15 @@ class RetentionTask:
         judged = self._time.judge(shown, before=times.judged)
         self._behind.set((shown - judged.at).total_seconds())
         if (seconds := self._time.step_seconds) is not None:
-            reason = (
-                f"the clock of this daemon or of its store was set {duration(abs(seconds))} "
-                f"{'ahead' if seconds > 0 else 'back'}; for a day, ages are judged by the earlier "
-                "time"
-            )
-            part = f"{CLOCK}:{store.daemon_id}" if store.daemon_id else CLOCK
-            self._step = Trouble(part=part, since=shown, reason=reason), self._elapsed()
-            log.warning("clock was set", reason=reason)
+            self._report(seconds, shown)
         return judged
+
+    def _report(self, seconds: float, shown: datetime) -> None:
+        reason = (
+            f"the clock of this daemon or of its store was set {duration(abs(seconds))} "
+            f"{'ahead' if seconds > 0 else 'back'}; for a day, ages are judged by the earlier time"
+        )
+        daemon = self._settings.daemon_id if self._settings.postgres else ""
+        part = f"{CLOCK}:{daemon}" if daemon else CLOCK
+        self._step = Trouble(part=part, since=shown, reason=reason), self._elapsed()
+        log.warning("clock was set", reason=reason)

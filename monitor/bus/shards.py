@@ -25,6 +25,7 @@ from monitor.bus.contract import (
     StoredRuns,
     StoredShard,
 )
+from monitor.bus.trusted_time import JudgedTime
 from monitor.model.runs import RunState
 
 SOLE = ""  # the name of the only shard of an embedded store
@@ -173,10 +174,13 @@ class ShardsElsewhere(Protocol):
 
 
 class StoreTimes(Struct, frozen=True, kw_only=True):
-    """The store's own clock, and by what time its ages were judged last, or an event recorded."""
+    """The store's own clock, and where the judgement of its ages has left off.
+
+    That is its newest event where they were never judged; None where nothing is stored.
+    """
 
     now: datetime
-    judged_at: datetime | None  # None: it has stored nothing yet
+    judged: JudgedTime | None
 
 
 class ShardStore(Protocol):
@@ -247,7 +251,7 @@ class ShardStore(Protocol):
     async def times(self) -> StoreTimes:
         """Return what the store's clock shows; that of a file is ours."""
 
-    async def keep_judged_at(self, at: datetime) -> None:
+    async def keep_judged(self, judged: JudgedTime) -> None:
         """Store by what time ages were judged, for the daemon that starts next."""
 
     async def probe(self, *, timeout_seconds: float) -> None:

@@ -14,6 +14,7 @@ from monitor.bus.contract import Change, EventBus, Retention, Start
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardDefinition, ShardStore
 from monitor.bus.sqlite.sole_shard import SqliteStore
+from monitor.bus.trusted_time import JudgedTime
 from monitor.model.clock import WatchedClock
 from monitor.model.runs import Status
 from tests.bus.examples import SOON, callback, event, run
@@ -33,9 +34,9 @@ class Kept:
         self.store = store
         self.bus = bus
         self.clock = clock
-        self.start()
         self._watched = WatchedClock(clock)
         self._watched.on_step(self._clock_was_set)
+        self.start()
 
     def start(self, retention: Retention = KEPT) -> None:
         """Begin as a daemon does that starts."""
@@ -68,8 +69,8 @@ class Kept:
         self.clock.set_wall(self.clock.now() + timedelta(seconds=seconds))
 
     @property
-    def waits_seconds(self) -> float:
-        value = self.registry.get_sample_value("dataprep_monitor_retention_waits_seconds")
+    def behind_seconds(self) -> float:
+        value = self.registry.get_sample_value("dataprep_monitor_retention_behind_seconds")
         assert value is not None
         return value
 
@@ -126,7 +127,8 @@ async def test_a_clock_that_is_right_again_when_ages_are_judged_deletes_nothing(
     await kept.fill(2)
     await kept.clock.advance(60)
     assert await kept.apply() == (0, 0, 0)
-    assert kept.waits_seconds == _DAY - 60
+    assert kept.behind_seconds == pytest.approx(max(0.0, -step), abs=60)
+    assert kept.retention.trouble is not None
 
 
 async def test_a_daemon_that_starts_with_a_wrong_clock_deletes_nothing(kept: Kept) -> None:
@@ -140,31 +142,67 @@ async def test_a_daemon_that_starts_with_a_wrong_clock_deletes_nothing(kept: Kep
         assert await kept.apply() == (0, 0, 0)
         kept.set_by(40 * _DAY)
         assert await kept.apply() == (0, 0, 0)
-        assert kept.waits_seconds == _DAY
+        assert kept.behind_seconds == pytest.approx(40 * _DAY, abs=60)
         kept.start()
 
 
-async def test_what_is_old_leaves_when_the_clock_has_confirmed_itself(tmp_path: Path) -> None:
-    """A day after the step, by a clock that nobody sets; until then the step is reported."""
+async def test_a_step_ahead_makes_old_what_it_has_outlasted(tmp_path: Path) -> None:
+    """Until then ages go by the time without it; people are told of it for an hour."""
     kept = await _on_file(tmp_path)
+    kept.start(
+        Retention(events_seconds=5 * _DAY, runs_seconds=5 * _DAY, callbacks_seconds=5 * _DAY)
+    )
     await kept.fill(1)
     assert await kept.apply() == (0, 0, 0)
     kept.set_by(40 * _DAY)
     assert await kept.apply() == (0, 0, 0)
     trouble = kept.retention.trouble
     assert trouble is not None
-    assert "went ahead by 40 d" in trouble.reason
-    assert kept.waits_seconds == _DAY
+    assert "was set 40 d ahead" in trouble.reason
+    assert kept.behind_seconds == pytest.approx(40 * _DAY)
     await kept.clock.advance(_DAY - 1)
     assert await kept.apply() == (0, 0, 0)
-    assert kept.retention.trouble is None  # people were told long ago
+    assert kept.retention.trouble is None
     await kept.clock.advance(1)
+    assert await kept.apply() == (0, 0, 0)
+    await kept.clock.advance(_DAY)
     assert await kept.apply() == (1, 1, 1)
-    assert kept.waits_seconds == 0
+    assert kept.behind_seconds == pytest.approx(0, abs=0.001)
     await kept.store.close()
 
 
-async def test_bounds_of_numbers_hold_while_ages_are_not_judged(tmp_path: Path) -> None:
+async def test_where_the_judgement_left_off_is_stored(kept: Kept) -> None:
+    """The next daemon reads it as it was; before, that ages count from the newest event."""
+    await kept.fill(1)
+    stored = (await kept.store.times()).judged
+    assert stored is not None
+    assert (
+        stored.at
+        == stored.next_at
+        == (await kept.bus.events(after=0, limit=1))[0].event.recorded_at
+    )
+    at = datetime(2026, 11, 3, 4, 5, 6, 7, UTC)
+    judged = JudgedTime(at=at, next_at=at + timedelta(days=3), waits_seconds=1234.5)
+    await kept.store.keep_judged(judged)
+    assert (await kept.store.times()).judged == judged
+
+
+async def test_ages_count_on_a_machine_that_is_off_every_night(tmp_path: Path) -> None:
+    """Half a day on and half a day off: what is old leaves within two days of running."""
+    kept, removed = await _on_file(tmp_path), []
+    await kept.fill(1)
+    two_days = Retention(events_seconds=2 * _DAY, runs_seconds=2 * _DAY, callbacks_seconds=2 * _DAY)
+    for _ in range(6):
+        kept.start(two_days)
+        for _ in range(12):
+            await kept.clock.advance(3_600)
+            removed += [pruned for pruned in [await kept.apply()] if any(pruned)]
+        kept.set_by(_DAY / 2)
+    assert removed == [(1, 1, 1)]
+    await kept.store.close()
+
+
+async def test_bounds_of_numbers_hold_whatever_the_clock_shows(tmp_path: Path) -> None:
     """The hard cap removes what a consumer still needs; without reaching it all stays."""
     kept = await _on_file(tmp_path)
     await kept.bus.subscribe("slow", start=Start.OLDEST)

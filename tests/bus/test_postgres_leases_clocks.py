@@ -42,3 +42,14 @@ async def test_a_set_clock_of_the_database_moves_no_takeover(
         await south.obey()
         waited += 1
     assert waited in (4, 5)
+
+
+async def test_daemons_that_have_left_are_forgotten(cluster: LeaseCluster) -> None:
+    """A name may be given anew for each process: what one daemon knows of others does not grow."""
+    north = await cluster.join("north")
+    for number in range(3):
+        other = await cluster.join(f"pod-{number}")
+        await north.cycle()
+        await other.leave()
+    await north.cycle()
+    assert set(north.leases._seen._seen) == {"north"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
 import pytest
 
 from monitor.bus.contract import EventBus
@@ -9,7 +12,7 @@ from monitor.outputs.cloudevents import message_of
 from tests.app.eventually import eventually
 from tests.bus.examples import SOON, events
 from tests.bus.postgres_members import shards
-from tests.bus.postgres_stores import StoreHost
+from tests.bus.postgres_stores import StoreHost, store_cluster
 from tests.postgres_server import PostgresServer
 
 _NEWEST = "SELECT max(newest_position) FROM shard"
@@ -23,59 +26,140 @@ async def sequences(bus: EventBus) -> dict[str, str]:
     }
 
 
-async def fail_over(primary: PostgresServer, standby: PostgresServer) -> None:
-    """Let an asynchronous standby that was out of reach for a while take the primary's place."""
-    await primary.kill()
-    await standby.start()
-    await standby.promote()
+class FailOver:
+    """A primary with an asynchronous standby, which is out of reach for a while."""
+
+    def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
+        self.primary = primary
+        self.standby = standby
+        self.hosts: list[StoreHost] = []
+
+    async def join(self, name: str) -> StoreHost:
+        hosts = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}"
+        url = f"postgresql://postgres@{hosts}/postgres?sslmode=disable"
+        host = await StoreHost.open(url, name, lease_seconds=2.0)
+        self.hosts.append(host)
+        await host.store.define(shards("sales"))
+        return host
+
+    async def leave_standby_behind(self, newest: int) -> None:
+        """Let it have the log up to a position, and nothing that comes after."""
+
+        async def has_all() -> bool:
+            return bool(await self.standby.value(_NEWEST) == newest)
+
+        await eventually(has_all, why="nothing is replicated")
+        await self.standby.stop()
+
+    async def promote(self) -> None:
+        await self.primary.kill()
+        await self.standby.start()
+        await self.standby.promote()
+        for host in self.hosts:
+            host.stopped_seconds += 2.0  # also where it was quick, the deadline has passed
 
 
-@pytest.mark.parametrize("lost", [0, 3])
-async def test_a_log_that_went_back_goes_on_in_a_new_epoch(lost: int) -> None:
-    """What was acknowledged is gone: that is reported, and no sequence comes with two contents."""
+@pytest.fixture
+async def fail_over() -> AsyncIterator[FailOver]:
     async with PostgresServer() as primary:
         standby = await primary.create_standby("late")
+        scene = FailOver(primary, standby)
         try:
             await standby.start()
-            hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
-            url = f"postgresql://postgres@{hosts}/postgres?sslmode=disable"
-            host = await StoreHost.open(url, "north", lease_seconds=2.0)
-            try:
-                await host.store.define(shards("sales"))
-                await host.has("sales")
-                before = host.buses["sales"]
-                await before.commit(events(1, 2, 3), timeout_seconds=SOON)
-
-                async def has_all() -> bool:
-                    return bool(await standby.value(_NEWEST) == 3)
-
-                await eventually(has_all, why="nothing is replicated")
-                await standby.stop()
-                if lost:
-                    await before.commit(events(4, 5, 6), timeout_seconds=SOON)
-                published = await sequences(before)
-                await fail_over(primary, standby)
-                host.stopped_seconds += 2.0  # also where it was quick, the deadline has passed
-                await host.until(lambda: host.buses.get("sales") not in (None, before))
-                after = host.buses["sales"]
-                await after.commit(events(7, 8), timeout_seconds=SOON)
-
-                found = (await after.status()).lost_end
-                assert (found.count if found is not None else 0) == lost
-                now = await sequences(after)
-                assert list(now) == sorted(now)
-                assert {at: now[at] for at in now.keys() & published.keys()} == {
-                    at: published[at] for at in list(published)[:3]
-                }
-                assert max(published) < max(now)
-                # So it is for whoever opens the shard next, and reads it from the tables.
-                await host.store.release("sales")
-                await host.until(lambda: host.buses["sales"] is not after)
-                again = host.buses["sales"]
-                await again.commit(events(9), timeout_seconds=SOON)
-                assert dict(list((await sequences(again)).items())[:-1]) == now
-                assert (await again.status()).lost_end is None
-            finally:
+            yield scene
+            for host in scene.hosts:
                 await host.close()
         finally:
             standby.discard()
+
+
+async def opened_again(host: StoreHost, bus: EventBus) -> EventBus:
+    await host.until(lambda: host.buses.get("sales") not in (None, bus))
+    return host.buses["sales"]
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+async def test_a_log_that_went_back_goes_on_in_a_new_epoch(fail_over: FailOver, lost: int) -> None:
+    """What was acknowledged is gone: that is reported, and no sequence comes with two contents."""
+    host = await fail_over.join("north")
+    await host.has("sales")
+    before = host.buses["sales"]
+    await before.commit(events(1, 2, 3), timeout_seconds=SOON)
+    await fail_over.leave_standby_behind(3)
+    if lost:
+        await before.commit(events(4, 5, 6), timeout_seconds=SOON)
+    published = await sequences(before)
+    await fail_over.promote()
+    after = await opened_again(host, before)
+    await after.commit(events(7, 8), timeout_seconds=SOON)
+
+    found = (await after.status()).lost_end
+    assert (found.count if found is not None else 0) == lost
+    now = await sequences(after)
+    assert list(now) == sorted(now)
+    assert {at: now[at] for at in now.keys() & published.keys()} == {
+        at: published[at] for at in list(published)[:3]
+    }
+    assert max(published) < max(now)
+    # So it is for whoever opens the shard next, and reads it from the tables.
+    await host.store.release("sales")
+    again = await opened_again(host, after)
+    await again.commit(events(9), timeout_seconds=SOON)
+    assert dict(list((await sequences(again)).items())[:-1]) == now
+    kept = (await again.status()).lost_end
+    assert (kept.count if kept is not None else 0) == lost
+    if found is not None and kept is not None:
+        assert abs(kept.since - found.since) < timedelta(seconds=SOON)
+        assert kept.noticed == pytest.approx(found.noticed, abs=SOON)
+
+
+async def test_another_daemon_notices_it_too(fail_over: FailOver) -> None:
+    """Who takes the shard over, knows by the timeline only that the end may be lost."""
+    north = await fail_over.join("north")
+    await north.has("sales")
+    before = north.buses["sales"]
+    await before.commit(events(1, 2), timeout_seconds=SOON)
+    await fail_over.leave_standby_behind(2)
+    await before.commit(events(3, 4), timeout_seconds=SOON)
+    published = await sequences(before)
+    await north.kill()
+    fail_over.hosts.clear()
+    await fail_over.promote()
+    south = await fail_over.join("south")
+    await south.has("sales")
+    after = south.buses["sales"]
+    # More than were lost: whoever had the shard before would not see it by the position.
+    await after.commit(events(*range(5, 11)), timeout_seconds=SOON)
+    found = (await after.status()).lost_end
+    assert found is not None
+    assert found.count is None
+    now = await sequences(after)
+    kept = list(published)[:2]
+    assert {at: now[at] for at in now.keys() & published.keys()} == {
+        at: published[at] for at in kept
+    }
+    assert max(published) < min(set(now) - set(published))
+    await south.close()
+    fail_over.hosts.clear()
+    again = await fail_over.join("north")
+    await again.has("sales")
+    assert await sequences(again.buses["sales"]) == now  # the epoch of its time is known
+
+
+async def test_a_restore_into_another_server_begins_an_epoch(empty_database: str) -> None:
+    """Its row names a server that is not this one: what came after the backup may be lost."""
+    async with store_cluster(empty_database) as cluster:
+        host = await cluster.join("north", shards("sales"))
+        await host.has("sales")
+        before = host.buses["sales"]
+        await before.commit(events(1), timeout_seconds=SOON)
+        await host.close()
+        await cluster.connection.execute("UPDATE shard SET log_lineage = '1/00000001'")
+        restored = await cluster.join("south", shards("sales"))
+        await restored.has("sales")
+        after = restored.buses["sales"]
+        await after.commit(events(2), timeout_seconds=SOON)
+        found = (await after.status()).lost_end
+        assert found is not None
+        assert found.count is None
+        assert [at[:5] for at in await sequences(after)] == ["00000", "00001"]

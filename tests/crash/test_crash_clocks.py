@@ -44,11 +44,11 @@ async def test_steps_of_the_clock_lose_and_delete_nothing(
             await pause(_SEEN_SECONDS)
             await let_some_end(crash)
 
-        async def has_waited() -> bool:
-            waits = await crash.daemon.face.metric("dataprep_monitor_retention_waits_seconds")
-            return bool(waits)
+        async def was_judged() -> bool:
+            behind = await crash.daemon.face.metric("dataprep_monitor_retention_behind_seconds")
+            return bool(behind)
 
-        await eventually(has_waited, why=lambda: crash.daemon.log[-3000:], within_seconds=90)
+        await eventually(was_judged, why=lambda: crash.daemon.log[-3000:], within_seconds=90)
         clock.ahead_by(0.0)
         await pause(_SEEN_SECONDS)
         await let_some_end(crash)

@@ -3,7 +3,7 @@
 Each part is evaluated by itself: an output that lags is not a full store. A part of a shard with a
 name ends with ``@`` and that name, because each shard has its own, wherever it is held. The daemon
 that watches the cluster has a part for each daemon that is gone and each shard that nobody holds.
-A clock that was set has a part of its own too.
+A clock that was set has a part for each daemon that has seen it, in one of its shards.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def evaluate(
         return RuleAnswer(Unknown("the daemon has just started"), memory)
     part = state.subject.thing.removesuffix(_end_of(facts.condition))
     kind, _, name = part.partition(":")
-    if not name or kind in (GONE, UNHELD):
+    if not name or kind in (GONE, UNHELD, CLOCK):
         return RuleAnswer(_whole(state, part, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
@@ -107,10 +107,12 @@ def _lost_end(state: StateInput[DaemonFacts], now: datetime) -> Firing | None:
     lost = state.facts.bus.lost_end
     if lost is None:
         return None
-    reason = (
-        f"the store has lost the newest {lost.count:,} events that it had acknowledged; the log "
-        "goes on in a new epoch of sequence"
+    what = (
+        "may have lost the newest events that it had acknowledged, by a fail-over or a restore"
+        if lost.count is None
+        else f"has lost the newest {lost.count:,} events that it had acknowledged"
     )
+    reason = f"the store {what}; the log goes on in a new epoch of sequence"
     return _firing(state.steady(lost.since), now, what=STORE, reason=reason)
 
 
@@ -184,8 +186,8 @@ DEFINITION = RuleDefinition(
     evaluate=evaluate,
     about=(
         "An output lags, gave events up, or finds its topics overwritten; or the store refuses "
-        "writes, is near its cap or has lost what it had acknowledged; or a clock was set by more "
-        "than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
+        "writes, is near its cap or has lost, or may have, what it had acknowledged; or a clock "
+        "was set by more than an hour; or, in a cluster, a daemon is gone or nobody holds a shard."
     ),
     severity=Severity.CRITICAL,
     summary="The monitor itself {is|was} in trouble: {what}",

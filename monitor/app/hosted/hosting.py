@@ -18,7 +18,6 @@ from monitor.app.hosted.start_slots import StartSlot, StartSlots
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.shards import (
     CLUSTER,
-    SOLE,
     CallbacksArrived,
     ShardGranted,
     ShardLost,
@@ -78,7 +77,7 @@ class Hosting:
         token_memory: TokenMemory,
         trouble: Callable[[], Trouble | None],
     ) -> None:
-        """``trouble`` is what the daemon lacks whatever it holds."""
+        """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts."""
         self._configuration = configuration
         self._store = store
         self._clock = clock
@@ -230,9 +229,13 @@ class Hosting:
             supervisor=self._supervisor,
             token_memory=self._token_memory,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
-            own_trouble=self._trouble if granted.bus.shard in (SOLE, CLUSTER) else lambda: None,
+            own_trouble=partial(self._own_trouble, granted.bus.shard),
             silences=self._silences,
         )
+
+    def _own_trouble(self, shard: str) -> Trouble | None:
+        """Return what this daemon lacks where the shard is the first that it holds."""
+        return self._trouble() if shard == next(iter(self._shards), None) else None
 
     async def _silences(self) -> list[Silence]:
         return await cluster_silences(self._store.elsewhere)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
@@ -14,7 +14,7 @@ from monitor.app.hosted.hosting import Hosting
 from monitor.bus.contract import Pruned
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
-from monitor.bus.trusted_time import SETTLED_SECONDS, TrustedTime, UntrustedClockStep
+from monitor.bus.trusted_time import STEP_SECONDS, JudgedTime, TrustedTime
 from monitor.model.alerts import Trouble
 from monitor.model.clock import Clock, boottime
 from monitor.model.errors import BusUnavailableError
@@ -23,14 +23,13 @@ from monitor.model.words import duration
 log = structlog.get_logger()
 
 _SHOWN_SECONDS = 3_600.0  # how long people are told of a step
-_NOTHING_IS_OLD = datetime.fromtimestamp(0, UTC)
 
 
 class RetentionTask:
-    """Applies retention. ``trouble`` is set while it deletes nothing by age: a clock was set.
+    """Applies retention.
 
-    Ages are judged by the earlier one of the store's clock and ours: what is stored has times of
-    both. Bounds of numbers hold always.
+    Ages are judged by the earlier one of the store's clock and ours, because what is stored has
+    times of both, and by one that was set ahead only when it has gone on for a day.
     """
 
     def __init__(
@@ -43,28 +42,29 @@ class RetentionTask:
     ) -> None:
         self._clock = clock
         self._settings = settings
+        self._elapsed = elapsed
         self._time = TrustedTime(elapsed)
-        self._since: datetime | None = None
-        self._step: UntrustedClockStep | None = None
-        self._waits = Gauge(
-            "dataprep_monitor_retention_waits_seconds",
-            "Seconds until retention deletes by age again, because a clock was set; 0 if it does.",
+        self._step: tuple[Trouble, float] | None = None  # the newest, and when it was noticed
+        self._behind = Gauge(
+            "dataprep_monitor_retention_behind_seconds",
+            "How far the time by which ages are judged is behind the clock: a step ahead, or a "
+            "time without a daemon, counts after one to two days of running.",
             registry=registry,
         )
 
     @property
     def trouble(self) -> Trouble | None:
-        """What people should know; not that no daemon was running before this one."""
-        step = self._step
-        if step is None or step.at_start or self._since is None:
+        """The step of a clock that people should know of."""
+        if self._step is None or self._elapsed() - self._step[1] >= _SHOWN_SECONDS:
             return None
-        if step.waits_seconds < SETTLED_SECONDS - _SHOWN_SECONDS:
-            return None
-        return Trouble(part=CLOCK, since=self._since, reason=_words(step))
+        return self._step[0]
 
     def clock_was_set(self, step: timedelta) -> None:
-        """What was stored meanwhile has times of a clock that was wrong: judge no age for a day."""
-        self._time.clock_was_set(step.total_seconds())
+        """Note what the clock shows: it may be right again when ages are judged."""
+        shown = self._clock.now()
+        self._time.note(shown)
+        if abs(step.total_seconds()) > STEP_SECONDS:
+            self._report(step.total_seconds(), shown)
 
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
         """Apply retention until cancelled. A store that cannot be written is tried again."""
@@ -86,35 +86,26 @@ class RetentionTask:
 
     async def apply(self, store: ShardStore) -> Mapping[str, Pruned]:
         """Apply it once; return what was removed, by shard."""
-        now = await self._judge(store)
-        pruned = await store.prune(self._settings.retention, now=now or _NOTHING_IS_OLD)
-        if now is not None:
-            await store.keep_judged_at(now)
+        judged = await self._judge(store)
+        pruned = await store.prune(self._settings.retention, now=judged.at)
+        await store.keep_judged(judged)
         return pruned
 
-    async def _judge(self, store: ShardStore) -> datetime | None:
-        """Return the time of now; None while nothing may be deleted by its age."""
+    async def _judge(self, store: ShardStore) -> JudgedTime:
         times = await store.times()
         shown = min(times.now, self._clock.now())
-        now = self._time.judge(shown, judged_at=times.judged_at)
-        self._show(self._time.step, shown)
-        return now
+        judged = self._time.judge(shown, before=times.judged)
+        self._behind.set((shown - judged.at).total_seconds())
+        if (seconds := self._time.step_seconds) is not None:
+            self._report(seconds, shown)
+        return judged
 
-    def _show(self, step: UntrustedClockStep | None, shown: datetime) -> None:
-        self._waits.set(0.0 if step is None else step.waits_seconds)
-        is_new = step is not None and (self._step is None or step.seconds != self._step.seconds)
-        self._step = step
-        if step is not None and is_new:
-            self._since = shown
-            report = log.info if step.at_start else log.warning
-            report("retention waits", reason=_words(step))
-
-
-def _words(step: UntrustedClockStep) -> str:
-    way = "ahead" if step.seconds > 0 else "back"
-    moved = duration(abs(step.seconds))
-    since = " since a daemon last ran" if step.at_start else ""
-    return (
-        f"the clock of this daemon or of its store went {way} by {moved}{since}; nothing is "
-        "deleted by its age until the clock has gone on for a day"
-    )
+    def _report(self, seconds: float, shown: datetime) -> None:
+        reason = (
+            f"the clock of this daemon or of its store was set {duration(abs(seconds))} "
+            f"{'ahead' if seconds > 0 else 'back'}; for a day, ages are judged by the earlier time"
+        )
+        daemon = self._settings.daemon_id if self._settings.postgres else ""
+        part = f"{CLOCK}:{daemon}" if daemon else CLOCK
+        self._step = Trouble(part=part, since=shown, reason=reason), self._elapsed()
+        log.warning("clock was set", reason=reason)

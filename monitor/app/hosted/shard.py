@@ -64,7 +64,7 @@ class HostedShard:
     ) -> None:
         """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all.
 
-        ``own_trouble`` is what the daemon lacks whatever it holds.
+        ``own_trouble`` is what the daemon lacks, where this shard is to alert about that.
         """
         self._cluster = cluster
         self._own_trouble = own_trouble

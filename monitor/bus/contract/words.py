@@ -198,9 +198,12 @@ class WriteFailures(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LostEnd(Struct, frozen=True, kw_only=True, gc=False):
-    """The newest ``count`` events that a store had acknowledged are not in it any more."""
+    """The newest ``count`` events that a store had acknowledged are not in it any more.
 
-    count: int
+    None: perhaps some, because it goes on where that may be, and nobody knows how far it went.
+    """
+
+    count: int | None
     since: datetime  # ours
     noticed: float  # on the monotonic clock
 

@@ -295,6 +295,7 @@ class LeaseManager:
         run = self._heartbeat.run
         known = self._known.values()
         self._known = await run(lambda connection: lease_table.neighbours(connection, known))
+        self._seen.keep_only(self._known)
         living: list[LivingDaemon] = []
         for neighbour in list(self._known.values()):
             daemon = neighbour.daemon
@@ -307,7 +308,6 @@ class LeaseManager:
             elif await self._declare_gone(neighbour):
                 log.warning("daemon gone", daemon=daemon.id)
                 del self._known[daemon.id]
-                self._seen.forget(daemon.id)
             else:
                 living.append(daemon)  # it has renewed in between
         return living

@@ -41,6 +41,7 @@ from monitor.bus.shards import (
     ShardsElsewhere,
     StoreTimes,
 )
+from monitor.bus.trusted_time import JudgedTime
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusLostError,
@@ -52,11 +53,12 @@ from monitor.model.errors import (
 log = structlog.get_logger()
 
 _TIMES = (
-    "SELECT clock_timestamp() AS now, coalesce(judged_at, (SELECT to_timestamp("
-    " max(event.recorded_at) / 1e6) FROM shard JOIN event ON event.shard = shard.number"
-    " AND event.position = shard.newest_position)) AS judged_at FROM store"
+    "SELECT clock_timestamp() AS now, judged_at, judged_next_at, judged_waits_seconds,"
+    " coalesce(judged_at, (SELECT to_timestamp(max(event.recorded_at) / 1e6) FROM shard"
+    " JOIN event ON event.shard = shard.number AND event.position = shard.newest_position))"
+    " AS newest_at FROM store"
 )
-_KEEP_JUDGED_AT = "UPDATE store SET judged_at = $1"
+_KEEP_JUDGED = "UPDATE store SET judged_at = $1, judged_next_at = $2, judged_waits_seconds = $3"
 
 
 class PostgresStore:
@@ -92,9 +94,7 @@ class PostgresStore:
         read_seconds = settings.read_timeout_seconds
         connect = partial(connector.connect, purpose="reader", statement_seconds=read_seconds)
         self._reader = PostgresReader(connect, timeout_seconds=read_seconds)
-        self._lost_ends = LostEnds(
-            self._writer, clock=clock, timeout_seconds=settings.commit_timeout_seconds
-        )
+        self._lost_ends = LostEnds(self._writer, self._reader, clock=clock, settings=settings)
         self.stored_runs: StoredRuns = StoredPostgresRuns(self._reader)
         self._leases = LeaseManager(
             heartbeat,
@@ -263,13 +263,18 @@ class PostgresStore:
 
     async def times(self) -> StoreTimes:
         (row,) = await self._reader.fetch(_TIMES)
-        return StoreTimes(now=row["now"], judged_at=row["judged_at"])
+        now, at, next_at, waits_seconds, newest_at = row.values()
+        if next_at is None:  # an earlier version has judged, or none
+            judged = None if newest_at is None else JudgedTime.first(newest_at)
+            return StoreTimes(now=now, judged=judged)
+        judged = JudgedTime(at=at, next_at=next_at, waits_seconds=waits_seconds)
+        return StoreTimes(now=now, judged=judged)
 
-    async def keep_judged_at(self, at: datetime) -> None:
+    async def keep_judged(self, judged: JudgedTime) -> None:
         # Not by the connection of leases: no renewal may wait for it.
         if buses := self._buses():
             await self._writer.run(
-                partial(_keep_judged_at, at=at),
+                partial(_keep_judged, judged=judged),
                 [buses[0].leased],
                 timeout_seconds=self._settings.commit_timeout_seconds,
             )
@@ -317,11 +322,10 @@ class PostgresStore:
             settings=self._settings,
         )
         try:
-            for bus in buses:
-                await self._lost_ends.check(bus.leased)
+            await self._lost_ends.check([bus.leased for bus in buses])
         except BaseException:
             for bus in buses:
-                self._writer.abandon(bus.leased, "its log went back, which could not be stored")
+                self._writer.abandon(bus.leased, "it is not known whether its log went back")
             raise
         for bus in buses:
             bus.instructions.on_finished = self._instructed
@@ -350,7 +354,7 @@ class PostgresStore:
             await learn_instructions(self._reader, [bus.instructions for bus in self._buses()])
 
 
-async def _keep_judged_at(
-    connection: Connection, _shards: Sequence[LeasedShard], *, at: datetime
+async def _keep_judged(
+    connection: Connection, _shards: Sequence[LeasedShard], *, judged: JudgedTime
 ) -> None:
-    await connection.execute(_KEEP_JUDGED_AT, at)
+    await connection.execute(_KEEP_JUDGED, judged.at, judged.next_at, judged.waits_seconds)

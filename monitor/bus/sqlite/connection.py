@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from monitor.bus.contract import Recorded, StoredCallback
+from monitor.model.alerts import BRIDGE
 from monitor.model.errors import BusLostError, BusUnavailableError
 
 # Short, because the writer repeats its attempt while a caller still waits for it.
@@ -18,6 +20,8 @@ _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _CACHE_KIBIBYTES = 16 * 1024
 _STATEMENTS_KEPT = 256
 _PRIMARY_CODE = 0xFF
+_LOG_EPOCH = (BRIDGE, "log", "epoch")  # a state entry
+_READ_EPOCH = "SELECT value FROM state_entry WHERE workspace = ? AND topic = ? AND key = ?"
 
 
 class CommitNews(Struct, kw_only=True):
@@ -40,6 +44,18 @@ class StoreConnection(sqlite3.Connection):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.news = CommitNews()
+
+    @cached_property
+    def log_epoch(self) -> int:
+        """The epoch of all events: 0, but for what a database brought whose log went back."""
+        row = self.execute(_READ_EPOCH, _LOG_EPOCH).fetchone()
+        return 0 if row is None else int(row[0])
+
+
+def keep_log_epoch(db: sqlite3.Connection, epoch: int) -> None:
+    """Store the epoch of a log that is made from another one."""
+    value = str(epoch).encode()
+    db.execute("INSERT OR REPLACE INTO state_entry VALUES (?, ?, ?, ?)", (*_LOG_EPOCH, value))
 
 
 def connect(path: Path) -> StoreConnection:

@@ -61,7 +61,7 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
         last = _INSERT.run(db, [row[:3] for row in new.values()])
     # Nobody else writes, so the places are the ones next to each other that end with the last.
     for position, row in enumerate(new.values(), last - len(new) + 1):
-        db.news.events.append(Recorded(position, row.event))
+        db.news.events.append(Recorded(position, row.event, db.log_epoch))
 
 
 def newest_position(db: Connection) -> int:
@@ -76,7 +76,7 @@ def oldest_position(db: Connection) -> int:
     return newest_position(db) + 1 if oldest is None else int(oldest)
 
 
-def read(db: Connection, *, after: int, limit: int, known: int) -> list[Recorded]:
+def read(db: StoreConnection, *, after: int, limit: int, known: int) -> list[Recorded]:
     """Return events behind ``after``, at most ``limit``, none missing between them.
 
     ``known`` is the newest position that this process knows of.
@@ -100,15 +100,15 @@ def read(db: Connection, *, after: int, limit: int, known: int) -> list[Recorded
             f"the log was changed by another program: of the positions {first} to "
             f"{expected.stop - 1} it has {len(recorded)}"
         )
-    return [Recorded(position, event) for position, event in recorded]
+    return [Recorded(position, event, db.log_epoch) for position, event in recorded]
 
 
-def by_id(db: Connection, *, ids: Collection[str]) -> dict[str, Recorded]:
+def by_id(db: StoreConnection, *, ids: Collection[str]) -> dict[str, Recorded]:
     recorded = codec.decode_recorded(_BY_ID.fetch(db, (codec.encode(list(ids)),)))
-    return {event.id: Recorded(position, event) for position, event in recorded}
+    return {event.id: Recorded(position, event, db.log_epoch) for position, event in recorded}
 
 
-def read_batch(db: Connection, *, after: int, limit: int, known: int) -> Batch:
+def read_batch(db: StoreConnection, *, after: int, limit: int, known: int) -> Batch:
     """Return events, and what is missing between ``after`` and the first that is still stored.
 
     ``known`` and errors as for `read`.

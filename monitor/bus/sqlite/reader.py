@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from monitor.bus.sqlite.connection import unavailable
+from monitor.bus.sqlite.connection import StoreConnection, unavailable
 from monitor.model.errors import BusLostError, BusSchemaError, BusUnavailableError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class _Query(Generic[T]):
 
     __slots__ = ("is_withdrawn", "read")
 
-    def __init__(self, read: Callable[[sqlite3.Connection], T]) -> None:
+    def __init__(self, read: Callable[[StoreConnection], T]) -> None:
         self.read = read
         self.is_withdrawn = False
 
@@ -40,20 +40,18 @@ class _Query(Generic[T]):
 class StoreReader:
     """Answers queries, each from one unchanging snapshot of the store."""
 
-    def __init__(
-        self, connect: Callable[[], sqlite3.Connection], *, timeout_seconds: float
-    ) -> None:
+    def __init__(self, connect: Callable[[], StoreConnection], *, timeout_seconds: float) -> None:
         # Called on the loop when a query found the store damaged, or not as we have written it.
         self.on_loss: Callable[[BusLostError], None] | None = None
         self._connect = connect
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-reader")
-        self._db: sqlite3.Connection | None = None
+        self._db: StoreConnection | None = None
         self._waiting = 0
         self._is_closed = False
 
-    async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, read: Callable[[StoreConnection], T]) -> T:
         """Return the result of ``read``.
 
         A call that is cancelled or late leaves nothing behind: its query is skipped or stopped.
@@ -103,7 +101,7 @@ class StoreReader:
         except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             raise BusSchemaError(f"something in the store cannot be understood: {exc}") from exc
 
-    def _read(self, db: sqlite3.Connection, query: _Query[T]) -> T:
+    def _read(self, db: StoreConnection, query: _Query[T]) -> T:
         db.set_progress_handler(lambda: query.is_withdrawn, _STEPS_BETWEEN_CHECKS)
         db.execute("BEGIN")
         try:

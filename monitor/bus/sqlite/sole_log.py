@@ -23,7 +23,7 @@ class SoleLog:
     async def events(self, after: Positions, *, limit: int) -> list[RecordedIn]:
         name = self._shard.shard
         recorded = await self._shard.events(after=after.get(name, 0), limit=limit)
-        return [RecordedIn(entry.position, entry.event, shard=name) for entry in recorded]
+        return [RecordedIn(entry.position, entry.event, entry.epoch, name) for entry in recorded]
 
     async def wait(self, after: Positions, *, timeout_seconds: float) -> bool:
         return await self._shard.wait(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Self
 
 import msgspec
-from msgspec import Meta
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import (
@@ -35,12 +34,13 @@ from monitor.bus.shards import (
 from monitor.bus.sqlite.sole_log import SoleLog
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.bus.sqlite.upgrade import newest_schema
+from monitor.bus.trusted_time import JudgedTime
 from monitor.model.alerts import BRIDGE
 from monitor.model.clock import Clock
 
 # No workspace can have the name under which these are stored.
-_RETENTION, _JUDGED_AT = "retention", "judged_at"
-_decoder: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
+_RETENTION, _JUDGED = "retention", "judged"
+_decoder = msgspec.json.Decoder(JudgedTime)
 
 
 class SqliteStore:
@@ -114,18 +114,19 @@ class SqliteStore:
         return {SOLE: await self.bus.prune(retention, now=now)}
 
     async def times(self) -> StoreTimes:
-        stored = (await self.bus.state_entries(BRIDGE, _RETENTION)).get(_JUDGED_AT)
+        now = self._clock.now()
+        stored = (await self.bus.state_entries(BRIDGE, _RETENTION)).get(_JUDGED)
         if stored is not None:
-            judged_at = decode_entry(stored, _decoder, what="time of retention")
-            return StoreTimes(now=self._clock.now(), judged_at=judged_at)
+            entry = decode_entry(stored, _decoder, what="time of retention")
+            return StoreTimes(now=now, judged=entry)
         newest = (await self.bus.status()).newest_position
         events = await self.bus.events(after=newest - 1, limit=1)
-        recorded_at = events[0].event.recorded_at if events else None
-        return StoreTimes(now=self._clock.now(), judged_at=recorded_at)
+        judged = JudgedTime.first(events[0].event.recorded_at) if events else None
+        return StoreTimes(now=now, judged=judged)
 
-    async def keep_judged_at(self, at: datetime) -> None:
-        value = msgspec.json.encode(at)
-        entry = StateEntry(workspace=BRIDGE, topic=_RETENTION, key=_JUDGED_AT, value=value)
+    async def keep_judged(self, judged: JudgedTime) -> None:
+        value = msgspec.json.encode(judged)
+        entry = StateEntry(workspace=BRIDGE, topic=_RETENTION, key=_JUDGED, value=value)
         await self.bus.commit(Change(state_entries=(entry,)), timeout_seconds=self._timeout_seconds)
 
     async def probe(self, *, timeout_seconds: float) -> None:

@@ -274,7 +274,7 @@ class SqliteBus:
 
         known = self._tail.newest
 
-        def find(db: Connection) -> tuple[Batch, Gap | None]:
+        def find(db: StoreConnection) -> tuple[Batch, Gap | None]:
             batch = log.read_batch(db, after=after, limit=limit, known=known)
             return batch, progress.uncounted(db, consumer, batch.gap)
 

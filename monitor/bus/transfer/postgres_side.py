@@ -53,7 +53,7 @@ _EVENTS = (
     " ORDER BY placed_at, shard_name, position"
 )
 _ENDS = (
-    "SELECT name, newest_position, coalesce((SELECT min(position) FROM event"
+    "SELECT name, newest_position, log_epoch, coalesce((SELECT min(position) FROM event"
     " WHERE event.shard = shard.number), newest_position + 1) AS oldest_position FROM shard"
     " ORDER BY name"
 )
@@ -172,6 +172,7 @@ class PostgresSource:
             row["name"]: ShardEnd(
                 newest_position=row["newest_position"],
                 oldest_position=row["oldest_position"],
+                log_epoch=row["log_epoch"],
                 workspaces={
                     workspace["name"]: workspace["url"]
                     for workspace in workspaces
@@ -198,6 +199,7 @@ class PostgresTarget:
         self.name = str(address)
         self._connection = connection
         self._numbers: dict[str, int] = {}
+        self._log_epoch = 0
 
     @classmethod
     async def open(cls, address: PostgresAddress, password: Secret | None) -> PostgresTarget:
@@ -231,8 +233,10 @@ class PostgresTarget:
     async def close(self) -> None:
         await _close(self._connection)
 
-    async def begin(self, source: str, shards: Mapping[str, Mapping[str, str]]) -> None:
-        connection = self._connection
+    async def begin(
+        self, source: str, shards: Mapping[str, Mapping[str, str]], *, log_epoch: int
+    ) -> None:
+        connection, self._log_epoch = self._connection, log_epoch
         with bus_errors(self.name):
             async with connection.transaction():
                 if not await connection.fetchval("SELECT to_regclass('store_transfer')::text"):
@@ -248,8 +252,9 @@ class PostgresTarget:
                         f"{self.name} was begun from {begun}; name an empty database"
                     )
                 await connection.executemany(
-                    "INSERT INTO shard (name) VALUES ($1) ON CONFLICT (name) DO NOTHING",
-                    [(shard,) for shard in sorted(shards)],
+                    "INSERT INTO shard (name, log_epoch) VALUES ($1, $2)"
+                    " ON CONFLICT (name) DO NOTHING",
+                    [(shard, log_epoch) for shard in sorted(shards)],
                 )
                 rows = await connection.fetch("SELECT name, number FROM shard")
                 self._numbers = {row["name"]: row["number"] for row in rows}
@@ -272,7 +277,11 @@ class PostgresTarget:
 
     async def write(self, table: StoreTable, rows: list[ShardRow]) -> None:
         connection = self._connection
-        more = {"received_by": _RECEIVED_BY} if table is StoreTable.CALLBACK else {}
+        more: dict[str, Any] = {}
+        if table is StoreTable.CALLBACK:
+            more = {"received_by": _RECEIVED_BY}
+        elif table is StoreTable.EVENT:
+            more = {"epoch": self._log_epoch}
         with bus_errors(self.name):
             async with connection.transaction():
                 records = [

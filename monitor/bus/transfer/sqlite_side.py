@@ -11,7 +11,12 @@ from pathlib import Path
 
 from monitor.bus.shards import SOLE
 from monitor.bus.sqlite import log, store_file
-from monitor.bus.sqlite.connection import connect, connect_reading, unavailable
+from monitor.bus.sqlite.connection import (
+    connect,
+    connect_reading,
+    keep_log_epoch,
+    unavailable,
+)
 from monitor.bus.sqlite.location import locate
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.traces import traces_beside
@@ -72,6 +77,7 @@ class SqliteSource:
             end = ShardEnd(
                 newest_position=log.newest_position(self._db),
                 oldest_position=log.oldest_position(self._db),
+                log_epoch=self._db.log_epoch,
                 workspaces=dict.fromkeys(names, ""),
             )
         return {SOLE: end}
@@ -94,6 +100,7 @@ class SqliteTarget:
         self._path = locate(path)
         self._unfinished = self._path.with_name(f"{self._path.name}.unfinished")
         self._refuse_present()
+        self._log_epoch = 0
         self._lock = StoreLock(self._unfinished, now=now)
         try:
             prepare(self._unfinished)
@@ -117,7 +124,10 @@ class SqliteTarget:
                 "move these away"
             )
 
-    async def begin(self, source: str, shards: Mapping[str, Mapping[str, str]]) -> None:
+    async def begin(
+        self, source: str, shards: Mapping[str, Mapping[str, str]], *, log_epoch: int
+    ) -> None:
+        self._log_epoch = log_epoch
         if set(shards) - {SOLE}:
             raise ConfigurationError(f"{self.name} is a file, which has one shard")
         with _bus_errors():
@@ -164,6 +174,8 @@ class SqliteTarget:
         with _bus_errors():
             self._db.execute("DELETE FROM sqlite_sequence WHERE name = 'event'")
             self._db.execute("INSERT INTO sqlite_sequence VALUES ('event', ?)", (newest,))
+            if self._log_epoch:
+                keep_log_epoch(self._db, self._log_epoch)
             self._db.execute("DROP TABLE store_transfer")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._db.close()  # which removes the write-ahead log

@@ -73,7 +73,8 @@ class StoreTransfer:
         ]
         self._refuse_unread(is_merging=len(self._ends) > len(goals))
         await self._number_letters(goals)
-        await self._target.begin(self._source.name, goals)
+        log_epoch = max((end.log_epoch for end in self._ends.values()), default=0)
+        await self._target.begin(self._source.name, goals, log_epoch=log_epoch)
         written = Sums()
         for table in StoreTable:
             await self._copy(table, written)

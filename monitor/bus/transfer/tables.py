@@ -50,6 +50,7 @@ class ShardEnd(NamedTuple):
 
     newest_position: int
     oldest_position: int
+    log_epoch: int
     workspaces: Mapping[str, str]  # by name: the URL, empty where it is not known
 
 
@@ -77,10 +78,13 @@ class TransferTarget(Protocol):
 
     name: str
 
-    async def begin(self, source: str, shards: Mapping[str, Mapping[str, str]]) -> None:
+    async def begin(
+        self, source: str, shards: Mapping[str, Mapping[str, str]], *, log_epoch: int
+    ) -> None:
         """Make the store, or continue with what an interrupted attempt has left.
 
-        ``shards`` are the workspaces of each shard, with their URLs.
+        ``shards`` are the workspaces of each shard, with their URLs. All events, and those that
+        follow, are of this ``log_epoch``.
 
         Raises:
             ConfigurationError: it holds something else.

@@ -21,7 +21,7 @@ from monitor.bus.transfer.tables import TransferRouting
 from monitor.model.errors import ConfigurationError
 
 _READ_AT_ONCE = 500
-_SHARD = "SELECT number, name, newest_position FROM shard WHERE {} FOR UPDATE"
+_SHARD = "SELECT number, name, newest_position, log_epoch FROM shard WHERE {} FOR UPDATE"
 _FENCE = (
     "UPDATE shard SET holder = NULL, incarnation = NULL, epoch = epoch + 1"
     " WHERE number = ANY($1::integer[])"
@@ -32,7 +32,7 @@ _KNOWN = (
     " AND EXISTS (SELECT FROM event AS known WHERE known.shard = $2 AND known.id = event.id)"
 )
 _MOVE_EVENTS = (
-    "UPDATE event SET shard = $2, position = moved.new"
+    "UPDATE event SET shard = $2, position = moved.new, epoch = $5"
     " FROM unnest($3::bigint[], $4::bigint[]) AS moved (position, new)"
     " WHERE event.shard = $1 AND event.position = moved.position"
 )
@@ -74,6 +74,7 @@ class _Shard(NamedTuple):
     number: int
     name: str
     newest: int
+    log_epoch: int
 
 
 class MovedWorkspace(NamedTuple):
@@ -282,11 +283,17 @@ class WorkspaceMove:
     async def _move_events(self, old: _Shard, new: _Shard, moved: Sequence[int]) -> None:
         newest = new.newest + len(moved)
         places = list(range(new.newest + 1, newest + 1))
-        await self._connection.execute(_MOVE_EVENTS, old.number, new.number, list(moved), places)
+        epoch = max(old.log_epoch, new.log_epoch)
+        await self._connection.execute(
+            _MOVE_EVENTS, old.number, new.number, list(moved), places, epoch
+        )
         await self._connection.execute(_CLOSE_HOLES, old.number, old.newest)
         await self._connection.execute(_TURN, old.number)
         await self._connection.execute(
-            "UPDATE shard SET newest_position = $2 WHERE number = $1", new.number, newest
+            "UPDATE shard SET newest_position = $2, log_epoch = $3 WHERE number = $1",
+            new.number,
+            newest,
+            epoch,
         )
 
     async def _move_rows(self, old: _Shard, new: _Shard, *, is_last: bool) -> int:

@@ -7,6 +7,7 @@ names the renewal that it has seen, so that one which came meanwhile counts.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -49,5 +50,6 @@ class ObservedHeartbeats:
             known = self._seen[daemon_id] = (renewal, now - age)
         return known[1] + renewal.lease_seconds - now
 
-    def forget(self, daemon_id: str) -> None:
-        self._seen.pop(daemon_id, None)
+    def keep_only(self, daemons: Collection[str]) -> None:
+        """Forget all others: names may be given anew for each process."""
+        self._seen = {name: seen for name, seen in self._seen.items() if name in daemons}

@@ -1,66 +1,121 @@
-"""Notices logs that went back: the database has lost what it had acknowledged.
+"""Notices logs that may have gone back: the database may have lost what it had acknowledged.
 
-So it is after a fail-over to a standby that had not everything yet. Positions are given again, to
-other events; so the log goes on in a new epoch, which is stored before anything else is.
+So it is after a fail-over to a standby that had not everything yet, and after a restore. Positions
+are given again then, to other events; so the log goes on in a new epoch, which is stored before
+anything else is. Each shard's row names the server and its timeline, which a promotion changes: so
+whoever opens the shard next finds it out, also after a restart. How much is lost knows only who has
+held the shard before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
+import asyncpg
 import structlog
 
 from monitor.bus.contract import LostEnd
 from monitor.bus.log_tail import LogTail
 from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.reader import Reading
 from monitor.bus.postgres.writing.leased_shard import LeasedShard
 from monitor.bus.postgres.writing.writer import PostgresWriter
+from monitor.bus.settings import StorageSettings
 from monitor.model.clock import Clock
 
 log = structlog.get_logger()
 
-_BEGIN_EPOCH = "UPDATE shard SET log_epoch = $2 WHERE number = $1"
+# As the default of the column.
+_LINEAGES = (
+    "SELECT number, log_lineage AS stored, (pg_control_system()).system_identifier || '/'"
+    " || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS present, end_lost_count,"
+    " extract(epoch FROM clock_timestamp() - end_lost_at)::float8 AS lost_seconds_ago"
+    " FROM shard WHERE number = ANY ($1::integer[])"
+)
+_BEGIN_EPOCH = "UPDATE shard SET log_epoch = $2, log_lineage = $3 WHERE number = $1"
+_STORE_LOSS = (
+    "UPDATE shard SET end_lost_at = clock_timestamp(), end_lost_count = $2 WHERE number = $1"
+)
 
 
-class _Known(NamedTuple):
-    tail: LogTail  # still moves while the shard is held
+class _NewEpoch(NamedTuple):
+    held: LeasedShard
     epoch: int
+    lineage: str
+    lost: int | None  # None: not known
 
 
 class LostEnds:
     """How far this process knows each log to go. Belongs to the event loop."""
 
-    def __init__(self, writer: PostgresWriter, *, clock: Clock, timeout_seconds: float) -> None:
+    def __init__(
+        self, writer: PostgresWriter, reader: Reading, *, clock: Clock, settings: StorageSettings
+    ) -> None:
         self._writer = writer
+        self._reader = reader
         self._clock = clock
-        self._timeout_seconds = timeout_seconds
-        self._known: dict[int, _Known] = {}  # by the number of a shard
+        self._timeout_seconds = settings.commit_timeout_seconds
+        self._tails: dict[int, LogTail] = {}  # by number; each moves while its shard is held
 
-    async def check(self, held: LeasedShard) -> None:
-        """Compare a shard that was just opened with what was known of it before.
+    async def check(self, opened: Sequence[LeasedShard]) -> None:
+        """Compare shards that were just opened with what was known of them before.
 
         Raises:
-            BusUnavailableError: the new epoch is not stored; nothing may be written before.
+            BusUnavailableError: a new epoch is not stored; nothing may be written before.
         """
-        known = self._known.get(held.number)
-        lost = 0 if known is None else known.tail.newest - held.tail.newest
-        if known is not None and lost > 0:
-            epoch = max(known.epoch, held.log_epoch) + 1
+        rows = await self._reader.fetch(_LINEAGES, [held.number for held in opened])
+        by_number = {row["number"]: row for row in rows}
+        epochs = [
+            new
+            for held in opened
+            if (row := by_number.get(held.number)) and (new := self._new_epoch(held, row))
+        ]
+        if epochs:
             await self._writer.run(
-                partial(_begin_epoch, epoch=epoch), [held], timeout_seconds=self._timeout_seconds
+                partial(_begin_epochs, epochs=epochs),
+                [epoch.held for epoch in epochs],
+                timeout_seconds=self._timeout_seconds,
             )
+        for held, epoch, _, lost in epochs:
             held.log_epoch = epoch
-            held.lost_end = LostEnd(
-                count=lost, since=self._clock.now(), noticed=self._clock.monotonic()
-            )
-            log.error("log went back", shard=held.lease.shard, lost=lost, epoch=epoch)
-        self._known[held.number] = _Known(held.tail, held.log_epoch)
+            if lost != 0:
+                held.lost_end = self._lost_end(lost, seconds_ago=0.0)
+                what = "log may have gone back" if lost is None else "log went back"
+                log.error(what, shard=held.lease.shard, lost=lost, epoch=epoch)
+        self._tails |= {held.number: held.tail for held in opened}
+
+    def _new_epoch(self, held: LeasedShard, row: asyncpg.Record) -> _NewEpoch | None:
+        if (ago := row["lost_seconds_ago"]) is not None:
+            held.lost_end = self._lost_end(row["end_lost_count"], seconds_ago=max(ago, 0.0))
+        known = self._tails.get(held.number)
+        lost = None if known is None else known.newest - held.tail.newest
+        if lost is not None and lost < 0:
+            lost = None  # another daemon has written it since
+        if row["present"] == row["stored"] and not lost:
+            return None
+        # By the timeline, because an epoch may be lost too.
+        timeline = int(row["present"].partition("/")[2], 16)
+        return _NewEpoch(held, max(held.log_epoch + 1, timeline - 1), row["present"], lost)
+
+    def _lost_end(self, count: int | None, *, seconds_ago: float) -> LostEnd:
+        return LostEnd(
+            count=count,
+            since=self._clock.now() - timedelta(seconds=seconds_ago),
+            noticed=self._clock.monotonic() - seconds_ago,
+        )
 
 
-async def _begin_epoch(
-    connection: Connection, shards: Sequence[LeasedShard], *, epoch: int
+async def _begin_epochs(
+    connection: Connection, held: Sequence[LeasedShard], *, epochs: Sequence[_NewEpoch]
 ) -> None:
-    for shard in shards:
-        await connection.execute(_BEGIN_EPOCH, shard.number, epoch)
+    numbers = {shard.number for shard in held}
+    mine = [epoch for epoch in epochs if epoch.held.number in numbers]
+    await connection.executemany(
+        _BEGIN_EPOCH, [(epoch.held.number, epoch.epoch, epoch.lineage) for epoch in mine]
+    )
+    await connection.executemany(
+        _STORE_LOSS, [(epoch.held.number, epoch.lost) for epoch in mine if epoch.lost != 0]
+    )

@@ -73,7 +73,7 @@ def recorded_as_of(now: datetime, at: datetime, last: ClockStep | None) -> datet
 
 def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
     """Return an instant of ours that is not after now, and was moved if it was under way."""
-    if last is not None and abs(last.step) > _UNDER_WAY and now - last.at <= _UNDER_WAY:
+    if last is not None and last.step > _UNDER_WAY and now - last.at <= _UNDER_WAY:
         moved = at + last.step
         if last.at - _UNDER_WAY <= moved <= last.at:
             return moved

@@ -14,8 +14,9 @@ from monitor.model.live_state import (
     RefusedCapability,
     UnwatchedCause,
 )
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
-from monitor.tracking.clock_step import move
+from monitor.tracking.clock_step import dated, move
 from monitor.tracking.live_state import LiveState, active_of
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -99,3 +100,20 @@ def test_what_a_former_life_dated_stays(live_state: LiveState) -> None:
 
     assert live_state.workspaces["acme"] == before
     assert msgspec.structs.asdict(before)["known_at"] == ago(4)
+
+
+@pytest.mark.parametrize("seconds", [180.0, -180.0])
+def test_what_is_observed_after_a_step_is_dated_by_then(
+    live_state: LiveState, seconds: float
+) -> None:
+    """Only what was under way at the step is moved by it; nothing is of a time to come."""
+    step = timedelta(seconds=seconds)
+    stepped = NOW + step
+    move(live_state, step, now=stepped)
+    for age in (10, 40, 70):
+        at = stepped + timedelta(seconds=age)
+        observation = Observation(key=KEY, source=Source.POLL, observed_at=at)
+        assert dated(observation, live_state, at + timedelta(seconds=1)).observed_at == at
+    before = Observation(key=KEY, source=Source.POLL, observed_at=ago(1))
+    moved = stepped - timedelta(seconds=1) if seconds > 0 else stepped
+    assert dated(before, live_state, stepped).observed_at == moved

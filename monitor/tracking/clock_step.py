@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from monitor.model.inventory import Figures, Inventory
 from monitor.model.live_state import UnwatchedCause, WorkspaceStatus
 from monitor.model.observations import Observation
 from monitor.model.runs import RunState
@@ -93,7 +94,27 @@ def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
         refused=tuple(_moved_cause(cause, step) for cause in status.refused),
         doubted=tuple(_moved_cause(cause, step) for cause in status.doubted),
         clock_set_back=None if set_back is None else _moved_cause(set_back, step),
+        inventory=_moved_inventory(status.inventory, step),
     )
+
+
+def _moved_inventory(inventory: Inventory, step: timedelta) -> Inventory:
+    return msgspec.structs.replace(
+        inventory,
+        objects=_moved_figures(inventory.objects, step),
+        tokens=_moved_figures(inventory.tokens, step),
+        usage=_moved_figures(inventory.usage, step),
+        connections=tuple(
+            msgspec.structs.replace(connection, until=connection.until + step)
+            for connection in inventory.connections
+        ),
+    )
+
+
+def _moved_figures(figures: Figures | None, step: timedelta) -> Figures | None:
+    if figures is None:
+        return None
+    return msgspec.structs.replace(figures, until=figures.until + step)
 
 
 def _moved_cause(cause: _Cause, step: timedelta) -> _Cause:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from monitor.model.inventory import ConnectionKnown, Figures, Inventory
 from monitor.model.live_state import (
     DoubtedList,
     PollStatus,
@@ -59,6 +60,11 @@ def live_state() -> LiveState:
         followed_since=ago(500),
         refused=(RefusedCapability(capability="read_schedules", since=ago(30), reason="no"),),
         doubted=(DoubtedList(name="flows", since=ago(20), reason="short"),),
+        inventory=Inventory(
+            objects=Figures(values={}, until=ago(-10)),
+            usage=Figures(values={}, until=ago(-11)),
+            connections=(ConnectionKnown(id="1", name="s3", is_up=True, until=ago(-12)),),
+        ),
     )
     return live_state
 
@@ -74,6 +80,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
     now, status, active = NOW + step, live_state.workspaces["acme"], live_state.active[KEY]
     poll = live_state.polls["acme", "changes"]
     causes: tuple[UnwatchedCause, ...] = (*status.refused, *status.doubted)
+    inventory = status.inventory
     moved = (
         poll.last_attempt_at,
         poll.last_success_at,
@@ -84,10 +91,12 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
         status.since,
         status.last_callback_at,
         *(cause.since for cause in causes),
+        *(figures.until for figures in (inventory.objects, inventory.usage) if figures),
+        *(connection.until for connection in inventory.connections),
     )
 
     ages = [(now - at).total_seconds() for at in moved if at is not None]
-    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20]
+    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20, -10, -11, -12]
     assert live_state.complete["acme", RunKind.JOB_GROUP] == ago(9)
     assert (active.run.created_at, status.followed_since) == (ago(90), ago(500))
     assert status.time_there(now) == there

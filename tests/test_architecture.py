@@ -58,6 +58,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "paho": ("outputs",),
     "amqtt": ("cli",),
     "jinja2": ("web",),
+    "markdown_it": ("web",),
     "typer": ("cli",),
     "rich": ("cli",),
     "cronsim": ("schedules",),

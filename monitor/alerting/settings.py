@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from monitor.alerting.alerts.label_names import SHOWN_LABELS
 from monitor.alerting.alerts.silences import (
@@ -66,8 +67,9 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     runbooks: Annotated[
         str,
         Setting(
-            "Where runbooks.md is: alerts carry it with #RULE as runbook_url. With the URL of your "
-            "copy the page links to it.",
+            "Where runbooks.md is: alerts carry it with #RULE as runbook_url. The default stands "
+            "for the daemon's own page, http://HOST:PORT/runbooks by [server]. Set the URL of your "
+            'copy, or, behind a proxy, such as "https://monitor.example.com/runbooks".',
             check=_location,
         ),
     ] = RUNBOOKS
@@ -104,3 +106,7 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
             "an alert waits behind another one that is likely to be about the same failure."
         ),
     ] = 15.0
+
+    def with_runbooks_at(self, location: str) -> AlertingSettings:
+        """Return the settings with the runbooks there, where they name no place of their own."""
+        return replace(self, rules=with_runbooks_at(self.rules, location))

@@ -18,7 +18,7 @@ from monitor.app.hosted.retention import RetentionTask
 from monitor.app.hosted.shard_definitions import shard_definitions
 from monitor.app.readiness import probe_store
 from monitor.app.reloading import Reloading
-from monitor.app.store import OpenStore, open_store, page_url
+from monitor.app.store import OpenStore, open_store
 from monitor.app.tasks import DaemonTasks, Run
 from monitor.bus.shards import ShardStore
 from monitor.callbacks.listener import CallbackListener
@@ -96,7 +96,7 @@ class Daemon:
             self._configuration.storage,
             clock=self._clock,
             registry=self._registry,
-            url=page_url(self._configuration.server),
+            url=self._configuration.server.page_url,
         )
         try:
             await self._run_on(store, stop, on_started, on_draining, beside or {})

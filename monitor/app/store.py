@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -12,24 +11,7 @@ from monitor.bus.postgres import open_postgres
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardStore
 from monitor.bus.sqlite.sole_shard import SqliteStore
-from monitor.listening.settings import split_address
 from monitor.model.clock import Clock
-from monitor.web.settings import ServerSettings
-
-_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared only
-
-
-def page_url(settings: ServerSettings) -> str | None:
-    """Return where other machines find this daemon's page; None where the port is not known yet.
-
-    Where it listens on all addresses, that is the host's name, or the first of ``server.hosts``.
-    """
-    host, port = split_address(settings.listen)
-    if port == 0:
-        return None
-    if host in _ANY_ADDRESS:
-        host = settings.hosts[0] if settings.hosts else socket.gethostname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class OpenStore(Protocol):

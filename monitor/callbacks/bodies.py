@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.errors import PayloadError
-from monitor.model.outside import is_run_id
+from monitor.model.outside import is_id_of, is_run_id
 from monitor.model.runs import RunKind
 
 TEST_FIELD = "dataprep_monitor_test"
@@ -89,7 +89,7 @@ def read(body: bytes) -> CallbackStatement:
             tells_its_end = kind is not RunKind.PLAN_RUN
             return CallbackStatement(
                 kind=kind,
-                run_id=_id(fields, name),
+                run_id=_run_id(kind, fields, name),
                 native_status=_status(fields) if tells_its_end else None,
                 flow_id=_id_or_none(fields, "flowid"),
                 task_key=_id_or_none(fields, "task"),
@@ -116,8 +116,8 @@ def _read_own(body: bytes) -> CallbackStatement | None:
         own = _decode_own(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    ids = (own.job_id, own.flow_id, own.task)
-    if not all(map(is_run_id, ids)) or not _WORDS.fullmatch(own.job_status):
+    is_usable = is_id_of(RunKind.JOB_GROUP, own.job_id) and _WORDS.fullmatch(own.job_status)
+    if not is_usable or not all(map(is_run_id, (own.flow_id, own.task))):
         return None
     return CallbackStatement(
         kind=RunKind.JOB_GROUP,
@@ -158,6 +158,13 @@ def _plain_name(name: str) -> str:
     # Few names have anything else, and a search is cheaper than a replacement.
     is_plain = lowered.isascii() and lowered.isalnum()
     return lowered if is_plain else _NOT_PLAIN.sub("", lowered)
+
+
+def _run_id(kind: RunKind, fields: Mapping[str, object], name: str) -> str:
+    text = _id(fields, name)
+    if not is_id_of(kind, text):
+        raise PayloadError(f"{name} is not the id of a {kind}; was its variable replaced?")
+    return text
 
 
 def _id(fields: Mapping[str, object], name: str) -> str:

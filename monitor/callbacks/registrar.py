@@ -33,7 +33,7 @@ from monitor.model.errors import (
 )
 from monitor.model.live_state import NamedPipeline
 from monitor.model.slices import in_slices
-from monitor.model.waits import backoff_seconds
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.payloads import WebhookTest
@@ -74,6 +74,7 @@ class Registrar:
         self._settings = settings
         self._live_state = live_state
         self._clock = clock
+        self._answering = client.requester.answering
         self._maintenance = TaskMaintenance(
             client, settings=settings, bus=bus, clock=clock, instance=instance
         )
@@ -104,7 +105,19 @@ class Registrar:
                     reason=str(exc),
                 )
                 pause = _TICK_SECONDS
-            await self._clock.sleep(pause)
+            await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, but no longer than an outage of the workspace."""
+        if self._answering.is_set():
+            await self._clock.sleep(seconds)
+            return
+        await happens_within(
+            self._answering.wait(),
+            clock=self._clock,
+            seconds=seconds,
+            name="webhook tasks: waiting for the end of an outage",
+        )
 
     async def work_on_next(self) -> float:
         """Work on the one flow that is due longest; return the seconds until the next may be."""
@@ -227,7 +240,10 @@ class Registrar:
                 self._drop(flow_id)
         except (TryLaterError, UnauthorizedError):
             # It says nothing about this flow, so the status of its task stays.
-            self._failures[flow_id] += 1
+            if self._answering.is_set():
+                self._failures[flow_id] += 1
+            else:
+                self._timers.put(flow_id, self._clock.monotonic())  # whenever the outage ends
             raise
         except WorkspaceError as exc:
             self._failures[flow_id] += 1

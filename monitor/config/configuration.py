@@ -67,6 +67,12 @@ class Configuration(Struct, frozen=True, kw_only=True):
         named = (getattr(output, "instance", None) for output in self.outputs.values())
         return next(filter(None, named), "monitor")
 
+    @property
+    def linked_alerting(self) -> AlertingSettings:
+        """The rules with links to their runbooks: on our own page where none are configured."""
+        url = self.server.page_url
+        return self.alerting if url is None else self.alerting.with_runbooks_at(f"{url}/runbooks")
+
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
         return tuple(_secrets_of(self))

@@ -262,6 +262,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     since: datetime | None = None
     known_at: datetime | None = None
     reason: str | None = None  # one sentence where something fails or is switched off
+    paused_until: datetime | None = None  # our clock: the end of a long pause that it asked for
     is_remembered: bool = False  # as it was before the start; nothing has confirmed it since
     edition: str | None = None
     edition_reason: str | None = None
@@ -291,10 +292,16 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
         """Return the workspace's time at our ``now``, as far as the difference is known."""
         return now + timedelta(seconds=self.clock_skew_seconds or 0.0)
 
+    @property
+    def how_unreachable(self) -> str:
+        """Return such as "is unreachable", the end of a sentence."""
+        until = self.paused_until
+        return "is unreachable" if until is None else f"allows no requests until {until:%H:%M:%SZ}"
+
     def why_unwatched(self, what: str) -> str | None:
         """Return why nothing new is seen of a kind of run, or of `SCHEDULES`; None while it is."""
         if self.reachability is Reachability.UNREACHABLE:
-            return "the workspace is unreachable"
+            return f"the workspace {self.how_unreachable}"
         causes = self.unwatched_causes()
         return next((cause.reason for cause in causes if what in cause.unwatched), None)
 

@@ -97,7 +97,7 @@ class Server:
             is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)
-        self._views = AllViews(sources, self._follower)
+        self._views = views = AllViews(sources, self._follower)
         self._json = json_api(
             self._views,
             sources=sources,
@@ -105,7 +105,7 @@ class Server:
             requests=merged_requests(directory),
         )
         self._page = PageShell(
-            self._views.pages, status=self._views.status, live=self._live, clock=clock
+            views.pages, status=views.status, live=self._live, clock=clock, url=settings.page_url
         )
         self._forms = FormPages(shell=self._page, tokens=FormTokens(clock=clock), live=self._live)
         self._all_forms = _all_forms(sources)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated
 
 from msgspec import Meta
 
-from monitor.listening.settings import AddressSettings, listen_address
+from monitor.listening.settings import AddressSettings, listen_address, split_address
 from monitor.model.outside import is_host, is_loopback
 from monitor.model.secrets import Secret
 from monitor.model.settings import StartSetting, hard_to_guess, one_line
+
+_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared only
 
 
 def _host_names(names: list[str]) -> str | None:
@@ -57,8 +60,9 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
         tuple[str, ...],
         StartSetting(
             "Names under which browsers and scripts reach the server, beside its listen "
-            "address, IP addresses and localhost. A request for another name is answered "
-            "421; /healthz, /readyz and /metrics are open under any.",
+            "address, IP addresses and localhost; without any, and listening on all addresses, "
+            "the name of this machine too. A request for another name is answered 421; /healthz, "
+            "/readyz and /metrics are open under any.",
             check=_host_names,
         ),
     ] = ()
@@ -75,6 +79,21 @@ class ServerSettings(AddressSettings, frozen=True, kw_only=True):
     def has_auth(self) -> bool:
         """True if requests must authenticate."""
         return self.token is not None or self.password is not None
+
+    @property
+    def page_host(self) -> str:
+        """The host in its own links: of all addresses the first of ``hosts``, or this machine."""
+        if self.host not in _ANY_ADDRESS:
+            return self.host
+        return self.hosts[0] if self.hosts else socket.gethostname()
+
+    @property
+    def page_url(self) -> str | None:
+        """Where other machines find the page; None where the port is not known yet."""
+        host, port = self.page_host, split_address(self.listen)[1]
+        if port == 0:
+            return None
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def problems(self) -> list[str]:
         """Return one sentence ``key: problem`` for what does not fit together."""

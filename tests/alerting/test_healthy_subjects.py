@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -47,6 +48,7 @@ from tests.app.eventually import eventually
 from tests.clocks import ManualClock
 
 _ALL_ROUTED = 0
+CONTAINERS_OF_A_PIPELINE = 25  # with what waits to be stored
 _JOB_GROUP, _FLOW_RUN, _PLAN_RUN = RunKind.JOB_GROUP, RunKind.FLOW_RUN, RunKind.PLAN_RUN
 _INSIDE = (
     *(8 * [(_JOB_GROUP,)]),
@@ -314,6 +316,19 @@ async def healthy(folder: Path, flows: int) -> AsyncIterator[Life]:
         yield life
     finally:
         await bus.close()
+
+
+async def test_a_healthy_pipeline_leaves_little_to_search_for_garbage(tmp_path: Path) -> None:
+    """Ten thousand of them are searched in one step of the loop, whatever that is about."""
+    async with healthy(tmp_path, flows=10) as life:
+        gc.collect()
+        before = len(gc.get_objects())
+        await life.emit(*(ended(100 + flow, flow) for flow in range(10, 100)))
+        await life.take()
+        await life.emit(*(ended(200 + flow, flow) for flow in range(10, 100)))
+        await life.take()
+        gc.collect()
+        assert (len(gc.get_objects()) - before) / 90 <= CONTAINERS_OF_A_PIPELINE
 
 
 async def test_successes_of_one_second_are_one_step(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from monitor.workspace.settings import WorkspaceSettings
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.stage import configuration, daemon, started, workspace_configuration
-from tests.paced_clock import PacedClock
+from tests.paced_clock import PacedClock, PaceFile
 
 START = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 _HISTORY = timedelta(days=7)
@@ -158,7 +158,7 @@ async def watch(
 ) -> list[Minute]:
     """Let a daemon meet the workspace, observe it again and again, and show each row."""
     show(_HEAD)
-    clock = PacedClock(folder / "pace", speed=_SPEED, start=START)
+    clock = PacedClock(PaceFile(folder / "pace"), speed=_SPEED, start=START)
     workspace = sandbox_with_past(clock, history)
     seen: list[Minute] = []
     async with contextlib.AsyncExitStack() as stack:

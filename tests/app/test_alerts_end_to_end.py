@@ -48,9 +48,7 @@ def test_every_rule_has_its_scene() -> None:
         schedules.STALE,
     ]
 
-    # The sandbox shows a flow by its id to everybody, so none is unshared in it; see
-    # `tests/alerting/test_unshared_pipelines.py`.
-    assert sorted(shown) == sorted(set(RuleKind) - {RuleKind.PIPELINES_UNSHARED})
+    assert sorted(shown) == sorted(RuleKind)
 
 
 async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:

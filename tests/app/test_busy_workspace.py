@@ -15,7 +15,7 @@ from monitor.sandbox.settings import SandboxSettings, TrafficSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
 from tests.app.stage import configuration, daemon, started, workspace_configuration
-from tests.paced_clock import PacedClock
+from tests.paced_clock import PacedClock, PaceFile
 from tests.servers import free_port
 
 # As many runs as keep the requests for their ends above the budget.
@@ -31,7 +31,7 @@ async def test_a_busy_workspace_starves_nothing(tmp_path: Path) -> None:
 
     Within five minutes, and all the while the lists of changes are read in time.
     """
-    clock = PacedClock(tmp_path / "pace", speed=40, start=datetime.now(UTC))
+    clock = PacedClock(PaceFile(tmp_path / "pace"), speed=40, start=datetime.now(UTC))
     workspace = Sandbox(SandboxSettings(traffic=_TRAFFIC), clock)
     requests: dict[str, list[float]] = defaultdict(list)
     workspace.on_request(lambda name, _: requests[name].append(clock.monotonic()))

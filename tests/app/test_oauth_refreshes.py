@@ -261,6 +261,21 @@ async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene,
         assert await daemon.can_read()
 
 
+async def test_an_endpoint_that_is_back_is_tried_within_a_minute(scene: OauthScene) -> None:
+    """However long it was away, the waits between two tries have not grown beyond that."""
+    async with scene.running() as daemon:
+        scene.sandbox.world.options.token_status_503 = 1.0
+        for _ in range(120):
+            await daemon.cycle()
+        with pytest.raises(WorkspaceUnreachableError, match="503"):
+            await daemon.can_read()
+        scene.sandbox.world.options.token_status_503 = 0.0
+        for _ in range(2):
+            await daemon.cycle(30.0)
+        assert daemon.trouble is None
+        assert await daemon.can_read()
+
+
 async def test_no_text_shows_a_token(scene: OauthScene) -> None:
     """Neither the status nor what is stored shows one in its `repr`."""
     async with scene.running() as daemon:

@@ -158,6 +158,20 @@ async def _run_succeeds(stage: Stage) -> None:
     stage.run(stage.other)
 
 
+def _owner_is_administrator(*, is_admin: bool) -> Play:
+    """Without that right, the token's owner sees only the flows and plans that are shared."""
+
+    async def play(stage: Stage) -> None:
+        world = stage.workspace.world
+        owner = world.person_of(stage.workspace.token)
+        plan = next(world.plans.live())  # where none were left, their list would be doubted
+        assert owner is not None
+        world.update(plan, shared_with=frozenset({owner.id}))
+        world.update(owner, is_admin=is_admin)
+
+    return play
+
+
 def _fault(name: str, ratio: float) -> Play:
     async def play(stage: Stage) -> None:
         setattr(stage.workspace.world.options, name, ratio)
@@ -192,6 +206,13 @@ WORKSPACE_SCENES = (
         begin=_run_vanishes,
         finish=_run_succeeds,
         changed={},
+        is_alone=True,
+    ),
+    WorkspaceScene(
+        rule=RuleKind.PIPELINES_UNSHARED,
+        begin=_owner_is_administrator(is_admin=False),
+        finish=_owner_is_administrator(is_admin=True),
+        changed={"for_seconds": 0.5},
         is_alone=True,
     ),
     WorkspaceScene(

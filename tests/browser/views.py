@@ -10,6 +10,7 @@ VIEWS = {
     "/alerts": "/alerts",
     "/alerts/{fingerprint}": "/alerts/{fingerprint}",
     "/silences": "/silences",
+    "/runbooks": "/runbooks",
     "/explain": "/explain?run={workspace}/job_group/{failed}",
     "/schedules": "/schedules",
     "/monitor": "/monitor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from monitor.catalogue.operations import Edition
 from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
+from tests.app.eventually import eventually, pause
 from tests.callbacks.conftest import SECRET
 from tests.callbacks.registering import TASKS, TEST, Scene, open_scene
 from tests.clocks import ManualClock
@@ -297,6 +299,40 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
     rl.gate.refused.clear()
     with_delay = [await registrar.work_on_next() for _ in range(2)]
     assert all(pause <= 5 for pause in with_delay)
+
+
+@pytest.mark.parametrize("which", ["one", "all"])
+async def test_the_end_of_an_outage_ends_the_wait(
+    rl: Scene, clock: ManualClock, which: str
+) -> None:
+    """However long it was, all tasks are made within a minute of the workspace's first answer."""
+    flows = rl.flow_ids() if which == "all" else rl.flow_ids()[:1]
+    registrar = rl.registrar(rl.settings(*map(str, flows)))
+    answering = rl.client.requester.answering
+    for method in ("GET", "POST"):
+        rl.gate.refuse(method, "/", 503, "Unavailable")
+    running = asyncio.create_task(registrar.run(), name="registrar of a test")
+    try:
+        await eventually(lambda: bool(rl.gate.requests), why="nothing was asked")
+        answering.clear()  # as the polls find out
+        for _ in range(360):
+            await clock.advance(10)
+            await pause(0.005)
+        rl.gate.refused.clear()
+        answering.set()
+        began = clock.monotonic()
+
+        async def are_made() -> bool:
+            await clock.advance(1)
+            return rl.flows_with_tasks() == flows
+
+        await eventually(are_made, why=rl.flows_with_tasks)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert clock.monotonic() - began <= 60
+    assert len(rl.gate.requests) <= 40 + 4 * len(flows)
 
 
 async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:

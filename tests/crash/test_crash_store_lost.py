@@ -51,7 +51,7 @@ async def test_one_store_has_one_daemon(tmp_path: Path, report_counts: ReportCou
             assert reason in reason_of(await start_of(second))
             if reach is link_hard:
                 other.unlink()
-            await sender.send([(str(number), "Complete")])
+            await sender.send([(str(number + 1), "Complete")])
         first.store.with_name("state.db.lock").unlink()
         assert await ended(daemon) == 1
         assert "state.db.lock was deleted or moved away while in use" in daemon.log

@@ -30,9 +30,7 @@ ALERTS = rules("alert")
 RECORDS = rules("record")
 # No metric shows the progress of a single run, or of which pipeline a doubtful success is; and a
 # cancellation is deliberate.
-WITHOUT_PROMETHEUS_ALERT = {
-    RuleKind.RUN_STUCK, RuleKind.CANCELED, RuleKind.SUCCESS_DOUBTED, RuleKind.PIPELINES_UNSHARED,
-}  # fmt: skip
+WITHOUT_PROMETHEUS_ALERT = {RuleKind.RUN_STUCK, RuleKind.CANCELED, RuleKind.SUCCESS_DOUBTED}
 
 
 def name_of(rule: Any) -> str:

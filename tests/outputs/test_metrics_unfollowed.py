@@ -73,6 +73,8 @@ async def test_a_pipeline_that_is_not_shared_has_no_number(daemon: Daemon) -> No
         for number in ("7", "3")
     }
     daemon.live_state.update_workspace("one", unshared=hidden)
-    shown = named(await daemon.page(), "dataprep_runs_active")
+    page = await daemon.page()
+    shown = named(page, "dataprep_runs_active")
 
     assert {dict(pairs)["pipeline"] for pairs in shown} == {"hourly", "monthly"}
+    assert list(named(page, "dataprep_unshared_pipelines").values()) == [2]

@@ -32,6 +32,8 @@ class Gateway:
         self.url = ""
         self.pages_left = 1_000_000  # then the workspace answers
         self.requests: list[str] = []  # paths that were answered with a page
+        self.headers: dict[str, str] = {}  # added to what the workspace answers
+        self.passed = 0
         self._behind = behind
         self._session: aiohttp.ClientSession | None = None
 
@@ -50,10 +52,11 @@ class Gateway:
             data=await request.read(),
         ) as passed:
             names = {"Content-Type", "Date"} & passed.headers.keys()
+            self.passed += 1
             return web.Response(
                 status=passed.status,
                 body=await passed.read(),
-                headers={name: passed.headers[name] for name in names},
+                headers={**{name: passed.headers[name] for name in names}, **self.headers},
             )
 
     async def start(self) -> web.AppRunner:

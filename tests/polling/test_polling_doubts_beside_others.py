@@ -39,6 +39,27 @@ async def test_a_restart_does_not_believe_what_was_doubted(
 
 
 @BOTH
+async def test_a_write_that_only_its_id_has_shown_may_come_late_over_a_restart(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, poll: str
+) -> None:
+    """The next life's first list may be as late as any other: it is doubted no sooner."""
+    for number in (1, 2):
+        put(workspace, poll, number)
+    await scene.poll(poll)
+    await clock.advance(30)
+    put(workspace, poll, 1, "Complete")
+    workspace.unlisted[TABLES[poll]] = {1}
+    await scene.poll("reconciliation")
+    assert "1:succeeded" in await scene.run_events(KINDS[poll])
+    await scene.restart()
+    await scene.poll(poll)
+    assert doubted(scene) == []
+
+    await clock.advance(scene.context.settings.overlap_seconds + 1)
+    assert "lacks 1" in await fails(scene, poll)
+
+
+@BOTH
 async def test_what_another_list_shows_meanwhile_is_not_missed(
     scene: Scene, workspace: TinyWorkspace, poll: str
 ) -> None:

@@ -19,6 +19,7 @@ from tests.polling.tiny_workspace import TinyWorkspace
 ACTIVE_RUNS = 40_000
 REMEMBERED_ROWS = 20_000
 ENDS = 10_000
+FLOW_RUNS = 10_000
 
 
 def run_many(scene: Scene) -> None:
@@ -94,4 +95,17 @@ async def test_reading_the_progress_of_many_runs_does_not_hold_the_loop(
 
     assert workspace.count("jobGroups") > 0
     assert len(scene.context.active_keys(RunKind.JOB_GROUP)) == ACTIVE_RUNS
+    longest.assert_short()
+
+
+async def test_choosing_among_many_flow_runs_does_not_hold_the_loop(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Those that are read next are chosen in slices, also where all of them are due."""
+    for number in range(FLOW_RUNS):
+        await scene.polls.flow_runs.track(scene.key(number, RunKind.FLOW_RUN))
+    with counting_steps() as longest:
+        await asyncio.create_task(scene.poll("flow_runs"), name=f"{NAME}: flow runs")
+
+    assert workspace.count("flowRuns/[0-9]+") > 0
     longest.assert_short()

@@ -11,7 +11,14 @@ from monitor.model.runs import PipelineKind
 from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
-from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+from tests.polling.tiny_workspace import (
+    FORBIDDEN,
+    NO_OBJECT,
+    NO_ROUTE,
+    OVERLOADED,
+    Row,
+    TinyWorkspace,
+)
 
 
 def names(scene: Scene) -> set[tuple[str, str | None]]:
@@ -297,3 +304,21 @@ async def test_an_owner_who_is_not_shown_is_asked_for_once(
     for poll in ("names", "schedules"):
         await scene.poll(poll)
     assert workspace.count("people/current") == 1
+
+
+async def test_an_owner_who_is_not_there_is_asked_for_again_after_a_minute(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No list asks before that, and the first one behind it learns who it is."""
+    workspace.faults["people/current"] = NO_OBJECT
+    for seconds in (0, 59):
+        await clock.advance(seconds)
+        for poll in ("names", "schedules"):
+            await scene.poll(poll)
+    assert workspace.count("people/current") == 1
+    workspace.faults.clear()
+    workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
+    await clock.advance(1)
+    await scene.poll("schedules")
+    assert workspace.count("people/current") == 2
+    assert scene.live_state.workspaces["marketing"].schedules_of == "ann@example.com"

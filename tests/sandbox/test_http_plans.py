@@ -9,7 +9,7 @@ import pytest
 from monitor.model.triggers import HourlyTrigger
 from monitor.sandbox.world.records.objects import ScheduleHistory, ScheduleTask
 from monitor.sandbox.world.records.runs import NativeStatus, PlanSnapshotRun, RanFrom
-from tests.sandbox.http_workspace import Workspace, open_workspace
+from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.working import at_work
 
 RUNS = "/v4/planSnapshotRuns"
@@ -68,6 +68,7 @@ async def test_a_bad_plan_run_names_its_field(
 
 async def test_a_plan_without_nodes_is_refused(workspace: Workspace) -> None:
     """There is nothing to run in an empty plan."""
+    workspace.token = COLLEAGUE_TOKEN
     answer = await workspace.post(f"/v4/plans/{workspace.things.weekly.id}/run", {})
 
     assert answer.is_refused(400, "ValidationFailed")

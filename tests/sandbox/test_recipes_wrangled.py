@@ -187,11 +187,11 @@ async def test_a_circle_is_refused(workspace: Workspace) -> None:
 async def test_what_reads_nothing_has_no_input(workspace: Workspace) -> None:
     """The input of a recipe without any is 404; a swap gives it one."""
     path = f"{RECIPES}/{workspace.things.count.id}/primaryInputDataset"
-    missing = await workspace.get(path)
+    missing = await workspace.request("GET", path, token=ADMIN_TOKEN)
     assert missing.is_refused(404, "DataNotFoundException", str(workspace.things.count.id))
     body = {"importedDataset": {"id": dataset_of(workspace).id}}
     assert (await workspace.request("PUT", path, body=body, token=ADMIN_TOKEN)).status == 200
-    assert (await workspace.get(path)).status == 200
+    assert (await workspace.request("GET", path, token=ADMIN_TOKEN)).status == 200
 
 
 async def test_strangers_change_no_recipe(workspace: Workspace) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+
+import msgspec
 import pytest
 import structlog
 
@@ -95,6 +98,26 @@ async def test_the_listen_address_is_ours(site: Site) -> None:
     """The name that the server listens on is its name."""
     site.url = site.url.replace("127.0.0.1", "localhost")
     assert (await site.get("/api/v1/runs")).status == 200
+
+
+EVERYWHERE = ServerSettings(listen="0.0.0.0:0", allow_anonymous=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        (EVERYWHERE, 200),
+        (msgspec.structs.replace(EVERYWHERE, hosts=("monitor.example.com",)), 421),
+        (ServerSettings(listen="127.0.0.1:0"), 421),
+    ],
+    ids=["everywhere", "named", "loopback"],
+)
+async def test_the_name_of_the_machine_is_ours_where_our_own_links_have_it(
+    site: Site, status: int
+) -> None:
+    """What listens on all addresses and has no other name is linked to by that of its machine."""
+    host = f"{socket.gethostname()}:9876"
+    assert (await site.get("/runbooks", headers={"Host": host})).status == status
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)

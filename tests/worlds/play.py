@@ -53,7 +53,7 @@ from tests.worlds.impairments import Span
 from tests.worlds.received import Arrival, WorldSubscriber
 from tests.worlds.script import NEVER, Callback, World
 from tests.worlds.server import WorldServer
-from tests.worlds.store_harm import StoreFile
+from tests.worlds.store_harm import BatchStore, StoreFile
 
 SPEED = 70.0  # worlds' seconds in a second of the machine
 LASTING = "run_failed_lasting"  # the second rule about failures, with ``for_seconds``
@@ -96,15 +96,19 @@ async def play(
     worlds: Sequence[World],
     folder: Path,
     *,
+    store: BatchStore | None = None,
     speed: float = SPEED,
     alertmanager: Notified | None = None,
 ) -> Played:
     """Play worlds that share their stops, side by side, and return what the daemon said.
 
+    Without a ``store`` it has a file.
+
     An Alertmanager lives by the machine's clock. The worlds' clock stays behind that, so that no
     alert ends in its future.
     """
-    clock = PacedClock(folder / "pace", speed=speed, start=datetime.now(UTC) - _BEHIND)
+    store = store or StoreFile(folder / "state.db")
+    clock = PacedClock(store.pace(), speed=speed, start=datetime.now(UTC) - _BEHIND)
     server = WorldServer(worlds, clock)
     async with (
         Mosquitto(folder) as broker,
@@ -112,7 +116,6 @@ async def play(
     ):
         url = await server.start()
         try:
-            store = StoreFile(folder / "state.db")
             settings = _configuration(worlds, url, broker.url, store.url, speed=speed)
             if alertmanager is not None:
                 sent = alertmanager.settings(resend_seconds=_BEHIND.total_seconds())
@@ -135,7 +138,7 @@ class _Stage:
         server: WorldServer,
         clock: PacedClock,
         settings: Configuration,
-        store: StoreFile,
+        store: BatchStore,
     ) -> None:
         self._worlds = worlds
         self._store = store
@@ -202,7 +205,8 @@ class _Stage:
             async with _daemon(self._settings, self._clock) as face:
                 yield face
             return
-        async with _daemon(self._settings, self._clock, is_stopped=False) as face:
+        is_stopped = not self._store.ends_daemon
+        async with _daemon(self._settings, self._clock, is_stopped=is_stopped) as face:
             yield face
             self._store.delete()
         self._store.restore()
@@ -211,6 +215,7 @@ class _Stage:
         """Damage the store and see that no daemon starts on it, then mend it."""
         if not self._worlds[0].is_store_damaged:
             return
+        assert isinstance(self._store, StoreFile)
         self._store.back_up()
         for share in _DAMAGED_AT:
             self._store.flip(share)

@@ -116,6 +116,16 @@ class Received:
             levels = arrival.topic.split("/")
             if levels[2] == workspace and arrival.payload:
                 self._sort(arrival, levels[3:])
+            elif levels[2] == workspace:
+                self._remove(arrival, levels[3:])
+
+    def _remove(self, arrival: Arrival, levels: list[str]) -> None:
+        """Forget a retained state that is published no more."""
+        match levels:
+            case [kind, pipeline, "state"] if pipeline.isdigit():
+                subject = Subject(RunKind(kind), int(pipeline))
+                self.states.pop(subject, None)
+                self.former_states[subject].append((arrival.at, "removed"))
 
     def _sort(self, arrival: Arrival, levels: list[str]) -> None:
         match levels:

@@ -256,6 +256,8 @@ def test_events_that_are_not_the_runs_are_found(arrivals: list[Arrival]) -> None
 def test_a_state_that_is_not_true_is_found() -> None:
     """Retained states, page data and metrics show the newest end."""
     assert _kinds(_FAILING, [*_RED, _state(40, "succeeded", 0)]) == {Kind.GAUGES}
+    removed = Arrival(40, _state(40, "failed", 1).topic, b"")
+    assert _kinds(_FAILING, [*_RED, removed]) == {Kind.GAUGES}
     assert _kinds(_FAILING, _RED, _faces(_RECOVERED)) == {Kind.GAUGES}
 
 

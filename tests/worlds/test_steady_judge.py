@@ -111,6 +111,8 @@ def test_a_state_that_is_unknown_without_a_cause_is_found() -> None:
     states = [_state(10, "known"), _state(150, "unknown"), _state(200, "known")]
     assert _kinds(states, _REFUSED) == []
     assert _kinds(states) == [Kind.GAUGES]
+    unknown = _state(150, "unknown")
+    assert _kinds([unknown, Arrival(152, unknown.topic, b"")]) == []  # a short one, then removed
     clock = msgspec.structs.replace(_WORLD, our_clock_sets=(ClockSet(at=150, seconds=60),))
     assert _kinds([_state(150, "unknown"), _state(170, "known")], clock) == [Kind.GAUGES]
 

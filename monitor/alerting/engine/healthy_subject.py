@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from monitor.alerting.attribution.attribution import Attribution
 from monitor.alerting.attribution.lineage import has_parents
@@ -60,17 +61,13 @@ class KeptSuccesses:
         return msgspec.json.encode(kept_ends.memory_of(self.ends))
 
 
-class AskedRule:
+class AskedRule(Struct, gc=False):
     """A rule that an event may change only where it has a memory, and its newest memory."""
 
-    __slots__ = ("decoded", "event_types", "key", "rule", "stored")
-
-    def __init__(self, rule: Rule, key: str) -> None:
-        self.rule = rule
-        self.key = key
-        self.event_types = frozenset(rule.definition.event_types)
-        self.stored: bytes | None = None
-        self.decoded: Any = None
+    rule: Rule
+    key: str
+    stored: bytes | None = None
+    decoded: Any = None
 
     def memory(self, stored: bytes) -> Any:
         if stored is not self.stored:

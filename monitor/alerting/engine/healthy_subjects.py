@@ -148,7 +148,7 @@ class HealthySubjects:
         event_input = EventInput(event=event, root_run=event.run.key)
         for asked in subject.asked:
             stored = memories.get(asked.key)
-            if stored is None or event.type not in asked.event_types:
+            if stored is None or event.type not in asked.rule.definition.event_types:
                 continue
             memory = asked.memory(stored)
             answer = self._evaluator.ask(asked.rule, event_input, memory)

@@ -60,7 +60,7 @@ class Mirror:
             bus=_ShownStore(stored),
             view=self._live_state.view,
             clock=clock,
-            settings=configuration.alerting,
+            settings=configuration.linked_alerting,
             retention=configuration.storage.retention,
             guard=_unguarded,
         )

@@ -91,7 +91,7 @@ class HostedShard:
             bus=bus,
             view=self.view,
             clock=clock,
-            settings=configuration.alerting,
+            settings=configuration.linked_alerting,
             retention=configuration.storage.retention,
             guard=supervisor.contain,
         )

@@ -118,5 +118,5 @@ class ShardReload:
             await self._shard.tasks.cancel(["metrics"])
             self._shard.tasks.start("metrics", metrics.consumer.run)
         await self._shard.outputs.introduce(daemon_info(configuration))
-        await self._shard.engine.reconfigure(configuration.alerting)
+        await self._shard.engine.reconfigure(configuration.linked_alerting)
         self._shard.configuration = configuration

@@ -230,6 +230,12 @@ CAPABILITY_REFUSED = _watched(
     "workspace",
     "capability",
 )
+UNSHARED_PIPELINES = _watched(
+    "unshared_pipelines",
+    FamilyType.GAUGE,
+    "Flows and plans that were known and are no longer shared with the token's owner.",
+    *WORKSPACE,
+)
 SCHEDULE_ENABLED = _watched(
     "schedule_enabled",
     FamilyType.GAUGE,

@@ -66,6 +66,7 @@ def _workspaces(
     capability = page.family_text(families.CAPABILITY)
     history = page.family_text(families.HISTORY_READ)
     refused = page.family_text(families.CAPABILITY_REFUSED)
+    unshared = page.family_text(families.UNSHARED_PIPELINES)
     for workspace in snapshot.workspaces:
         is_old = workspace.known_at is None or workspace.known_at < known_since
         is_unasked = workspace.is_remembered and is_old
@@ -74,6 +75,7 @@ def _workspaces(
                 (workspace.workspace,),
                 workspace.reachability is not Reachability.UNREACHABLE,
             )
+            unshared.add((workspace.workspace,), len(workspace.unshared))
         if workspace.clock_skew_seconds is not None:
             skew.add((workspace.workspace,), workspace.clock_skew_seconds)
         if workspace.history is not None and not workspace.history.is_over:
@@ -86,7 +88,7 @@ def _workspaces(
             capability.add((workspace.workspace, word), word in workspace.capabilities)
         for known in workspace.refused:
             refused.add((workspace.workspace, known.capability), known.since.timestamp())
-    yield from (up, skew, history, capability, refused)
+    yield from (up, skew, history, capability, refused, unshared)
     live_state = page.family_text(families.LIVE_STATE)
     for (name, kind), at in sorted(snapshot.confirmed.items()):
         live_state.add((name, kind), at.timestamp())

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.model.runs import RunKind
+from monitor.model.runs import RunKind, Source
 from monitor.model.slices import in_slices
 from monitor.polling.context import PollContext
 from monitor.polling.lists.list_check import ListCheck
@@ -18,6 +18,8 @@ from monitor.workspace.payloads import JobGroupRow, PlanRunRow, RowHead
 _REMEMBERED_ROWS = 20_000  # what an overlap of two minutes holds where 160 runs end a second
 _SLICE = 2_000  # remembered rows; one takes up to a microsecond
 _LOADED_ROWS = 1_000
+# Who may know a write before the list of changes shows it; most of the others are that list.
+_BY_ID = (Source.RECONCILIATION, Source.TRACK, Source.CALLBACK)
 
 ShownRow = JobGroupRow | PlanRunRow | RowHead
 # Reads one run by its id and handles it as any other row.
@@ -61,7 +63,8 @@ class WrittenRows:
             is_own = run.key.workspace == self._context.name and run.key.kind is kind
             if is_own and run.updated_at is not None and run.updated_at >= since:
                 at = run.updated_at.replace(microsecond=0)
-                self._writes.put(run.key.id, _Write(run.key.id, at, listed=at))
+                listed = None if run.confirmed_by in _BY_ID else at
+                self._writes.put(run.key.id, _Write(run.key.id, at, listed))
 
     def saw(self, rows: Iterable[ShownRow], *, is_listed: bool = False) -> None:
         """Remember the last writes of rows; ``is_listed``: the list of changes shows them."""

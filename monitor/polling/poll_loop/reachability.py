@@ -226,9 +226,16 @@ class ReachabilityJudge:
             known_at=now,
             is_remembered=False,
             reason=self._reason(),
+            paused_until=self._paused_until(outage, now),
             clock_skew_seconds=context.client.requester.clock_skew_seconds,
             budgets=context.client.requester.budgets(),
         )
+
+    def _paused_until(
+        self, outage: tuple[str, WorkspaceError] | None, now: datetime
+    ) -> datetime | None:
+        pause = self._context.client.requester.long_pause("") if outage is not None else None
+        return None if pause is None else now + timedelta(seconds=pause.retry_after_seconds)
 
     def _reason(self) -> str | None:
         outage = self._outage()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
-from monitor.sandbox.api.errors import Json, bad_field, not_found
+from monitor.sandbox.api.errors import Json, bad_field, forbidden, not_found
 from monitor.sandbox.api.request.embedding import parse_embeds
 from monitor.sandbox.api.request.listing import ListQuery, admit, column, read_list_query, select
 from monitor.sandbox.api.request.parameters import INTEGER, Query
@@ -120,12 +120,23 @@ class Call:
         Deleted ones are found only by ``includeDeleted=true``, where the operation lists it.
 
         Raises:
-            ApiError: 400 when the id is no number, 404 when there is no such record.
+            ApiError: 400 when the id is no number, 404 when there is no such record, 403 when
+                it is hidden from the caller.
         """
         found = shelf.get(self.path_id(), with_deleted=self.list_query().include_deleted)
         if found is None:
             raise not_found(kind, self.path_values[0])
+        self.require_sight(found, kind)
         return found
+
+    def require_sight(self, record: Record, kind: str) -> None:
+        """Let only those on with whom the flow or plan is shared that a record belongs to.
+
+        Raises:
+            ApiError: 403.
+        """
+        if self.view.is_hidden(record):
+            raise forbidden(f"You do not have access to {kind} {self.path_values[0]}")
 
     def path_id(self) -> int:
         """Return the path's ``:id``.

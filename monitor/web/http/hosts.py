@@ -27,7 +27,8 @@ _PORTS = {"http": 80, "https": 443}
 
 def refuse_foreign(settings: ServerSettings, refusals: Refusals) -> Middleware:
     """Return the middleware that serves our own names, and writes of our own pages, only."""
-    names = frozenset(map(_plain, (settings.host, *map(_as_sent, settings.hosts))))
+    named = (settings.page_host, *settings.hosts)
+    names = frozenset(map(_plain, (settings.host, *map(_as_sent, named))))
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

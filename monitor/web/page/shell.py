@@ -59,7 +59,9 @@ class PageShell:
         status: View,
         live: LivePages,
         clock: Clock,
+        url: str | None = None,
     ) -> None:
+        """``url``: of the overview, as links from elsewhere have it; the page's own go without."""
         self._pages = pages
         self.outage = StoreOutage(clock)  # of the JSON API too
         self._status = status
@@ -73,6 +75,7 @@ class PageShell:
             url_of=url_of,
             static=files.url,
             version=__version__,
+            own_url=url or "",
             menu=[page for page in pages if page.in_menu],
             run_path=run_path,
             pipeline_path=pipeline_path,
@@ -108,11 +111,13 @@ class PageShell:
             ]
         except ProblemDetails as problem:
             return problem.status, await self.problem(problem, url=request.path_qs)
+        document = "" if page.document is None else await asyncio.to_thread(page.document)
         body = await self.text(
             "part.html" if is_part else "page.html",
             page=page,
             title=_title(page, queries),
             boxes=boxes,
+            document=document,
             url=request.path_qs,
             apis=[url_of(box.api, query) for box, query in zip(page.boxes, queries, strict=True)],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from monitor.web.views.alerts.alert_details import alert_explanation_view, alert_view_of
 from monitor.web.views.alerts.alerts import alerts_view
 from monitor.web.views.alerts.explain import explain_view
+from monitor.web.views.alerts.runbooks import runbooks
 from monitor.web.views.alerts.silences import silences_view
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import WebPage
@@ -37,4 +38,5 @@ def alert_pages(sources: ViewSources) -> tuple[WebPage, ...]:
             boxes=(explain_view(sources),),
             styles=_STYLES,
         ),
+        WebPage(path="/runbooks", title="Runbooks", boxes=(), styles=_STYLES, document=runbooks),
     )

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
 from msgspec import Struct
 
 
@@ -41,3 +42,4 @@ class WebPage:
     scripts: tuple[str, ...] = ()  # files of ``static`` that this page needs beside the usual ones
     styles: tuple[str, ...] = ()
     is_live: bool = True  # refreshed whenever something has changed
+    document: Callable[[], Markup] | None = None  # below the boxes; may take longer than a step

@@ -24,27 +24,6 @@ _NAMES = ("personId", "person", "subjectId", "id", "email")
 Subject: TypeAlias = tuple[Person, str]
 
 
-def home_of(view: View, record: Record) -> Flow | Plan | None:
-    """Return the flow or plan that a record is part of, deleted ones too."""
-    found: Record | None = record
-    while found is not None and not isinstance(found, Flow | Plan):
-        found = _parent_of(view, found)
-    return found
-
-
-def _parent_of(view: View, record: Record) -> Record | None:
-    kind = view.table.kind_of(type(record))
-    if kind is None or not kind.home:
-        return None
-    link = next(reference for reference in kind.references if reference.attribute == kind.home)
-    parent_id = getattr(record, kind.home)
-    return (
-        None
-        if parent_id is None
-        else view.world.shelf(link.target).get(parent_id, with_deleted=True)
-    )
-
-
 def sees(view: View, record: Record) -> bool:
     """True where a list shows a record to a person."""
     if isinstance(record, Flow | Plan):
@@ -57,7 +36,7 @@ def sees(view: View, record: Record) -> bool:
     is_own = record.creator_id == view.person.id
     if kind.visibility is Visibility.OWN:
         return is_own
-    home = home_of(view, record)
+    home = view.home_of(record)
     if home is None:
         return is_own
     ids = view.visible_flow_ids if isinstance(home, Flow) else view.visible_plan_ids
@@ -74,7 +53,7 @@ def may_change(view: View, record: Record) -> bool:
     person = view.person
     if person.is_admin:
         return True
-    home = home_of(view, record)
+    home = view.home_of(record)
     if home is None:
         return record.creator_id == person.id
     return home.creator_id == person.id or person.id in home.shared_with - home.read_only

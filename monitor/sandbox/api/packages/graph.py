@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from monitor.sandbox.api.crud.rights import home_of
 from monitor.sandbox.api.response.kinds import OnDelete, Reference, ResourceTable, View
 from monitor.sandbox.world.records.objects import (
     Connection,
@@ -92,7 +91,7 @@ def home_flows_outside(view: View, graph: Graph) -> list[Flow]:
     found: dict[int, Flow] = {}
     for part in graph.parts:
         for target in linked_records(view, part):
-            home = home_of(view, target)
+            home = view.home_of(target)
             if isinstance(home, Flow) and home.deleted_at is None and key_of(home) not in inside:
                 found[home.id] = home
     return list(found.values())

@@ -95,6 +95,7 @@ def read_full(call: Call) -> Reply:
     found = found or call.world.plan_snapshots.get(plan_id, with_deleted=with_deleted)
     if found is None:
         raise not_found("plan", plan_id)
+    call.require_sight(found, "plan")
     if isinstance(found, PlanSnapshot) and call.world.options.forbidden_snapshots:
         raise forbidden(f"You do not have access to plan {plan_id}")
     extra: dict[str, Json] = plan_full(call.view, found)

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from monitor.sandbox.api.errors import Json, validation_failed
 from monitor.sandbox.api.models.models import models
 from monitor.sandbox.api.request.listing import Scalar
-from monitor.sandbox.world.records.objects import Flow, Person, Plan, Record
-from monitor.sandbox.world.records.runs import PlanSnapshotRun
+from monitor.sandbox.world.records.objects import Flow, Person, Plan, PlanSnapshot, Record
+from monitor.sandbox.world.records.runs import FlowRun, Job, JobGroup, PlanSnapshotRun
 from monitor.sandbox.world.shelves import World
 
 T = TypeVar("T", bound=Record)
@@ -57,6 +57,23 @@ class View:
         """True for what the person owns, what is shared, and for all to an administrator."""
         owns = thing.creator_id == self.person.id
         return owns or self.world.is_shared_with(thing, self.person.id)
+
+    def home_of(self, record: Record) -> Flow | Plan | None:
+        """Return the flow or plan that a record is a part or a run of, deleted ones too."""
+        found: Record | None = record
+        while found is not None and not isinstance(found, Flow | Plan):
+            link = _RAN.get(type(found)) or self.table.home_link(type(found))
+            id_ = None if link is None else getattr(found, link.attribute)
+            if link is None or id_ is None:
+                return None
+            found = self.world.shelf(link.target).get(id_, with_deleted=True)
+        return found
+
+    def is_hidden(self, record: Record) -> bool:
+        """True for a flow or plan, a part or a run of it, that is not shared with the person."""
+        home = self.home_of(record)
+        is_own_run = type(record) in _RAN and record.creator_id == self.person.id
+        return not (home is None or is_own_run or self.may_see(home))
 
     def in_scope(self, thing: Flow | Plan, scope: str) -> bool:
         """True where ``all``, ``owned`` or ``shared`` covers a thing for the person."""
@@ -140,6 +157,16 @@ class Reference:
     embeds_as: str = ""  # name of the association; by default ``shown``
 
 
+# What nobody makes by the API, with the link to what was run.
+_RAN: Mapping[type[Record], Reference] = {
+    FlowRun: Reference("flow_id", Flow),
+    JobGroup: Reference("flow_id", Flow),
+    Job: Reference("job_group_id", JobGroup),
+    PlanSnapshot: Reference("original_plan_id", Plan),
+    PlanSnapshotRun: Reference("plan_id", Plan),
+}
+
+
 class Visibility(StrEnum):
     """Who finds a record in a list."""
 
@@ -213,6 +240,12 @@ class ResourceTable:
     def kind_of(self, record: type[Record]) -> Kind[Any] | None:
         """Return the kind of a type of records; None for those that nobody makes by the API."""
         return self._by_record.get(record)
+
+    def home_link(self, record: type[Record]) -> Reference | None:
+        """Return the link of a type of records to what they are part of."""
+        kind = self._by_record.get(record)
+        links = () if kind is None else kind.references
+        return next((link for link in links if kind and link.attribute == kind.home), None)
 
     def referrers(self, target: type[Record]) -> Sequence[tuple[Kind[Any], Reference]]:
         """Return the kinds that hold links to records of ``target``, each with its reference."""

@@ -134,7 +134,8 @@ def run_job_group(call: Call) -> Reply:
 def _recipe(call: Call, body: Body) -> Recipe:
     wrangled = body.object("wrangledDataset")
     recipe = call.world.recipes.get(wrangled.integer("id"))
-    if recipe is None or call.world.flows.get(recipe.flow_id) is None:
+    flow = None if recipe is None else call.world.flows.get(recipe.flow_id)
+    if recipe is None or flow is None or not call.view.may_see(flow):
         raise bad_field("wrangledDataset.id", "names no recipe of this workspace")
     return recipe
 

@@ -62,6 +62,7 @@ async def download(call: Call) -> Reply:
     if result is None:
         raise not_found("scriptResult", result_id)
     group, script_result = result
+    call.require_sight(group, "scriptResult")
     setting = script_result.setting
     if setting is None:
         raise bad_field("id", "names a table; only files are downloaded")

@@ -35,7 +35,7 @@ def create_task(call: Call) -> Reply:
     """Register a request that is sent when job groups of a flow end."""
     body = Body(call.body)
     flow = call.world.flows.get(body.integer("flowId"))
-    if flow is None:
+    if flow is None or not call.view.may_see(flow):
         raise bad_field("flowId", "names no flow of this workspace")
     trigger_object = body.text("triggerObject", one_of=("any", "some"))
     values = {

@@ -10,10 +10,6 @@ from monitor.web.views.overview.pipeline_states import PipelineCondition
 from monitor.web.views.watching import why_blind
 
 _WHY_CHARACTERS = 80
-_WHY_UNSEEN = {
-    Reachability.UNREACHABLE: "is unreachable",
-    Reachability.UNKNOWN: "has not answered yet",
-}
 
 
 def why_unseen(live: LiveStateView, index: PipelineIndex, status: WorkspaceStatus) -> str | None:
@@ -23,8 +19,10 @@ def why_unseen(live: LiveStateView, index: PipelineIndex, status: WorkspaceStatu
     none. Runs of flows hide flows that nobody knows of: every edition has them.
     """
     name = status.workspace
-    if status.reachability in _WHY_UNSEEN:
-        return f"{name} {_WHY_UNSEEN[status.reachability]}"
+    if status.reachability is Reachability.UNREACHABLE:
+        return f"{name} {status.how_unreachable}"
+    if status.reachability is Reachability.UNKNOWN:
+        return f"{name} has not answered yet"
     blind = index.blind()
     if (never := why_blind(status)) is not None:
         return f"{name}: {never[:_WHY_CHARACTERS]}"

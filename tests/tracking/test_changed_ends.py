@@ -192,6 +192,32 @@ def test_an_end_that_comes_with_its_job_records_has_those() -> None:
     assert words(world)[-3:] == ["corrected:1", "failed:1", "detailed:1"]
 
 
+@pytest.mark.parametrize("word", ["Complete", "Failed"])
+@pytest.mark.parametrize("left", [None, "2"])
+def test_a_part_that_has_not_failed_after_all_is_taken_back_by_name(
+    word: str, left: str | None
+) -> None:
+    """The end is published again with what explains it now, and counts once."""
+
+    def explained(minute: float, said: str | None, part: str | None) -> Observation:
+        failed = FailedPart(key=RunKey("acme", RunKind.JOB_GROUP, part)) if part else None
+        source = Source.DETAIL if said is None else Source.POLL
+        end = shown(minute, said, source=source, failed_part=failed, is_detail_final=True)
+        return msgspec.structs.replace(end, are_parts_known=True)
+
+    world = observed(explained(1, word, "1"), explained(2, None, "1"))
+    number = len(world.log)
+    world.observe(explained(3, None, left))
+
+    run = world.states[KEY]
+    name = STATUS_EVENTS[run.status].removeprefix("run.")
+    assert words(world)[number:] == ["corrected:1", f"{name}:1"]
+    assert (None if run.failed_part is None else run.failed_part.key.id) == left
+    assert run.detailed
+    assert world.log[-1].run == run
+    assert remaining(world) == {run.status: 1}
+
+
 def test_an_edit_after_the_end_moves_no_end() -> None:
     """A run that had ended did not end again: its last write is no time of its other end."""
     world = observed(written(1, "Complete", 1), written(60, "Failed", 60))

@@ -7,6 +7,8 @@ import heapq
 import itertools
 from datetime import UTC, datetime, timedelta
 
+from monitor.model.clock import Clock
+
 _TICK_SECONDS = 0.01
 
 
@@ -93,7 +95,7 @@ class FastClock(ManualClock):
 class SetClock:
     """The clock of another machine: seconds pass as by the first, its wall time is set."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.ahead = timedelta()
 

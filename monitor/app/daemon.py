@@ -151,6 +151,7 @@ class Daemon:
             trouble=lambda: self._retention.trouble,
         )
         self._clock.on_step(self._hosting.move_clock)
+        self._clock.on_step(self._retention.clock_was_set)
         self._mirrors = build_mirrors(self._hosting, store=store, clock=self._clock)
         self._listener = build_listener(
             self._configuration,

@@ -62,6 +62,11 @@ class TrustedTime:
             return None
         return _BEGINNING + timedelta(seconds=min(self._least, self._least_before) + elapsed)
 
+    def clock_was_set(self, seconds: float) -> None:
+        """Learn that the clock was set, by so much: it may be right again at the next judgement."""
+        if abs(seconds) > _STEP_SECONDS:
+            self._step = (seconds, self._elapsed(), False)
+
     @property
     def step(self) -> UntrustedClockStep | None:
         """The step for which deletion by age waits."""

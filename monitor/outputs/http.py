@@ -40,6 +40,7 @@ _SUCCESS = range(200, 300)
 _REDIRECTION = range(300, 400)
 _LONGEST_PAUSE_SECONDS = 300.0  # however long a receiver asks us to wait
 _CLOCKS_AGREE_SECONDS = 5.0
+_STEP_SECONDS = 2.0  # our clock was set by more
 _ANSWER_BYTES = 2_048  # more than a sentence says nothing more
 
 
@@ -71,6 +72,18 @@ class HttpReceiver:
         self._tls: ssl.SSLContext | None = None
         self._not_before = 0.0  # monotonic; the receiver asked for a pause until then
         self.ahead_seconds = 0.0  # how far its clock is ahead of ours, by its last answer
+        self._compared: float | None = None  # our wall time minus monotonic, at that answer
+
+    @property
+    def knows_ahead(self) -> bool:
+        """False before the first answer, and where our clock was set since, or the machine slept.
+
+        A receiver that names no time has the same as we.
+        """
+        return self._compared is not None and abs(self._offset() - self._compared) < _STEP_SECONDS
+
+    def _offset(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
 
     async def ready(self) -> None:
         """Return when the receiver's own wish for a pause is over; at once where there is none."""
@@ -129,10 +142,12 @@ class HttpReceiver:
             self._judge(answer.status, answer.headers.get("Retry-After"), reason)
 
     def _compare_clocks(self, date: str | None) -> None:
+        self._compared = self._offset()
         try:
             theirs = parsedate_to_datetime(date or "")
             seconds = (theirs - self._clock.now()).total_seconds()
         except (ValueError, TypeError):  # no date, or one without a zone
+            self.ahead_seconds = 0.0
             return
         # The header has whole seconds, and the answer was on its way.
         self.ahead_seconds = seconds if abs(seconds) > _CLOCKS_AGREE_SECONDS else 0.0

@@ -78,6 +78,18 @@ def status(at: datetime, daemons: tuple[DaemonRecord, ...], *shards: ShardRecord
     )
 
 
+@pytest.mark.parametrize("days", [-40, 40])
+def test_a_daemon_is_gone_since_now_where_the_servers_clock_was_set(
+    watch: ClusterWatch, clock: ManualClock, days: int
+) -> None:
+    """By an age of 40 days, or of less than nothing, an alert would have begun at that time."""
+    at = clock.now()
+    gone = daemon("north", at=at, expired_seconds=20)
+    watch.read(status(at + timedelta(days=days), (gone,)))
+    assert watch.troubles is not None
+    assert watch.troubles[0].since == clock.now()
+
+
 def test_a_daemon_that_vanished_is_gone_since_its_lease_ended(
     watch: ClusterWatch, clock: ManualClock
 ) -> None:

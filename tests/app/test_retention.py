@@ -14,6 +14,7 @@ from monitor.bus.contract import Change, EventBus, Retention, Start
 from monitor.bus.settings import StorageSettings
 from monitor.bus.shards import ShardDefinition, ShardStore
 from monitor.bus.sqlite.sole_shard import SqliteStore
+from monitor.model.clock import WatchedClock
 from monitor.model.runs import Status
 from tests.bus.examples import SOON, callback, event, run
 from tests.bus.postgres_stores import StoreHost
@@ -32,8 +33,9 @@ class Kept:
         self.store = store
         self.bus = bus
         self.clock = clock
-        self.registry = CollectorRegistry()
         self.start()
+        self._watched = WatchedClock(clock)
+        self._watched.on_step(self._clock_was_set)
 
     def start(self, retention: Retention = KEPT) -> None:
         """Begin as a daemon does that starts."""
@@ -45,9 +47,12 @@ class Kept:
             elapsed=self.clock.monotonic,
         )
 
+    def _clock_was_set(self, step: timedelta) -> None:
+        self.retention.clock_was_set(step)  # of the present life
+
     async def fill(self, number: int) -> None:
         """Store an event, a run that has ended and a waiting callback, all of now."""
-        now = self.clock.now()
+        now = self._watched.now()
         ended = run(number, Status.FAILED, created_at=now)
         change = Change(runs=(ended,), events=(event(number, recorded_at=now),))
         await self.bus.commit(change, timeout_seconds=SOON)
@@ -107,6 +112,21 @@ async def test_a_clock_that_is_set_and_set_right_deletes_nothing(kept: Kept, ste
     await kept.clock.advance(100)
     assert await kept.apply() == (0, 0, 0)
     assert [recorded.position for recorded in await kept.bus.events(after=0, limit=9)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", [3_601, -3_601, 40 * _DAY, -40 * _DAY])
+async def test_a_clock_that_is_right_again_when_ages_are_judged_deletes_nothing(
+    kept: Kept, step: float
+) -> None:
+    """What was stored in between has times that are far off, and stays for a day at least."""
+    assert await kept.apply() == (0, 0, 0)
+    kept.set_by(step)
+    await kept.fill(1)
+    kept.set_by(-step)
+    await kept.fill(2)
+    await kept.clock.advance(60)
+    assert await kept.apply() == (0, 0, 0)
+    assert kept.waits_seconds == _DAY - 60
 
 
 async def test_a_daemon_that_starts_with_a_wrong_clock_deletes_nothing(kept: Kept) -> None:

@@ -127,6 +127,22 @@ async def test_a_schema_that_would_stop_running_daemons_is_not_applied(
     assert await prepare(connection, files(ADDITIVE, BREAKING)) == newest_schema() + 2
 
 
+async def test_a_daemon_that_died_before_the_clock_was_set_back_stops_no_schema(
+    connection: Connection,
+) -> None:
+    """Its lease ends in 40 days by the clock of now, and nobody is left to say that it is gone."""
+    await prepare(connection)
+    await connection.execute(
+        "INSERT INTO daemon (id, incarnation, host, process, process_id, version, schema,"
+        " lease_seconds, started_at, renewed_at, expires_at) VALUES ('old', gen_random_uuid(),"
+        " 'host', '', 1, '1.0', $1, 9, now(), now() + interval '40 days',"
+        " now() + interval '40 days 9 seconds')",
+        newest_schema(),
+    )
+    assert await examine(connection) == newest_schema()
+    assert await prepare(connection, files(ADDITIVE, BREAKING)) == newest_schema() + 2
+
+
 async def test_a_database_of_another_application_is_refused(connection: Connection) -> None:
     """Its tables are named, and nothing is made beside them."""
     await connection.execute("CREATE TABLE invoice (); CREATE VIEW store AS SELECT 1 AS number")

@@ -46,7 +46,6 @@ def constants_of(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 def all_statements() -> dict[str, str]:
     found = {name: text for module in _MODULES for name, text in constants_of(module)}
-    # One that arrives needs what is forgotten before it, and they are in this order.
     found["fenced"] = statements.fenced(_PARTS)
     found["unfenced arrivals"] = statements.unfenced_arrivals()
     return found

@@ -33,8 +33,18 @@ _FILES_BOUND = 64  # of the daemon at rest: sockets of what has failed are close
 class CrashSettings(Settings):
     """A configuration whose webhook tasks are made by hand, and whose store may be elsewhere."""
 
-    def __init__(self, folder: Path, watched: Watched, *, broker_url: str, store: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        watched: Watched,
+        *,
+        broker_url: str,
+        store: Path,
+        database: str | None = None,
+    ) -> None:
+        """``database`` is the URL of one that is the store in place of the file."""
         self.store = store
+        self._store_url = database or f"sqlite://{store}"
         self._broker = broker_url
         super().__init__(folder, watched, with_callbacks=True)
 
@@ -52,7 +62,7 @@ class CrashSettings(Settings):
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 1\n"
-            f'[storage]\nurl = "sqlite://{self.store}"\n'
+            f'[storage]\nurl = "{self._store_url}"\n'
         )
 
 
@@ -240,6 +250,7 @@ async def scene(
     speed: float = 1.0,
     options: WorldOptions | None = None,
     environment: Mapping[str, str] | None = None,
+    database: str | None = None,
 ) -> AsyncIterator[Scene]:
     """Set everything up and yield it once the daemon follows the workspace."""
     workspace = Sandbox(
@@ -263,6 +274,7 @@ async def scene(
             Watched("acme", url, workspace.token),
             broker_url=broker.url,
             store=store or folder / "state.db",
+            database=database,
         )
         async with daemon_process(settings, environment=environment) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")

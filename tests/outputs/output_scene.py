@@ -20,6 +20,7 @@ from monitor.outputs.delivery import DeliveryMetrics, Output
 from monitor.outputs.event_output import DaemonInfo, OutputParts
 from monitor.tracking.live_state import LiveState, LiveStateView
 from tests.app.eventually import eventually
+from tests.clocks import SetClock
 from tests.outputs.stories import change
 
 LIMIT_SECONDS = 15.0
@@ -105,7 +106,7 @@ class OutputScene:
     def __init__(self, folder: Path, make: Callable[[OutputScene], RunningOutput]) -> None:
         self._folder = folder
         self._make = make
-        self.clock = SystemClock()
+        self.clock = SetClock(SystemClock())
         self.snapshot = AlertingSnapshot()
         self.live_state = LiveState(["w"])
         self._task: asyncio.Task[None] | None = None

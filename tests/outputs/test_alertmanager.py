@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
+from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
-from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.alertmanager.record import ALERTMANAGER
 from monitor.outputs.alertmanager.settings import AlertmanagerSettings
 from tests.app.eventually import eventually
@@ -24,8 +23,6 @@ from tests.outputs.alert_stories import BEGAN, ENDED, alert, event_of, fired, re
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, PostReceiver, ReceivedRequest
 from tests.outputs.stories import run_event
-
-NOW = datetime(2024, 11, 21, 10, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -49,76 +46,9 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
     return AlertmanagerOutput(msgspec.structs.replace(settings, **more), scene.parts)
 
 
-def posted(alert: Alert, *, now: datetime = NOW) -> dict[str, Any]:
-    """Return the alert as the Alertmanager decodes it."""
-    (read,) = msgspec.json.decode(
-        body_of([alert], now=now, resend_seconds=60, time_of=lambda _: now)
-    )
-    assert isinstance(read, dict)
-    return read
-
-
 def ids(request: ReceivedRequest) -> list[str]:
     """Return the pipeline ids of the alerts in a request."""
     return [posted_alert["labels"]["pipeline_id"] for posted_alert in request.json()]
-
-
-def test_a_firing_alert_lapses_unless_it_is_repeated() -> None:
-    """Its `endsAt` lies four intervals ahead; labels and annotations are those of the alert."""
-    read = posted(alert(1))
-    assert read["startsAt"] == "2024-11-21T09:30:00Z"
-    assert read["endsAt"] == "2024-11-21T10:04:00Z"
-    assert read["labels"] == alert(1).labels
-    assert read["annotations"] == {"summary": "orders 1 failed", "run": "91"}
-    assert "generatorURL" not in read
-
-
-def test_a_resolved_alert_carries_its_end() -> None:
-    """`endsAt` is the time of the evidence, not the time of the notification."""
-    assert posted(alert(1, AlertState.RESOLVED))["endsAt"] == "2024-11-21T09:40:00Z"
-
-
-@pytest.mark.parametrize(
-    ("starts_at", "ends_at"),
-    [
-        (NOW + timedelta(hours=1), NOW + timedelta(hours=2)),
-        (NOW - timedelta(hours=1), NOW + timedelta(hours=1)),
-        (NOW - timedelta(hours=1), NOW - timedelta(hours=2)),
-        (NOW - timedelta(hours=1), None),
-    ],
-)
-def test_an_end_is_never_ahead_nor_before_the_start(
-    starts_at: datetime, ends_at: datetime | None
-) -> None:
-    """A workspace whose clock is ahead neither keeps an alert alive nor gets it refused."""
-    read = posted(alert(1, AlertState.RESOLVED, starts_at=starts_at, ends_at=ends_at))
-    times = [datetime.fromisoformat(read[text]) for text in ("startsAt", "endsAt")]
-    assert times[0] <= times[1] <= NOW
-
-
-def test_facts_beside_the_rule_become_annotations() -> None:
-    """Flapping, local silences and the run's address are annotations, never labels."""
-    facts = {"url": "https://example.org/jobs/91"}
-    read = posted(alert(1, is_flapping=True, muted_by=("silence:3",), facts=facts))
-    assert read["annotations"]["flapping"] == "true"
-    assert read["annotations"]["silenced_by"] == "silence:3"
-    assert read["generatorURL"] == "https://example.org/jobs/91"
-    assert read["labels"] == alert(1).labels
-
-
-def test_texts_move_on_and_what_an_alert_is_known_by_does_not() -> None:
-    """Alertmanager takes each repetition for the same alert, whatever its annotations read."""
-    token = alert(
-        templates={"summary": "{workspace}: token {expires_at:expires|expired}"},
-        facts={"expires_at": "2024-11-21T10:11:00Z"},
-    )
-    later = NOW + timedelta(minutes=14)
-    first, second = posted(token), posted(token, now=later)
-    assert first["annotations"]["summary"] == "w: token expires in 11 min"
-    assert second["annotations"]["summary"] == "w: token expired 3 min ago"
-    assert (first["labels"], first["startsAt"]) == (second["labels"], second["startsAt"])
-    over = posted(msgspec.structs.replace(token, state=AlertState.RESOLVED, ends_at=NOW), now=later)
-    assert over["annotations"]["summary"] == "w: token expired at 2024-11-21T10:11:00Z"
 
 
 async def test_a_repetition_reads_as_of_its_own_time(
@@ -153,6 +83,7 @@ async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostR
     """Both are posted to the API of version 2; other events are skipped."""
     await scene.start()
     await scene.emit(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
+    await scene.until_delivered()
     await scene.emit(resolved(1))
     await scene.until_delivered()
     alerts = [posted_alert for request in receiver.requests for posted_alert in request.json()]
@@ -190,7 +121,7 @@ async def test_an_alertmanager_that_cannot_accept_alerts_is_retried(
 async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
     scene: OutputScene, receiver: PostReceiver, hours: int
 ) -> None:
-    """An alert that its answer shows as lapsed, or as not ended, is posted again at once."""
+    """No alert is posted as lapsed, or as not ended, by a clock that is not the Alertmanager's."""
     theirs = scene.clock.now() + timedelta(hours=hours)
     receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
     await scene.start()
@@ -198,13 +129,47 @@ async def test_an_alertmanager_with_another_time_is_posted_to_by_its_own(
     await scene.until_delivered()
     await scene.emit(resolved(2, ends_at=scene.clock.now()))
     await scene.until_delivered()
-    lapses, ends = (
-        datetime.fromisoformat(request.json()[0]["endsAt"])
-        for request in (receiver.requests[1], receiver.requests[2])
-    )
-    assert abs(lapses - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
-    assert ends <= theirs + timedelta(seconds=10)
-    assert [ids(request) for request in receiver.requests] == [["1"], ["1"], ["2"]]
+    first, fires, ends = (request.json() for request in receiver.requests)
+    assert first == []  # its answer has the time
+    lapses_at, ends_at = (datetime.fromisoformat(sent[0]["endsAt"]) for sent in (fires, ends))
+    assert abs(lapses_at - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
+    assert ends_at <= theirs + timedelta(seconds=10)
+
+
+async def test_an_alertmanager_without_a_time_is_posted_to_by_our_own(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """It is asked once, also where it refuses to be sent no alert."""
+    receiver.headers = {"Date": "today"}
+    receiver.status_for = lambda body: 400 if body == b"[]" else 200
+    await scene.start()
+    for number in (1, 2):
+        await scene.emit(fired(number))
+        await scene.until_delivered()
+    assert [ids(request) for request in receiver.requests] == [[], ["1"], ["2"]]
+
+
+async def test_a_clock_that_is_set_takes_no_alert_back(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """Each alert is posted as firing and as begun by the Alertmanager's clock, whatever ours shows.
+
+    Ours is a second off, an hour, or 40 days, already as the daemon starts.
+    """
+    steps = [-40 * 86_400, 40 * 86_400, -3_600, 3_600, -1, 1, 0]
+    for number, seconds in enumerate(steps):
+        scene.clock.ahead = timedelta(seconds=seconds)
+        if number == 0:
+            await scene.start()
+        await scene.emit(fired(number))
+        await scene.until_delivered()
+    posted = [sent for request in receiver.requests for sent in request.json()]
+    now = datetime.now(UTC)
+    for sent in posted:
+        assert datetime.fromisoformat(sent["startsAt"]) == BEGAN
+        lapses_at = datetime.fromisoformat(sent["endsAt"])
+        assert abs(lapses_at - now - timedelta(minutes=4)) < timedelta(seconds=30)
+    assert len(posted) == len(steps)
 
 
 async def test_the_status_shows_whether_it_answers(
@@ -247,8 +212,8 @@ async def test_firing_alerts_are_repeated(tmp_path: Path, receiver: PostReceiver
         pending = alert(4, AlertState.PENDING, is_notified=False)
         scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2), unnotified, pending))
         await scene.start()
-        await receiver.until(lambda: len(receiver.accepted) >= 3)
-        assert {tuple(ids(request)) for request in receiver.accepted} == {("1", "2")}
+        await receiver.until(lambda: len(receiver.accepted) >= 4)
+        assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1", "2")}
 
 
 async def test_a_repetition_never_revives_a_resolved_alert(
@@ -296,25 +261,29 @@ async def test_a_new_alert_is_repeated_after_an_old_end(
         assert datetime.fromisoformat(newest["startsAt"]) == anew
 
 
+@pytest.mark.parametrize("later", [timedelta(hours=1), timedelta(), timedelta(seconds=-1)])
 async def test_what_is_read_again_takes_no_alert_back(
-    scene: OutputScene, receiver: PostReceiver
+    scene: OutputScene, receiver: PostReceiver, later: timedelta
 ) -> None:
     """The next holder reads the log again from before its end, and posts what still is so.
 
-    The first alert is over and a newer one fires; of the other one only the end is left to post.
+    The first alert is over and another one fires, of which the evidence may say that it began in
+    the same second, or before; of the other pipeline only the end is left to post.
     """
-    anew = BEGAN + timedelta(hours=1)
+    anew = BEGAN + later
     current = alert(1, starts_at=anew)
     scene.snapshot = AlertingSnapshot(alerts=(current, alert(2, AlertState.RESOLVED)))
-    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current))
+    await scene.emit(fired(1), fired(2), resolved(1), resolved(2), event_of(current, number=2))
     await scene.start()
     await scene.until_delivered()
     assert {
-        (posted_alert["labels"]["pipeline_id"], posted_alert["startsAt"], ends == ENDED)
+        (posted_alert["labels"]["pipeline_id"], starts, ends == ENDED)
         for request in receiver.accepted
         for posted_alert in request.json()
-        for ends in [datetime.fromisoformat(posted_alert["endsAt"])]
-    } == {("1", "2024-11-21T10:30:00Z", False), ("2", "2024-11-21T09:30:00Z", True)}
+        for starts, ends in [
+            (datetime.fromisoformat(posted_alert[key]) for key in ("startsAt", "endsAt"))
+        ]
+    } == {("1", anew, False), ("2", BEGAN, True)}
 
 
 async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostReceiver) -> None:
@@ -325,9 +294,9 @@ async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostRec
     ) as scene:
         scene.snapshot = AlertingSnapshot(alerts=(alert(1), alert(2)))
         await scene.start()
-        await receiver.until(lambda: len(receiver.accepted) >= 4)
+        await receiver.until(lambda: len(receiver.accepted) >= 5)
         assert [request.status for request in receiver.requests].count(400) == 2
-        assert {tuple(ids(request)) for request in receiver.accepted} == {("1",)}
+        assert {tuple(ids(request)) for request in receiver.accepted[1:]} == {("1",)}
 
 
 async def test_each_alertmanager_has_its_own_position(

@@ -28,10 +28,11 @@ class Step(Struct, frozen=True):
 
     what: str
     number: int = 1
+    later: int = 1  # seconds from the last end to the start of the next alert
 
 
 STEPS = st.one_of(
-    st.builds(Step, st.just("change"), st.integers(1, 3)),
+    st.builds(Step, st.just("change"), st.integers(1, 3), st.sampled_from([1, -5])),
     st.builds(Step, st.sampled_from(["snapshot", "restart", "kill", "wait"])),
     st.builds(Step, st.just("fail"), st.sampled_from([500, 503, BROKEN])),
 )
@@ -47,7 +48,7 @@ class Story:
 
     async def perform(self, step: Step) -> None:
         if step.what == "change":
-            await self._change(step.number)
+            await self._change(step)
         elif step.what == "snapshot":
             self.scene.snapshot = AlertingSnapshot(alerts=tuple(self.truth.values()))
         elif step.what in ("restart", "kill"):
@@ -60,11 +61,13 @@ class Story:
         else:
             await pause(RESEND_SECONDS)
 
-    async def _change(self, number: int) -> None:
-        before = self.truth.get(number)
+    async def _change(self, step: Step) -> None:
+        number, before = step.number, self.truth.get(step.number)
         if before is None or before.state is AlertState.RESOLVED:
+            if step.later < 0:  # the snapshot does not lag by several alerts whose starts go back
+                await self.perform(Step("snapshot"))
             begins = BEGAN if before is None or before.ends_at is None else before.ends_at
-            now = alert(number, starts_at=begins + timedelta(seconds=1))
+            now = alert(number, starts_at=begins + timedelta(seconds=step.later))
         else:
             ends = before.starts_at + timedelta(seconds=1)
             now = alert(number, AlertState.RESOLVED, starts_at=before.starts_at, ends_at=ends)

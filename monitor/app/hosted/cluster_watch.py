@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -16,6 +16,7 @@ from monitor.model.errors import BusUnavailableError
 log = structlog.get_logger()
 
 _READ_SECONDS = 5.0
+_GONE_SHOWN = timedelta(days=1)
 
 
 class ClusterWatch:
@@ -63,8 +64,9 @@ class ClusterWatch:
 def _gone(status: ClusterStatus, now: datetime) -> Iterator[Trouble]:
     for daemon in status.daemons:
         if not daemon.is_alive:
-            # Ages are of the server's clock, which need not be ours.
-            since = now - (status.at - daemon.expires_at)
+            # Ages are of the server's clock, which need not be ours, and may have been set.
+            age = status.at - daemon.expires_at
+            since = now - age if timedelta() <= age <= _GONE_SHOWN else now
             reason = (
                 f"the daemon {daemon.id} on {daemon.host} has not renewed its lease since "
                 f"{daemon.renewed_at:%Y-%m-%dT%H:%M:%SZ}, nor ended in order; others take over"

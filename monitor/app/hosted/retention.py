@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
@@ -61,6 +61,10 @@ class RetentionTask:
         if step.waits_seconds < SETTLED_SECONDS - _SHOWN_SECONDS:
             return None
         return Trouble(part=CLOCK, since=self._since, reason=_words(step))
+
+    def clock_was_set(self, step: timedelta) -> None:
+        """What was stored meanwhile has times of a clock that was wrong: judge no age for a day."""
+        self._time.clock_was_set(step.total_seconds())
 
     async def run(self, store: ShardStore, hosting: Hosting) -> None:
         """Apply retention until cancelled. A store that cannot be written is tried again."""

@@ -151,7 +151,7 @@ class EventBus(StoredShard, Protocol):
     ) -> Received:
         """Keep a callback; once this returns it survives ``kill -9``.
 
-        A fingerprint that is waiting, or was processed within the last day, is a duplicate.
+        A fingerprint is a duplicate while it waits, and then until `prune` forgets it after a day.
         """
 
     def is_waiting(self, key: RunKey) -> bool:

@@ -205,7 +205,7 @@ class PostgresBus(PostgresStoredShard):
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
-        row = callback_row(callback, shard=self._number, now=self._clock.now(), bound=inbox_bound)
+        row = callback_row(callback, shard=self._number, bound=inbox_bound)
         (received,) = await self._store(ShardRows(callbacks=[row]), timeout_seconds=timeout_seconds)
         return received
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from monitor.bus.postgres.connections.connecting import Connection, connect
 from monitor.bus.postgres.connections.failures import bus_errors
-from monitor.bus.postgres.connections.migrations import examine, newest_schema
+from monitor.bus.postgres.connections.migrations import IS_ALIVE, examine, newest_schema
 from monitor.bus.postgres.leases.definitions import definition_problems, other_settings
 from monitor.bus.postgres_address import PostgresAddress
 from monitor.bus.shards import ShardDefinition
@@ -34,8 +34,8 @@ _SERVER = (
     " inet_server_addr() IS NULL AS is_local"
 )
 _DAEMONS = (
-    "SELECT id, host, version, lease_seconds FROM daemon"
-    " WHERE NOT is_gone AND expires_at > clock_timestamp() ORDER BY id"
+    f"SELECT id, host, version, lease_seconds FROM daemon WHERE {IS_ALIVE}"  # noqa: S608 - constants
+    " ORDER BY id"
 )
 
 

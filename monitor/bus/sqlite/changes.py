@@ -29,7 +29,7 @@ def prepare_change(change: Change, *, now: datetime) -> PreparedChange:
         log.rows(change.events),
         change.state_entries,
         change.processed,
-        [inbox.inbox_row(callback, now=now) for callback in change.arrived],
+        [inbox.inbox_row(callback) for callback in change.arrived],
         now,
     )
 

@@ -23,10 +23,10 @@ _INSERT_PROCESSED = BulkInsert(
     "INSERT INTO callback (workspace, fingerprint, received_at, body, processed_at)", width=5
 )
 _KNOWN = JsonQuery(
-    "SELECT callback.workspace, fingerprint, processed_at FROM json_each(?) AS arrived"
+    "SELECT callback.workspace, fingerprint FROM json_each(?) AS arrived"
     " CROSS JOIN callback ON callback.workspace = json_extract(arrived.value, '$[0]')"
     " AND fingerprint = json_extract(arrived.value, '$[1]')",
-    item="json_array(workspace, fingerprint, processed_at)",
+    item="json_array(workspace, fingerprint)",
 )
 _WAITING = JsonQuery(
     "SELECT id, body FROM callback"
@@ -41,7 +41,7 @@ _WAITING_RUNS = JsonQuery(
 )
 _KINDS = frozenset(RunKind)
 _decode_runs = msgspec.json.Decoder(list[tuple[int, str, str | None, str | None]]).decode
-_decode_known = msgspec.json.Decoder(list[tuple[str, str, int | None]]).decode
+_decode_known = msgspec.json.Decoder(set[tuple[str, str]]).decode
 
 
 class InboxRow(NamedTuple):
@@ -53,10 +53,13 @@ class InboxRow(NamedTuple):
     body: bytes
     callback: StoredCallback
     bound: int
-    forgotten_before: int  # a callback processed earlier is forgotten
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        return (self.workspace, self.fingerprint)
 
 
-def inbox_row(callback: StoredCallback, *, bound: int = 0, now: datetime) -> InboxRow:
+def inbox_row(callback: StoredCallback, *, bound: int = 0) -> InboxRow:
     return InboxRow(
         callback.workspace,
         callback.fingerprint,
@@ -64,24 +67,23 @@ def inbox_row(callback: StoredCallback, *, bound: int = 0, now: datetime) -> Inb
         codec.encode(callback),
         callback,
         bound,
-        codec.microseconds(now - PROCESSED_MEMORY),
     )
 
 
 def receive(db: StoreConnection, arrivals: Sequence[InboxRow]) -> list[Received]:
     """Store those that are new and for which there is room, in their order."""
-    known = _Known(db, arrivals)
+    known = _known(db, arrivals)
     waiting = sizes(db)
     taken: list[InboxRow] = []
     answers: list[Received] = []
     for arrival in arrivals:
-        if known.has(arrival):
+        if arrival.identity in known:
             answers.append(Received.DUPLICATE)
             continue
         if waiting.get(arrival.workspace, 0) >= arrival.bound:
             answers.append(Received.FULL)
             continue
-        known.add(arrival)
+        known.add(arrival.identity)
         waiting[arrival.workspace] = waiting.get(arrival.workspace, 0) + 1
         taken.append(arrival)
         answers.append(Received.STORED)
@@ -102,45 +104,24 @@ def store_processed(
     rows = [(*arrival[:3], b"", at) for arrival in arrivals]
     if _INSERT_PROCESSED.run_if_new(db, rows) is not None:
         return [Received.STORED] * len(arrivals)
-    known = _Known(db, arrivals)
+    known = _known(db, arrivals)
     taken: list[InboxRow] = []
     answers: list[Received] = []
     for arrival in arrivals:
-        if known.has(arrival):
+        if arrival.identity in known:
             answers.append(Received.DUPLICATE)
             continue
-        known.add(arrival)
+        known.add(arrival.identity)
         taken.append(arrival)
         answers.append(Received.STORED)
     _INSERT_PROCESSED.run(db, [(*arrival[:3], b"", at) for arrival in taken])
     return answers
 
 
-class _Known:
-    """Which fingerprints are stored already; those processed too long ago are forgotten."""
-
-    def __init__(self, db: StoreConnection, arrivals: Sequence[InboxRow]) -> None:
-        self._db = db
-        named = codec.encode([(arrival.workspace, arrival.fingerprint) for arrival in arrivals])
-        known = _decode_known(_KNOWN.fetch(db, (named,)))
-        self._processed_at = {(row[0], row[1]): row[2] for row in known}
-
-    def has(self, arrival: InboxRow) -> bool:
-        identity = (arrival.workspace, arrival.fingerprint)
-        if identity not in self._processed_at:
-            return False
-        processed_at = self._processed_at[identity]
-        return processed_at is None or processed_at > arrival.forgotten_before
-
-    def add(self, arrival: InboxRow) -> None:
-        """Count one that is not known, and drop what is stored of it from long ago."""
-        identity = (arrival.workspace, arrival.fingerprint)
-        if identity in self._processed_at:
-            # Retention has not removed it yet.
-            self._db.execute(
-                "DELETE FROM callback WHERE workspace = ? AND fingerprint = ?", identity
-            )
-        self._processed_at[identity] = None
+def _known(db: StoreConnection, arrivals: Sequence[InboxRow]) -> set[tuple[str, str]]:
+    """Return which of them are stored already."""
+    named = codec.encode([arrival.identity for arrival in arrivals])
+    return _decode_known(_KNOWN.fetch(db, (named,)))
 
 
 def mark_processed(db: StoreConnection, ids: Sequence[int], *, now: datetime) -> None:

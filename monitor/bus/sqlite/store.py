@@ -246,7 +246,7 @@ class SqliteBus:
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
-        row = inbox.inbox_row(callback, bound=inbox_bound, now=self._clock.now())
+        row = inbox.inbox_row(callback, bound=inbox_bound)
         return await self._writer.write(inbox.receive, row, timeout_seconds=timeout_seconds)
 
     def is_waiting(self, key: RunKey) -> bool:

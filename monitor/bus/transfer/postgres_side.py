@@ -16,6 +16,7 @@ from monitor.bus.postgres.connections.connecting import Connection, connect
 from monitor.bus.postgres.connections.failures import bus_errors
 from monitor.bus.postgres.connections.migrations import (
     APPLICATION,
+    IS_ALIVE,
     LOCK,
     UNFINISHED,
     examine,
@@ -61,9 +62,7 @@ _WORKSPACES = (
     " JOIN shard ON shard.number = workspace.shard ORDER BY workspace.name"
 )
 _INSTRUCTIONS = "SELECT count(*) FROM instruction WHERE done_at IS NULL"
-_ALIVE = (
-    "SELECT id, host FROM daemon WHERE NOT is_gone AND expires_at > clock_timestamp() ORDER BY id"
-)
+_ALIVE = f"SELECT id, host FROM daemon WHERE {IS_ALIVE} ORDER BY id"  # noqa: S608 - a constant
 _PROGRESS = (
     'CREATE TABLE store_transfer (part text COLLATE "C" PRIMARY KEY,'
     " source text NOT NULL, rows bigint NOT NULL DEFAULT 0)"

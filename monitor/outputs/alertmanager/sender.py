@@ -11,6 +11,7 @@ alert that is over, or that a newer one follows, would take an Alertmanager back
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -112,11 +113,17 @@ class Sender:
                 self._has_work.clear()
 
     async def _post_news(self) -> None:
-        """Post alerts from the log, in its order."""
+        """Post alerts from the log, in its order; of one fingerprint what the log says last."""
         news = _taken(self._queue)
+        # Not by their starts: the evidence may say that the next one began before the last one.
+        last = {alert.fingerprint: alert for alert, _ in (*news, *self._queue)}
         try:
             await self._gather_firing()
-            current = [(alert, answer) for alert, answer in news if not self._is_outdated(alert)]
+            current = [
+                (alert, answer)
+                for alert, answer in news
+                if last[alert.fingerprint] is alert and not self._is_outdated(alert)
+            ]
             failures = await self._post([alert for alert, _ in current]) if current else []
             for (alert, answer), failure in zip(current, failures, strict=True):
                 if failure is None:
@@ -206,24 +213,11 @@ class Sender:
             return None if ended is None else ended.alert
         return None if (key, alert.starts_at) in self._refused else alert
 
-    async def _post(
-        self, alerts: list[Alert], *, is_again: bool = False
-    ) -> list[OutputError | None]:
-        """Post the alerts in one request and return what became of each; None where it is taken.
-
-        Where the answer shows that its clock is not what we believed, they are posted again.
-        """
-        ahead = self._receiver.ahead_seconds
-        # By its own clock: on one that is minutes ahead of ours, every alert would have lapsed.
-        now = self._clock.now()
-        body = body_of(
-            alerts,
-            now=now + timedelta(seconds=ahead),
-            resend_seconds=self._resend_seconds,
-            time_of=lambda alert: self._time_of(alert, now),
-        )
+    async def _post(self, alerts: list[Alert]) -> list[OutputError | None]:
+        """Post the alerts in one request and return what became of each; None where it is taken."""
         try:
-            await self._receiver.post(body, headers=JSON)
+            await self._learn_its_time()
+            await self._receiver.post(self._body(alerts), headers=JSON)
             self.reason = None
         except OutputRefusedError as exc:
             self.reason = None
@@ -233,11 +227,28 @@ class Sender:
         except OutputUnavailableError as exc:
             self.reason = str(exc)
             return [exc] * len(alerts)
-        found = self._receiver.ahead_seconds
-        if abs(found - ahead) > self._resend_seconds and not is_again:
-            log.warning("clocks differ", output=self._name, ahead_seconds=round(found))
-            return await self._post(alerts, is_again=True)
         return [None] * len(alerts)
+
+    async def _learn_its_time(self) -> None:
+        """Ask for its clock where that is not known against ours as it is now.
+
+        By one that is behind its own, whatever fires would have lapsed: it would be resolved there.
+        """
+        if self._receiver.knows_ahead:
+            return
+        with contextlib.suppress(OutputRefusedError):  # its answer has the time all the same
+            await self._receiver.post(b"[]", headers=JSON)
+        if ahead := round(self._receiver.ahead_seconds):
+            log.warning("clocks differ", output=self._name, ahead_seconds=ahead)
+
+    def _body(self, alerts: list[Alert]) -> bytes:
+        now = self._clock.now()
+        return body_of(
+            alerts,
+            now=now + timedelta(seconds=self._receiver.ahead_seconds),
+            resend_seconds=self._resend_seconds,
+            time_of=lambda alert: self._time_of(alert, now),
+        )
 
     async def _post_each(self, alerts: list[Alert]) -> list[OutputError | None]:
         """Post one after the other, because one that is refused takes all beside it along."""

@@ -29,7 +29,7 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.slices import in_slices, sorted_in_slices
+from monitor.model.slices import in_slices
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll_loop.bounded_memory import BoundedMemory
@@ -48,7 +48,7 @@ from monitor.polling.runs.run_observations import (
     has_ended,
     with_origin,
 )
-from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency
+from monitor.polling.runs.tracked_flow_run import NEVER, TrackedFlowRun, Urgency, due_flow_runs
 from monitor.polling.runs.unreadable_flow_runs import UnreadableFlowRuns
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 
@@ -60,7 +60,6 @@ _TRACKED_AT_MOST = 10_000  # with derived ends, which are not read beyond that
 _RESUMED_AT_MOST = 2_000  # derived ends of earlier runs of the monitor
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
-_SLICE = 500  # of those that are tracked, at 2 us each
 
 
 class FlowRuns:
@@ -177,30 +176,16 @@ class FlowRuns:
             MonitorError: the first failure; the other flow runs have been read. None for those that
                 can wait and found no room in the request budget.
         """
-        now = self._context.clock.monotonic()
-        fresh: list[tuple[float, str]] = []
-        old: list[str] = []
-        async for flow_run_id in in_slices(list(self._tracked), size=_SLICE):
-            tracked = self._tracked.get(flow_run_id)
-            if tracked is None or tracked.due_at > now or urgency not in (None, tracked.urgency):
-                continue
-            if tracked.is_old:
-                old.append(flow_run_id)
-            else:
-                fresh.append((tracked.due_at, flow_run_id))
-        fresh = await sorted_in_slices(fresh, key=tuple, size=_SLICE)
-        unread = [
-            id_
-            async for _, id_ in in_slices(fresh, size=_SLICE)
-            if not await self._end_without_reading(id_)
-        ]
+        due = await due_flow_runs(self._tracked, urgency, now=self._context.clock.monotonic())
+        fresh = in_slices(due.fresh)
+        unread = [id_ async for id_ in fresh if not await self._end_without_reading(id_)]
 
         async def read(flow_run_id: str) -> MonitorError | None:
             if await self._end_without_reading(flow_run_id):
                 return None  # by what those before it have shown of their flow
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
-        reads = [*unread[:_READS_PER_POLL], *self.old.in_order(old)]
+        reads = [*unread[:_READS_PER_POLL], *self.old.in_order(due.old)]
         failures = await for_each(reads, read, at_once=_READS_AT_ONCE, name="reading a flow run")
         for failure in failures:
             can_wait = urgency not in (None, Urgency.NOW)  # no lack of room is a failure then

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct
+
+from monitor.model.slices import in_slices, sorted_in_slices
 from monitor.workspace.payloads import FlowRunRow
 from monitor.workspace.priority import Priority
 
 NEVER = float("inf")
+_SLICE = 500  # of those that are tracked, at 2 us each
 
 
 class Urgency(StrEnum):
@@ -57,3 +62,29 @@ class TrackedFlowRun:
         """Remember when no job group was open any more, as far as that is news."""
         if self.over_at is None:
             self.over_at, self.over_since = at, since
+
+
+class DueFlowRuns(Struct, frozen=True, kw_only=True):
+    """Ids of those that are to be read now; of ``fresh`` the one that has waited longest first."""
+
+    fresh: list[str]
+    old: list[str]
+
+
+async def due_flow_runs(
+    tracked_runs: Mapping[str, TrackedFlowRun], urgency: Urgency | None, *, now: float
+) -> DueFlowRuns:
+    """Return those of one urgency, or of all (None), that are due at a monotonic time."""
+    fresh: list[tuple[float, str]] = []
+    old: list[str] = []
+    async for flow_run_id in in_slices(list(tracked_runs), size=_SLICE):
+        tracked = tracked_runs.get(flow_run_id)
+        if tracked is None or tracked.due_at > now or urgency not in (None, tracked.urgency):
+            continue
+        if tracked.is_old:
+            old.append(flow_run_id)
+        else:
+            fresh.append((tracked.due_at, flow_run_id))
+    ordered = await sorted_in_slices(fresh, key=tuple, size=_SLICE)
+    ids = [flow_run_id async for _, flow_run_id in in_slices(ordered, size=_SLICE)]
+    return DueFlowRuns(fresh=ids, old=old)

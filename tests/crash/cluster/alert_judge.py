@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from monitor.bus.shards import CLUSTER
 from tests.crash.cluster.scene import Cluster
 from tests.crash.cluster.watches import labels_of
+
+# One that flaps has fired again.
+_FIRED = ("dataprep.alert.fired.v1", "dataprep.alert.flapping.v1")
 
 
 def open_alerts(scene: Cluster) -> list[str]:
@@ -40,12 +44,7 @@ def fired_count(scene: Cluster) -> int:
 
 def reopened(scene: Cluster) -> list[str]:
     """Return alerts that Alertmanager reported as firing more often than they fired."""
-    fired = Counter(
-        labels_of(event["data"])
-        for events in scene.received.of_alerts.values()
-        for event in events.events.values()
-        if event["type"] == "dataprep.alert.fired.v1"
-    )
+    fired = Counter(labels for labels, _ in _fired(scene))
     notified = Counter(
         labels_of(alert) for alert in _notified(scene) if alert["status"] == "firing"
     )
@@ -61,19 +60,32 @@ def reopened(scene: Cluster) -> list[str]:
 
 
 def taken_back(scene: Cluster) -> list[str]:
-    """Return alerts that Alertmanager was sent as firing after their end, or after newer ones."""
+    """Return alerts that Alertmanager was sent as firing after their end, or after newer ones.
+
+    Newer is what fired later: the evidence may say that it began before the one before it.
+    """
+    began: defaultdict[str, list[str]] = defaultdict(list)
+    for labels, starts_at in _fired(scene):
+        began[labels].append(starts_at)
     broken: Counter[str] = Counter()
-    latest: dict[str, tuple[datetime, bool]] = {}
+    latest: dict[str, tuple[int, bool]] = {}
     for state in scene.alertmanager_watch.sent:
         alert = json.loads(state.what)
         if "over_when_seen" in alert["annotations"]:
             continue  # it is older than what was seen before
-        starts_at, ends_at = (datetime.fromisoformat(alert[key]) for key in ("startsAt", "endsAt"))
-        sent = starts_at, ends_at.timestamp() <= state.at
-        before = latest.get(labels_of(alert), sent)
-        latest[labels_of(alert)] = max(before, sent)
-        if sent < before:
-            broken[f"{state.daemon} sent {labels_of(alert)} as {sent} after {before}"] += 1
+        labels, ends_at = labels_of(alert), datetime.fromisoformat(alert["endsAt"]).timestamp()
+        before = latest.get(labels, (0, False))
+        places = [
+            (number, ends_at <= state.at)
+            for number, starts_at in enumerate(began[labels])
+            if starts_at == alert["startsAt"]
+        ]
+        # Two that began in the same second look alike.
+        sent = min((place for place in places if place >= before), default=None)
+        if sent is None:
+            broken[f"{state.daemon} sent {alert} after {before} of {began[labels]}"] += 1
+        else:
+            latest[labels] = sent
     return [f"{what} ({times} times)" for what, times in broken.items()]
 
 
@@ -104,6 +116,14 @@ def _words(scene: Cluster) -> dict[tuple[str, str], list[str]]:
             if word in {"fired", "resolved"}:
                 words[shard, name].append(word)
     return words
+
+
+def _fired(scene: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield labels and start of each alert, in the order in which they fired."""
+    for events in (*scene.received.of_alerts.values(), scene.received.of_own_parts):
+        for event in events.events.values():
+            if event["type"] in _FIRED:
+                yield labels_of(event["data"]), event["data"]["startsAt"]
 
 
 def _notified(scene: Cluster) -> list[dict[str, Any]]:

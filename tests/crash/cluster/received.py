@@ -18,6 +18,7 @@ class ReceivedByWorkspace:
         self._read = 0
         self.of_runs = {workspace: ReceivedEvents() for workspace in workspaces}
         self.of_alerts = {shard: ReceivedEvents() for shard in (*workspaces, CLUSTER)}
+        self.of_own_parts = ReceivedEvents()  # alerts about outputs and store of a shard
 
     def read_new(self) -> None:
         messages = self._subscriber.messages
@@ -31,4 +32,6 @@ class ReceivedByWorkspace:
                 kinds[levels[2]].add(message)
             elif levels[2] == BRIDGE and shard_of(levels[3]) == CLUSTER:
                 self.of_alerts[CLUSTER].add(message)
+            elif levels[2] == BRIDGE:
+                self.of_own_parts.add(message)
         self._read = end

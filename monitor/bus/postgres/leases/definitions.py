@@ -8,6 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from monitor.bus.postgres.connections.connecting import Connection
+from monitor.bus.postgres.connections.migrations import IS_ALIVE
 from monitor.bus.postgres.leases.lease_table import Myself, publish
 from monitor.bus.shards import ShardDefinition
 from monitor.model.errors import ConfigurationError
@@ -41,15 +42,15 @@ _STORED = (
     " ORDER BY workspace.name"
 )
 _DIFFERING = (
-    "SELECT daemon.id, array_agg(defined.name ORDER BY defined.name) AS shards FROM daemon"
+    "SELECT daemon.id, array_agg(defined.name ORDER BY defined.name) AS shards FROM daemon"  # noqa: S608 - a constant
     " JOIN unnest($1::text[], $2::text[]) AS defined (name, digest)"
     " ON daemon.digests ->> defined.name <> defined.digest"
-    " WHERE daemon.id <> $3 AND NOT daemon.is_gone AND daemon.expires_at > clock_timestamp()"
+    f" WHERE daemon.id <> $3 AND {IS_ALIVE}"
     " GROUP BY daemon.id ORDER BY daemon.id"
 )
 _WHO_DEFINES = (
-    "SELECT id, host FROM daemon WHERE id <> $1 AND NOT is_gone"
-    " AND expires_at > clock_timestamp() AND digests ? $2 ORDER BY id LIMIT 1"
+    f"SELECT id, host FROM daemon WHERE id <> $1 AND {IS_ALIVE} AND digests ? $2"  # noqa: S608 - a constant
+    " ORDER BY id LIMIT 1"
 )
 _CHANGE_URL = "UPDATE workspace SET url = $2 WHERE name = $1"
 

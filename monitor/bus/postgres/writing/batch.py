@@ -261,7 +261,6 @@ def callback_values(row: CallbackRow, daemon_id: str) -> tuple[object, ...]:
         row.processed_at,
         row.body,
         daemon_id,
-        row.forgotten_before,
     )
 
 

@@ -14,11 +14,9 @@ _COUNTED_SECONDS = 2.0
 # With a lock, so that the answer "a duplicate" waits for a synchronous standby as a write does.
 _KNOWN = (
     "SELECT callback.workspace, callback.fingerprint FROM"
-    " unnest($1::text[], $2::text[], $3::bigint[]) AS given (workspace, fingerprint, before)"
+    " unnest($1::text[], $2::text[]) AS given (workspace, fingerprint)"
     " JOIN callback ON callback.workspace = given.workspace"
-    " AND callback.fingerprint = given.fingerprint"
-    " AND (callback.processed_at IS NULL OR callback.processed_at > given.before)"
-    " FOR KEY SHARE OF callback"
+    " AND callback.fingerprint = given.fingerprint FOR KEY SHARE OF callback"
 )
 _COUNT = (
     "SELECT workspace, count(*) AS waiting FROM callback"
@@ -34,15 +32,15 @@ async def refusals(
     ``size`` returns how many callbacks of a workspace wait. Only where the room does not suffice
     for all is it asked which of them are duplicates, which take none.
     """
-    new: Counter[str] = Counter()
+    identities = dict.fromkeys(row.identity for row in rows)
+    new = Counter(workspace for workspace, _ in identities)
     room: dict[str, int] = {}
-    for workspace, _ in dict.fromkeys(row.identity for row in rows):
-        new[workspace] += 1
     for row in rows:
         room[row.workspace] = row.bound - size(row.workspace)
     if all(count <= room[workspace] for workspace, count in new.items()):
         return {}
-    known = {tuple(record) for record in await connection.fetch(_KNOWN, *_named(rows))}
+    named = zip(*identities, strict=True)
+    known = {tuple(record) for record in await connection.fetch(_KNOWN, *named)}
     refused: dict[tuple[str, str], Received] = {}
     taken: set[tuple[str, str]] = set()
     for row in rows:
@@ -54,14 +52,6 @@ async def refusals(
             taken.add(row.identity)
             room[row.workspace] -= 1
     return refused
-
-
-def _named(rows: Sequence[CallbackRow]) -> tuple[list[str], list[str], list[int]]:
-    return (
-        [row.workspace for row in rows],
-        [row.fingerprint for row in rows],
-        [row.forgotten_before for row in rows],
-    )
 
 
 class ForeignInboxes:

@@ -37,7 +37,6 @@ class CallbackRow(Struct, frozen=True, gc=False):
     received_at: int
     processed_at: int | None  # None: it is to wait
     body: bytes
-    forgotten_before: int  # an equal one that was processed earlier is forgotten
     callback: StoredCallback
     bound: int
 
@@ -81,8 +80,7 @@ def rows_of_change(change: Change, *, shard: int, now: datetime) -> ShardRows:
         processed=change.processed,
         processed_at=codec.microseconds(now) if change.processed else 0,
         callbacks=[
-            callback_row(callback, shard=shard, now=now, is_processed=True)
-            for callback in change.arrived
+            callback_row(callback, shard=shard, processed_at=now) for callback in change.arrived
         ],
     )
 
@@ -97,18 +95,16 @@ def callback_row(
     callback: StoredCallback,
     *,
     shard: int,
-    now: datetime,
     bound: int = 0,
-    is_processed: bool = False,
+    processed_at: datetime | None = None,
 ) -> CallbackRow:
     return CallbackRow(
         shard,
         codec.text(callback.workspace),
         codec.text(callback.fingerprint),
         codec.microseconds(callback.received_at),
-        codec.microseconds(now) if is_processed else None,
-        b"" if is_processed else codec.encode(callback),
-        codec.microseconds(now - PROCESSED_MEMORY),
+        None if processed_at is None else codec.microseconds(processed_at),
+        codec.encode(callback) if processed_at is None else b"",
         callback,
         bound,
     )

@@ -32,25 +32,16 @@ class Part(NamedTuple):
     name: str
     columns: str  # each with its type
     statement: str
-    before: str = ""  # what is done first, with the same rows
     returns: str = ""  # a SELECT of id, workspace, fingerprint
 
 
 _CALLBACK_COLUMNS = (
     "shard int, workspace text, fingerprint text, received_at bigint, processed_at bigint,"
-    " body bytea, received_by text, forgotten_before bigint"
-)
-# One that was processed long ago counts no longer, though retention has not removed it yet.
-_FORGET = (
-    "DELETE FROM callback USING {given} WHERE callback.workspace = given.workspace"
-    " AND callback.fingerprint = given.fingerprint"
-    " AND callback.processed_at <= given.forgotten_before RETURNING callback.id"
+    " body bytea, received_by text"
 )
 _ARRIVE = (
     "INSERT INTO callback (shard, workspace, fingerprint, received_at, processed_at, body,"
-    " received_by) SELECT shard, workspace, fingerprint, received_at, processed_at, body,"
-    # The count is for the order: what is forgotten leaves first.
-    " received_by FROM {given} WHERE {held} AND (SELECT count(*) FROM forgotten) >= 0"
+    " received_by) SELECT * FROM {given} WHERE {held}"
     " ON CONFLICT (workspace, fingerprint) DO {conflict} RETURNING id, workspace, fingerprint"
 )
 # Locks a duplicate, so that its answer too waits for a synchronous standby.
@@ -99,7 +90,6 @@ ARRIVED = Part(
     "arrived",
     _CALLBACK_COLUMNS,
     _ARRIVE,
-    before=f"forgotten AS ({_FORGET})",
     returns="SELECT id, workspace, fingerprint FROM arrived",
 )
 CONSUMERS = Part(
@@ -146,8 +136,6 @@ def fenced(parts: tuple[Part, ...]) -> str:
     written, first, answers = [_FENCE], _FENCE_PARAMETERS + 1, ""
     for part in parts:
         given, first = _given(part, first)
-        if part.before:
-            written.append(part.before.format(given=given))
         written.append(
             f"{part.name} AS ({part.statement.format(given=given, held=_HELD, conflict='NOTHING')})"
         )
@@ -161,9 +149,8 @@ def fenced(parts: tuple[Part, ...]) -> str:
 def unfenced_arrivals() -> str:
     """Return the statement that stores callbacks of shards that others may hold."""
     given, _ = _given(ARRIVED, 1)
-    forgotten = ARRIVED.before.format(given=given)
     arrived = ARRIVED.statement.format(given=given, held="true", conflict=_LOCK)
-    return f"WITH {forgotten}, arrived AS ({arrived}) {ARRIVED.returns}"
+    return f"WITH arrived AS ({arrived}) {ARRIVED.returns}"
 
 
 def columns_of(rows: Sequence[Sequence[object]]) -> list[Sequence[object]]:

@@ -147,7 +147,7 @@ class PostgresWriter:
         self, callback: StoredCallback, shard: int, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
         """Store a callback for the shard of that number, whoever holds it."""
-        row = callback_row(callback, shard=shard, now=self._clock.now(), bound=inbox_bound)
+        row = callback_row(callback, shard=shard, bound=inbox_bound)
         if (held := self._held.get(shard)) is not None:
             # Another daemon may take it over meanwhile: then the callback is stored all the same.
             with contextlib.suppress(BusLostError):

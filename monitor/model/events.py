@@ -23,9 +23,10 @@ class EventType(StrEnum):
 
     ``run.detailed`` carries what became known of a run after its end, once: the job records of a
     job group; reason and time of a flow run or plan run. ``run.confirmed``: the workspace reports
-    the end that only a callback had reported. ``run.corrected``: it reports another one than a
-    callback or the parts of the run had shown, or than it had reported itself; its ordinary event
-    follows in the same commit.
+    the end that only a callback had reported, or job records show it where nothing else can be
+    read. ``run.corrected``: it reports another one than a callback or the parts of the run had
+    shown, or than it had reported itself, or the part that explained the end has not failed after
+    all; the ordinary event of the end follows in the same commit.
     """
 
     RUN_QUEUED = "run.queued"

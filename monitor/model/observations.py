@@ -40,6 +40,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     may_have_ended: bool = False
     is_gone: bool = False  # no such run in two reconciliations
     has_children: bool = False  # the run has started another one
+    are_parts_known: bool = False  # ``failed_part`` is what its parts show now, None as well
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

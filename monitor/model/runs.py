@@ -215,11 +215,10 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     ended_by: Source | None = None  # who reported the end
     is_called_back: bool = False  # a callback named this run
     contradiction: str | None = None  # another end that was reported and does not count: the word
-    corrections: int = 0  # how often the workspace has changed the end that it had reported itself
-    corrected_at: datetime | None = None  # when the last of these was seen: the workspace's time
+    corrections: int = 0  # of an end that was reported or derived, or of the part that explained it
     finished_by: EndBasis | None = None  # None where ``finished_at`` is None
     unfinished_at: datetime | None = None  # the last read that showed it unfinished before its end
-    end_seen_at: datetime | None = None  # the first read or callback that showed its end
+    end_seen_at: datetime | None = None  # the first read or callback that showed this end
     # The end that only a callback has reported so far. The state's status is still the one that
     # the workspace reported; the event of that end carries the end as its status.
     unconfirmed_end: Status | None = None

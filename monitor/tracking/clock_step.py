@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from monitor.model.inventory import Figures, Inventory
 from monitor.model.live_state import (
     TokenStatus,
     UnsharedPipeline,
@@ -78,7 +79,7 @@ def recorded_as_of(now: datetime, at: datetime, last: ClockStep | None) -> datet
 
 def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
     """Return an instant of ours that is not after now, and was moved if it was under way."""
-    if last is not None and abs(last.step) > _UNDER_WAY and now - last.at <= _UNDER_WAY:
+    if last is not None and last.step > _UNDER_WAY and now - last.at <= _UNDER_WAY:
         moved = at + last.step
         if last.at - _UNDER_WAY <= moved <= last.at:
             return moved
@@ -100,6 +101,7 @@ def _moved_status(status: WorkspaceStatus, step: timedelta) -> WorkspaceStatus:
         doubted=tuple(_moved_cause(cause, step) for cause in status.doubted),
         clock_set_back=None if set_back is None else _moved_cause(set_back, step),
         unshared={key: _moved_cause(cause, step) for key, cause in status.unshared.items()},
+        inventory=_moved_inventory(status.inventory, step),
         unreadable=tuple(
             msgspec.structs.replace(run, tried_at=run.tried_at + step) for run in status.unreadable
         ),
@@ -115,6 +117,25 @@ def _moved_token(token: TokenStatus | None, step: timedelta) -> TokenStatus | No
         refreshed_at=_moved(token.refreshed_at, step),
         expires_at=_moved(token.expires_at, step),
     )
+
+
+def _moved_inventory(inventory: Inventory, step: timedelta) -> Inventory:
+    return msgspec.structs.replace(
+        inventory,
+        objects=_moved_figures(inventory.objects, step),
+        tokens=_moved_figures(inventory.tokens, step),
+        usage=_moved_figures(inventory.usage, step),
+        connections=tuple(
+            msgspec.structs.replace(connection, until=connection.until + step)
+            for connection in inventory.connections
+        ),
+    )
+
+
+def _moved_figures(figures: Figures | None, step: timedelta) -> Figures | None:
+    if figures is None:
+        return None
+    return msgspec.structs.replace(figures, until=figures.until + step)
 
 
 def _moved_cause(cause: _Cause, step: timedelta) -> _Cause:

@@ -25,12 +25,8 @@ def with_bounds(
     ``known`` is the run before the observation, ``state`` after it; ``observed_at`` is workspace
     time.
     """
-    if state.known_end is not None and (known is None or known.known_end is None):
-        return msgspec.structs.replace(state, end_seen_at=observed_at)
-    if known is not None and known.unconfirmed_end is not None and state.unconfirmed_end is None:
-        is_refuted = state.status is not known.unconfirmed_end or _went_on(known)
-        return msgspec.structs.replace(state, end_seen_at=observed_at) if is_refuted else state
-    if known is not None and known.has_derived_end and state.status is not known.status:
+    before = None if known is None else known.known_end
+    if state.known_end is not before or (known is not None and _was_refuted(known, state)):
         return msgspec.structs.replace(state, end_seen_at=observed_at)
     if state.status.is_terminal or not _shows_that_it_goes_on(state, observation):
         return state
@@ -39,11 +35,12 @@ def with_bounds(
     return msgspec.structs.replace(state, unfinished_at=_later(state.unfinished_at, shown_at))
 
 
-def _went_on(run: RunState) -> bool:
-    """True where a read has shown the run unfinished since a callback reported its end."""
-    if run.unfinished_at is None or run.end_seen_at is None:
+def _was_refuted(run: RunState, after: RunState) -> bool:
+    """True for an end that a callback had reported and a read had shown unfinished since."""
+    if run.unconfirmed_end is None or after.unconfirmed_end is not None:
         return False
-    return run.unfinished_at > run.end_seen_at
+    seen_at, unfinished_at = run.end_seen_at, run.unfinished_at
+    return seen_at is not None and unfinished_at is not None and unfinished_at > seen_at
 
 
 def _shows_that_it_goes_on(state: RunState, observation: Observation) -> bool:

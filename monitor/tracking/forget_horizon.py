@@ -11,7 +11,7 @@ _MARGIN = timedelta(hours=1)
 
 
 class ForgetHorizon:
-    """Follows the workspace's clock. Where that is unknown, no jump of ours moves it ahead."""
+    """Follows the workspace's clock, but never ahead of the time that has passed here."""
 
     def __init__(self, clock: Clock, *, forget_seconds: float) -> None:
         self._clock = clock
@@ -20,7 +20,6 @@ class ForgetHorizon:
 
     def forgotten_before(self, clock_skew_seconds: float | None) -> datetime:
         """Return the horizon in workspace time; the skew is that of our clock as it is now."""
-        if clock_skew_seconds is not None:
-            return self._clock.now() + timedelta(seconds=clock_skew_seconds) + self._reach
+        there = self._clock.now() + timedelta(seconds=clock_skew_seconds or 0.0)
         running = timedelta(seconds=self._clock.monotonic() - self._began)
-        return min(self._clock.now(), self._began_at + running) + self._reach
+        return min(there, self._began_at + running) + self._reach

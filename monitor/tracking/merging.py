@@ -24,7 +24,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.tracking.run_status import decides_derived_end
+from monitor.tracking.run_status import changes_end, decides_derived_end
 
 # Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
@@ -49,7 +49,8 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
     finished_at, finished_by = _observed_finish(observation)
     if finished_at is None or not decides_derived_end(known, observation):
         # The parts of an end that was derived may not have been all of them.
-        finished_at, finished_by = _better_finish(_finish_of(known), (finished_at, finished_by))
+        known_finish = _known_finish(known, observation)
+        finished_at, finished_by = _better_finish(known_finish, (finished_at, finished_by))
     is_near = (
         ("created_at", created[1]),
         ("started_at", started[1]),
@@ -72,7 +73,9 @@ def merge(known: RunState | None, observation: Observation) -> RunState:
         owner=known.owner or observation.owner,
         error=_error(known, observation),
         url=known.url or observation.url,
-        failed_part=_first_failed(known.failed_part, observation.failed_part),
+        failed_part=observation.failed_part
+        if observation.are_parts_known
+        else _first_failed(known.failed_part, observation.failed_part),
         jobs=_jobs(known, observation),
         is_called_back=known.is_called_back or observation.source is Source.CALLBACK,
         confirmed_at=observation.observed_at if is_newer else known.confirmed_at,
@@ -94,7 +97,9 @@ def _started(known: RunState, observation: Observation) -> Instant:
     )
 
 
-def _finish_of(run: RunState) -> Finish:
+def _known_finish(run: RunState, observation: Observation) -> Finish:
+    if run.finished_at is not None and changes_end(run, observation):
+        return run.finished_at, EndBasis.LAST_WRITE  # the time of another end, but of this run
     if run.finished_at is None or run.finished_by is not None:
         return run.finished_at, run.finished_by
     # Stored before bases were kept.

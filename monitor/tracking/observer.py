@@ -291,7 +291,6 @@ class Observer:
     ) -> _Advanced:
         states, transitions = dict(known), list[RunTransition]()
         now = self._clock.now()
-        self._workspace_clocks.learn(observations)
         for observation in observations:
             skew = self._workspace_clocks.skew_seconds(observation.key.workspace)
             transition = advance(
@@ -307,6 +306,7 @@ class Observer:
             if transition.state is not None:
                 states[observation.key] = transition.state
             transitions.append(transition)
+        self._workspace_clocks.learn(observations)
         return _Advanced(states=states, transitions=transitions)
 
     def _change(

@@ -24,7 +24,7 @@ def events_of(
 
     The end that a callback claims and the end that the workspace reports are one end, whose event
     goes out with the first of them. Where they differ, both go out, and so where the workspace
-    changes the end that it had reported.
+    changes the end that it had reported, or the end of the part that explained it.
     """
     before = None if known is None else known.known_end or known.status
     after = state.known_end or state.status
@@ -32,7 +32,8 @@ def events_of(
         _event(state, STATUS_EVENTS[step], step, before=before, observation=observation)
         for step in _steps(before, after)
     ]
-    if before is not None and before.is_terminal and before is not after:
+    is_corrected = known is not None and known.corrections != state.corrections
+    if is_corrected or (before is not None and before.is_terminal and before is not after):
         events += [
             _event(state, event_type, after, before=before, observation=observation)
             for event_type in (EventType.RUN_CORRECTED, STATUS_EVENTS[after])
@@ -81,7 +82,8 @@ def _brings_details(known: RunState | None, state: RunState) -> bool:
     if not state.detailed or state.unconfirmed_end is not None:
         return False  # what was read for a callback counts once its end is confirmed
     if known is not None and known.detailed and known.unconfirmed_end is None:
-        return False
+        # Those of another end are others.
+        return known.corrections != state.corrections and state.jobs is not None
     return state.jobs is not None or state.has_unsent_details
 
 

@@ -19,6 +19,7 @@ from monitor.model.runs import Implausible, JobDetails, RunState, Source, Status
 # than the known one; what is still reported then is what the workspace says.
 _CORRECTED_AT_ONCE = 3
 _HELD_BACK = timedelta(minutes=30)
+_BY_RECORDS = (Implausible.COMPLETE_WITH_FAILED_JOBS,)
 _WITHOUT_AUTHORITY = (Source.CALLBACK, Source.DETAIL, Source.PARTS)
 
 
@@ -51,8 +52,6 @@ def with_status(
     ``observed_at`` is workspace time.
     """
     observed = status_of(observation.native_status)
-    if known is not None and decides_derived_end(known, observation):
-        return _derived_end_decided(known, merged, observation)
     if known is not None and _is_over(known):
         return _after_the_end(known, merged, observation, observed_at)
     if observation.is_gone:
@@ -71,17 +70,16 @@ def decides_derived_end(known: RunState, observation: Observation) -> bool:
 
 
 def changes_end(known: RunState, observation: Observation) -> bool:
-    """True where the workspace reports another end than the one that it had reported itself."""
+    """True where the workspace reports another end than was derived, or than it had reported."""
     is_read = observation.source not in _WITHOUT_AUTHORITY
-    is_reported = _is_over(known) and not known.has_derived_end
     is_other = status_of(observation.native_status) is not known.status
-    return is_reported and is_read and is_other and _ends(observation)
+    return _is_over(known) and is_read and is_other and _ends(observation)
 
 
 def _must_wait(known: RunState, observation: Observation, observed_at: datetime) -> bool:
     """True for another end that is held back for now. Clocks may have been set, both ways."""
-    last = known.corrected_at or known.end_seen_at
-    if last is None or abs(observed_at - last) >= _HELD_BACK:
+    last = known.end_seen_at
+    if known.has_derived_end or last is None or abs(observed_at - last) >= _HELD_BACK:
         return False
     return known.corrections >= _CORRECTED_AT_ONCE or _may_be_older(known, observation, last)
 
@@ -126,8 +124,10 @@ def _after_the_end(
     observed = status_of(observation.native_status)
     if observed is not None and changes_end(known, observation):
         if not _must_wait(known, observation, observed_at):
-            return _corrected(merged, observed, observation, observed_at)
+            return _corrected(merged, observed, observation)
         return msgspec.structs.replace(known, contradiction=observation.native_status)
+    if observed is not None and decides_derived_end(known, observation):
+        merged = _ended(merged, observed, observation)
     is_other = observed is not None and observed is not known.status and not observation.is_gone
     if is_other and observation.source is Source.DETAIL:
         return known  # read for the end before
@@ -137,31 +137,34 @@ def _after_the_end(
         return msgspec.structs.replace(
             known, contradiction=observation.native_status, is_called_back=merged.is_called_back
         )
+    if _has_other_reason(known, merged):
+        return msgspec.structs.replace(
+            merged,
+            corrections=merged.corrections + 1,
+            detailed=observation.is_detail_final,
+            error=observation.error,
+        )
     return msgspec.structs.replace(merged, detailed=merged.detailed or observation.is_detail_final)
 
 
-def _derived_end_decided(known: RunState, merged: RunState, observation: Observation) -> RunState:
-    ended = _ended(merged, status_of(observation.native_status) or merged.status, observation)
-    if ended.status is known.status:
-        return ended
-    return msgspec.structs.replace(
-        ended, error=observation.error, failed_part=observation.failed_part
-    )
+def _has_other_reason(known: RunState, merged: RunState) -> bool:
+    """True where the part that explained a run failed no more when its parts were read again."""
+    before, after = known.failed_part, merged.failed_part
+    return known.detailed and before is not None and (after is None or after.key != before.key)
 
 
-def _corrected(
-    merged: RunState, end: Status, observation: Observation, observed_at: datetime
-) -> RunState:
+def _corrected(merged: RunState, end: Status, observation: Observation) -> RunState:
     """Return the run with its other end. What its records showed is of the end before."""
     return msgspec.structs.replace(
         _ended(merged, end, observation),
         corrections=merged.corrections + 1,
-        corrected_at=observed_at,
         contradiction=None,
         was_detailed=merged.was_detailed or merged.detailed,
+        jobs=observation.jobs,
         detailed=observation.is_detail_final,
         error=observation.error,
         failed_part=observation.failed_part,
+        implausible=tuple(mark for mark in merged.implausible if mark not in _BY_RECORDS),
     )
 
 

@@ -238,13 +238,19 @@ async def test_an_empty_file_keeps_the_former_token(scene: OauthScene) -> None:
     assert sum("cannot be read again" in line["event"] for line in logged) == 1
 
 
-async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene) -> None:
-    """The old access token is used to its end; then requests say why there is none."""
+@pytest.mark.parametrize("days", [0, -3])
+async def test_a_failing_endpoint_is_tried_with_a_capped_wait(scene: OauthScene, days: int) -> None:
+    """The old access token is used to its end; then requests say why there is none.
+
+    Whatever our wall clock shows meanwhile: how long it fails is no question of that.
+    """
     async with scene.running() as daemon:
         scene.sandbox.world.options.token_status_503 = 1.0
-        for _ in range(9):
+        for number in range(9):
             await daemon.cycle()
             assert await daemon.can_read()
+            if number == 7:
+                scene.clock.set_wall(scene.clock.now() + timedelta(days=days))
         await daemon.cycle()
         assert daemon.trouble is not None
         assert "503" in daemon.trouble.reason

@@ -8,6 +8,7 @@ from monitor.model.runs import RunKind, Status
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
 from tests.polling.job_record_readers import readers
+from tests.polling.plan_rows import SNAPSHOT, begin_plan_run, put_snapshot
 from tests.polling.tiny_workspace import TinyWorkspace
 
 FLOW_RUN, PLAN_RUN = RunKind.FLOW_RUN, RunKind.PLAN_RUN
@@ -21,7 +22,7 @@ async def transitions(scene: Scene, kind: RunKind, run_id: int) -> list[str]:
 
 
 async def poll_all(scene: Scene) -> None:
-    for name in ("changes", "plan_runs", "flow_runs"):
+    for name in ("changes", "plan_runs", "flow_runs", "plan_children"):
         await scene.poll(name)
 
 
@@ -113,3 +114,71 @@ async def test_answers_of_two_servers_that_disagree_do_not_flood(
     state = await scene.state(1)
     assert state is not None
     assert state.status is (Status.FAILED if is_written else Status.SUCCEEDED)
+
+
+def put_parts(workspace: TinyWorkspace, *words: str, **fields: object) -> None:
+    """Write job groups 1, 2, ... of flow run 71, each of a recipe of its own."""
+    fields["flowRun"] = {"id": 71}
+    for number, word in enumerate(words, start=1):
+        recipe = {"id": number, "recipe": {"id": number, "name": f"recipe {number}"}}
+        workspace.put_job_group(number, word, wrangledDataset=recipe, **fields)
+        workspace.jobs.pop(number, None)
+        workspace.put_job(number, word, errorMessage=f"{word} {number}")
+
+
+async def poll_until_explained(scene: Scene, clock: ManualClock) -> None:
+    async with readers(scene):
+        for _ in range(4):
+            await poll_all(scene)
+            await until(lambda: scene.polls.details.waiting == 0)
+            await scene.poll("reasons")
+            await clock.advance(10)
+
+
+@pytest.mark.parametrize("status", ["Complete", "Failed"])
+async def test_a_part_whose_failure_is_taken_back_explains_nothing(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
+) -> None:
+    """A success hides it no more, another part is the reason of a failure; both are published."""
+    workspace.put_flow_run(71, status)
+    put_parts(workspace, "Failed", "Complete")
+    await poll_until_explained(scene, clock)
+    state = await scene.state(71, FLOW_RUN)
+    assert state is not None
+    assert state.failed_part is not None
+    assert state.failed_part.key == scene.key(1)
+    number = len(await scene.run_events(FLOW_RUN))
+
+    put_parts(workspace, "Complete", status)
+    await poll_until_explained(scene, clock)
+    state = await scene.state(71, FLOW_RUN)
+    assert state is not None
+    left = scene.key(2) if status == "Failed" else None
+    assert (None if state.failed_part is None else state.failed_part.key) == left
+    assert state.error == ("Failed 2" if left else None)
+    end = "failed" if left else "succeeded"
+    events = [text.partition(":")[2] for text in await scene.run_events(FLOW_RUN)]
+    assert events[number:] == ["corrected", end]
+
+
+async def test_a_plan_run_hides_no_failure_that_its_flow_run_hides_no_more(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What a part of a part takes back is taken back by the whole, long after its end."""
+    await begin_plan_run(scene, workspace)
+    workspace.put_flow_run(71, "Complete")
+    put_parts(workspace, "Failed", ranfor="plan")
+    put_snapshot(workspace, {7: [1]})
+    await poll_until_explained(scene, clock)
+    workspace.put_plan_run(7, "Complete", plan={"id": SNAPSHOT})
+    await poll_until_explained(scene, clock)
+    state = await scene.state(7, PLAN_RUN)
+    assert state is not None
+    assert state.failed_part is not None
+
+    await clock.advance(3_600)
+    put_parts(workspace, "Complete", ranfor="plan")
+    await poll_until_explained(scene, clock)
+    state = await scene.state(7, PLAN_RUN)
+    assert state is not None
+    assert (state.status, state.failed_part) == (Status.SUCCEEDED, None)

@@ -31,20 +31,31 @@ def end_jobs(workspace: TinyWorkspace, *words: str) -> None:
         workspace.put_job(1, word, startedAt=stamp(workspace.now()), finishedAt=ended)
 
 
-@pytest.mark.parametrize("refusal", [FORBIDDEN, NO_OBJECT])
+@pytest.mark.parametrize(("refusal", "readings"), [(FORBIDDEN, 1), (NO_OBJECT, 2)])
 async def test_an_end_that_only_job_records_show_is_an_end(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, refusal: tuple[int, str]
+    scene: Scene,
+    workspace: TinyWorkspace,
+    clock: ManualClock,
+    refusal: tuple[int, str],
+    readings: int,
 ) -> None:
-    """It is published with the time of the records, marked derived, within their reading."""
+    """It is published with the time of the records, marked derived, within their reading.
+
+    One answer that the run does not exist is evidence of nothing: it must be denied twice.
+    """
     await hide_first_run(scene, workspace, clock)
     workspace.faults["jobGroups/1"] = refusal
     end_jobs(workspace, "Complete", "Failed")
-    await scene.poll("progress")
+    ended_at = workspace.now() - timedelta(seconds=5)
+    for _ in range(readings):
+        assert "1:failed" not in await scene.run_events()
+        await clock.advance(61)
+        await scene.poll("progress")
 
     assert "1:failed" in await scene.run_events()
     state = await scene.state(1)
     assert state is not None
-    assert state.finished_at == workspace.now() - timedelta(seconds=5)
+    assert state.finished_at == ended_at
     assert (state.status, state.has_derived_end) == (Status.FAILED, True)
     assert scene.key(2) in scene.live_state.active
 

@@ -120,7 +120,8 @@ async def test_the_failure_of_a_refused_flow_run_is_that_of_its_parts(
     put(workspace, 70)
     workspace.put_flow_run(71)
     workspace.put_job_group(71, "InProgress", flowRun={"id": 71})
-    workspace.put_job_group(72, "Failed", flowRun={"id": 71})
+    other = {"id": 46, "recipe": {"id": 46, "name": "Load"}}
+    workspace.put_job_group(72, "Failed", flowRun={"id": 71}, wrangledDataset=other)
     workspace.faults["flowRuns/71.*"] = FORBIDDEN
     await poll_for(unbegun, clock, minutes=5)
     assert unbegun.key(71, FLOW_RUN) in unbegun.live_state.active
@@ -205,12 +206,16 @@ async def test_a_flow_run_that_is_gone_is_named_no_more(
     assert named(unbegun) == []
 
 
+@pytest.mark.parametrize("is_repeated", [False, True])
 async def test_a_refused_flow_run_whose_parts_succeeded_stays_unknown(
-    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, *, is_repeated: bool
 ) -> None:
-    """Another part may still come, and fail."""
+    """Also where one failed first and was repeated: another part may still come, and fail."""
     await unbegun.begin()
     workspace.put_flow_run(71)
+    if is_repeated:
+        workspace.put_job_group(70, "Failed", flowRun={"id": 71})
+        await clock.advance(5)
     workspace.put_job_group(71, "Complete", flowRun={"id": 71})
     workspace.faults["flowRuns/71.*"] = FORBIDDEN
     await poll_for(unbegun, clock, minutes=10)

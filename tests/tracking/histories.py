@@ -107,7 +107,6 @@ def comparable(state: RunState) -> RunState:
         end_seen_at=None,
         updated_at=None,
         contradiction=None,
-        corrected_at=None,
         is_called_back=False,
         jobs=state.jobs if state.detailed else None,
     )

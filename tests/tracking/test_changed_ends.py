@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.model.events import STATUS_EVENTS, EventType
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import (
+    EndBasis,
     FailedPart,
     JobCount,
     JobDetails,
@@ -25,7 +26,7 @@ from monitor.model.runs import (
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import JobCounts, QueueCounts, RunCounts
 from monitor.tracking.transitions import Boundary
-from tests.tracking.histories import START, World
+from tests.tracking.histories import API_SOURCES, START, World
 
 KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
 BEGUN = ["queued", "started"]
@@ -51,6 +52,28 @@ def written(read: float, word: str, at: float, **details: object) -> Observation
 
 def called(minute: float, word: str) -> Observation:
     return shown(minute, word, source=Source.CALLBACK)
+
+
+def ended(minute: float, word: str) -> Observation:
+    """Return an end that the workspace reports with its time."""
+    return written(minute, word, minute, finished_at=START + timedelta(minutes=minute))
+
+
+def recorded(minute: float, word: str, source: Source) -> Observation:
+    """Return an end with job records that were read at that minute, when the last of them ended."""
+    at, status = START + timedelta(minutes=minute), status_of(word)
+    assert status is not None
+    counts = (JobCount(job_type="wrangle", status=status.value, count=1),)
+    return shown(
+        minute,
+        word,
+        source=source,
+        finished_at=at,
+        finished_by=EndBasis.DERIVED,
+        approximate=("finished_at",),
+        jobs=JobDetails(counts=counts, read_at=at),
+        is_detail_final=True,
+    )
 
 
 def observed(*observations: Observation, boundary: Boundary | None = None) -> World:
@@ -93,6 +116,21 @@ def test_only_the_workspace_changes_what_it_has_reported(source: Source) -> None
 
     assert world.states[KEY].status is Status.FAILED
     assert words(world) == [*BEGUN, "failed"]
+
+
+def test_a_claim_that_its_records_refute_is_not_refuted_under_the_same_ids() -> None:
+    """A callback says Failed, job records that it is complete, the workspace that it failed."""
+    world = observed(
+        shown(0, "InProgress"),
+        called(1, "Failed"),
+        recorded(2, "Complete", Source.PARTS),
+        shown(3, "Failed"),
+        shown(4, "Complete"),
+    )
+
+    refuted = ["failed", "corrected", "succeeded", "detailed"]
+    changes = ["corrected:1", "failed:1", "corrected:2", "succeeded:2"]
+    assert words(world) == [*BEGUN, *refuted, *changes]
 
 
 def test_a_corrected_claim_can_still_be_changed() -> None:
@@ -152,13 +190,83 @@ def test_what_belonged_to_the_end_before_goes_with_it() -> None:
     assert len(set(words(world))) == len(words(world))
 
 
-def test_the_time_of_the_end_stays() -> None:
-    """A run that had ended did not end again: it is ordered by when it ended."""
+def test_job_records_of_the_end_before_do_not_stay() -> None:
+    """They neither explain the other end nor speak against it, nor keep its own from being read."""
+    failed, complete = recorded(2, "Failed", Source.DETAIL), recorded(5, "Complete", Source.DETAIL)
+    world = observed(shown(1, "Failed"), failed, shown(4, "Complete"))
+    run = world.states[KEY]
+    assert (run.jobs, run.detailed, run.implausible) == (None, False, ())
+
+    world.observe(complete)
+    run = world.states[KEY]
+    assert (run.jobs, run.detailed, run.implausible) == (complete.jobs, True, ())
+    assert words(world)[-1] == "detailed:1"
+
+
+def test_an_end_that_comes_with_its_job_records_has_those() -> None:
+    """A success whose records were read becomes a failure; its own records come with it."""
+    complete, failed = recorded(2, "Complete", Source.DETAIL), recorded(4, "Failed", Source.POLL)
+    world = observed(shown(1, "Complete"), complete, failed)
+
+    run = world.states[KEY]
+    assert (run.jobs, run.detailed) == (failed.jobs, True)
+    assert words(world)[-3:] == ["corrected:1", "failed:1", "detailed:1"]
+
+
+@pytest.mark.parametrize("word", ["Complete", "Failed"])
+@pytest.mark.parametrize("left", [None, "2"])
+def test_a_part_that_has_not_failed_after_all_is_taken_back_by_name(
+    word: str, left: str | None
+) -> None:
+    """The end is published again with what explains it now, and counts once."""
+
+    def explained(minute: float, said: str | None, part: str | None) -> Observation:
+        failed = FailedPart(key=RunKey("acme", RunKind.JOB_GROUP, part)) if part else None
+        source = Source.DETAIL if said is None else Source.POLL
+        end = shown(minute, said, source=source, failed_part=failed, is_detail_final=True)
+        return msgspec.structs.replace(end, are_parts_known=True)
+
+    world = observed(explained(1, word, "1"), explained(2, None, "1"))
+    number = len(world.log)
+    world.observe(explained(3, None, left))
+
+    run = world.states[KEY]
+    name = STATUS_EVENTS[run.status].removeprefix("run.")
+    assert words(world)[number:] == ["corrected:1", f"{name}:1"]
+    assert (None if run.failed_part is None else run.failed_part.key.id) == left
+    assert run.detailed
+    assert world.log[-1].run == run
+    assert remaining(world) == {run.status: 1}
+
+
+def test_an_edit_after_the_end_moves_no_end() -> None:
+    """A run that had ended did not end again: its last write is no time of its other end."""
     world = observed(written(1, "Complete", 1), written(60, "Failed", 60))
 
     run = world.states[KEY]
     assert run.finished_at == START + timedelta(minutes=1)
-    assert run.end_seen_at == START + timedelta(minutes=1)
+    assert run.end_seen_at == START + timedelta(minutes=60)
+
+
+def test_the_other_end_has_its_own_time() -> None:
+    """A failure behind the success of another run is not hidden by it."""
+    world = observed(ended(1, "Complete"), ended(30, "Failed"))
+
+    run = world.states[KEY]
+    assert run.finished_at == START + timedelta(minutes=30)
+    assert (run.finished_by, run.approximate) == (EndBasis.REPORTED, ())
+    assert world.log[-1].occurred_at == run.finished_at
+
+
+@pytest.mark.parametrize("first", [ended(1, "Complete"), recorded(1, "Complete", Source.POLL)])
+def test_job_records_of_the_other_end_show_its_time(first: Observation) -> None:
+    """The time of the end before, however it was known, does not stand against theirs."""
+    world = observed(
+        first, written(31, "Failed", 30, created_at=START), recorded(30, "Failed", Source.DETAIL)
+    )
+
+    run = world.states[KEY]
+    assert (run.finished_at, run.finished_by) == (START + timedelta(minutes=30), EndBasis.DERIVED)
 
 
 @pytest.mark.parametrize("read", [1.5, 20])
@@ -222,38 +330,53 @@ def test_an_end_before_we_followed_is_changed_in_silence() -> None:
 def records(draw: st.DrawFn) -> tuple[list[Observation], list[Observation]]:
     """Draw what a record says one write after another, and reads of it in any order.
 
-    Reads may lag behind the last write, callbacks may say anything, job records come at any time.
+    Reads may lag behind the last write, callbacks and parts may say anything, job records come at
+    any time.
     """
     ends = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
     writes = [written(0, word, minute) for minute, word in enumerate(["InProgress", *ends])]
+    if draw(st.booleans()):
+        writes[1:] = [ended(minute, word) for minute, word in enumerate(ends, start=1)]
     reads: list[Observation] = []
     newest = 0
     for number in range(draw(st.integers(0, 12))):
         newest = min(len(writes) - 1, newest + draw(st.integers(0, 2)))
         row = draw(st.sampled_from(writes[: newest + 1]))
-        at = START + timedelta(minutes=5, seconds=number)
-        source = draw(st.sampled_from([Source.POLL, Source.RECONCILIATION, Source.TRACK]))
+        minute = 5 + number / 60
+        at = START + timedelta(minutes=minute)
+        source = draw(st.sampled_from(API_SOURCES))
         read = msgspec.structs.replace(row, observed_at=at, requested_at=at, source=source)
-        callback = called(5 + number / 60, draw(st.sampled_from(WORDS)))
         detail = msgspec.structs.replace(row, observed_at=at, source=Source.DETAIL, error="x")
-        final = msgspec.structs.replace(detail, is_detail_final=True)
-        reads.append(draw(st.sampled_from([read, read, read, callback, detail, final])))
+        word = draw(st.sampled_from(WORDS))
+        others = [called(minute, word), detail, recorded(minute, word, Source.PARTS)]
+        if row is not writes[0]:
+            full = recorded(
+                minute,
+                row.native_status or "",
+                draw(st.sampled_from([*API_SOURCES, Source.DETAIL])),
+            )
+            full = msgspec.structs.replace(full, updated_at=row.updated_at, requested_at=at)
+            others += [full, msgspec.structs.replace(detail, is_detail_final=True)]
+        reads.append(draw(st.sampled_from([read, read, read, *others])))
     last = START + timedelta(minutes=6)
     reads.append(msgspec.structs.replace(writes[-1], observed_at=last, requested_at=last))
     return writes, reads
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(drawn=records(), crashes=st.lists(st.booleans(), min_size=13, max_size=13))
 def test_any_reads_of_a_changing_record_end_with_its_last_word(
     drawn: tuple[list[Observation], list[Observation]], crashes: list[bool]
 ) -> None:
-    """At most one correction for each change, ids that repeat nothing, counters that add up."""
+    """At most one correction for each change, ids that repeat nothing, counters that add up.
+
+    What is known of the end is of this end: no records that were read before it was seen.
+    """
     writes, reads = drawn
     world = World()
     for read, is_crash in zip(reads, crashes, strict=False):
-        if read.source is Source.DETAIL and KEY not in world.states:
-            continue  # they are read of ends that are known
+        if read.source in (Source.DETAIL, Source.PARTS) and KEY not in world.states:
+            continue  # they are read of runs that are known
         if is_crash:
             world.observe(read, crash=True)  # and again, after the restart
         world.observe(read)
@@ -263,7 +386,8 @@ def test_any_reads_of_a_changing_record_end_with_its_last_word(
     assert run.status is status_of(said[-1])
     assert len(set(words(world))) == len(words(world))
     changes = sum(before != after for before, after in pairwise(said[1:]))
-    assert run.corrections <= changes
+    was_derived = any(event.observed_by is Source.PARTS for event in world.log)
+    assert run.corrections <= changes + was_derived
     ends = [event for event in world.log if event.type in ENDS]
     corrections = [event for event in world.log if event.type is EventType.RUN_CORRECTED]
     assert ends[-1].run.status is run.status
@@ -271,6 +395,10 @@ def test_any_reads_of_a_changing_record_end_with_its_last_word(
     for before, correction, after in zip(ends, corrections, ends[1:], strict=False):
         assert correction.before is after.before is before.run.status
         assert correction.run == after.run
+    if run.corrections and run.jobs is not None:
+        assert run.end_seen_at is not None
+        assert run.jobs.read_at is not None
+        assert run.jobs.read_at >= run.end_seen_at
     assert remaining(world) == {run.status: 1}
 
 

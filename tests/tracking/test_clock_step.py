@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from monitor.model.inventory import ConnectionKnown, Figures, Inventory
 from monitor.model.live_state import (
     DoubtedList,
     PollStatus,
@@ -17,6 +18,7 @@ from monitor.model.live_state import (
     UnsharedPipeline,
     UnwatchedCause,
 )
+from monitor.model.observations import Observation
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -26,7 +28,7 @@ from monitor.model.runs import (
     Source,
     Status,
 )
-from monitor.tracking.clock_step import move
+from monitor.tracking.clock_step import dated, move
 from monitor.tracking.live_state import LiveState, active_of
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -83,6 +85,11 @@ def live_state() -> LiveState:
             expires_at=ago(-1_000),
             pair_expires_at=ago(-9_000),
         ),
+        inventory=Inventory(
+            objects=Figures(values={}, until=ago(-10)),
+            usage=Figures(values={}, until=ago(-11)),
+            connections=(ConnectionKnown(id="1", name="s3", is_up=True, until=ago(-12)),),
+        ),
     )
     return live_state
 
@@ -103,6 +110,7 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
         status.unshared.values(),
         status.token or TokenStatus(),
     )
+    inventory = status.inventory
     moved = (
         poll.last_attempt_at,
         poll.last_success_at,
@@ -117,10 +125,12 @@ def test_what_is_ours_moves_and_what_is_the_workspaces_stays(
         unshared.since,
         token.refreshed_at,
         token.expires_at,
+        *(figures.until for figures in (inventory.objects, inventory.usage) if figures),
+        *(connection.until for connection in inventory.connections),
     )
 
     ages = [(now - at).total_seconds() for at in moved if at is not None]
-    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20, 40, 50, 80, -1_000]
+    assert ages == [5, 6, 7, 7, 8, 4, 70, 60, 30, 20, 40, 50, 80, -1_000, -10, -11, -12]
     assert (unshared.hidden_from, token.pair_expires_at) == (ago(350), ago(-9_000))
     assert live_state.complete["acme", RunKind.JOB_GROUP] == ago(9)
     assert (active.run.created_at, status.followed_since) == (ago(90), ago(500))
@@ -144,3 +154,20 @@ def test_the_token_of_this_life_moves_in_a_status_of_a_former_one(live_state: Li
     token = live_state.workspaces["acme"].token
     assert token is not None
     assert token.expires_at == NOW + timedelta(hours=1, seconds=1_000)
+
+
+@pytest.mark.parametrize("seconds", [180.0, -180.0])
+def test_what_is_observed_after_a_step_is_dated_by_then(
+    live_state: LiveState, seconds: float
+) -> None:
+    """Only what was under way at the step is moved by it; nothing is of a time to come."""
+    step = timedelta(seconds=seconds)
+    stepped = NOW + step
+    move(live_state, step, now=stepped)
+    for age in (10, 40, 70):
+        at = stepped + timedelta(seconds=age)
+        observation = Observation(key=KEY, source=Source.POLL, observed_at=at)
+        assert dated(observation, live_state, at + timedelta(seconds=1)).observed_at == at
+    before = Observation(key=KEY, source=Source.POLL, observed_at=ago(1))
+    moved = stepped - timedelta(seconds=1) if seconds > 0 else stepped
+    assert dated(before, live_state, stepped).observed_at == moved

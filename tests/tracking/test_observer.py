@@ -27,6 +27,7 @@ from monitor.model.runs import (
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.workspace_clocks import WorkspaceClocks
 from tests.clocks import ManualClock
 
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
@@ -329,3 +330,53 @@ async def test_nothing_is_confirmed_in_the_future(bus: SqliteBus, clock: ManualC
     await clock.advance(10)
     await again.observe([observation_of(clock, 1, "InProgress")])
     assert live_state.active[key(1)].confirmed_at == clock.now()
+
+
+async def test_one_answer_of_a_clock_far_ahead_makes_no_failure_history(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A run begins and fails between two polls; the answer that shows it passed a wrong proxy."""
+    observer, _ = observer_of(bus, clock)
+    skews = iter([0.0, 40 * 86_400.0])
+    await observer.open("acme", clock_skew=lambda: next(skews))
+    await observer.follow_since("acme", clock.now())
+    await observer.observe([observation_of(clock, 1, "InProgress")])
+    await clock.advance(60)
+    await observer.observe([observation_of(clock, 2, "Failed")])
+
+    assert f"{key(2)}:failed" in await event_ids(bus)
+
+
+def undated(live_state: LiveState, clock: ManualClock) -> WorkspaceClocks:
+    """Return clocks of a workspace whose answers carry no time."""
+    clocks = WorkspaceClocks(live_state, clock)
+    clocks.measure("acme", lambda: None)
+    return clocks
+
+
+async def test_one_stamp_that_is_ahead_moves_no_clock(clock: ManualClock) -> None:
+    """An undated workspace's clock is what two runs show, and one that was wrong is forgotten."""
+    clocks = undated(LiveState(["acme"]), clock)
+    later = {"updated_at": clock.now() + timedelta(minutes=50)}
+    clocks.learn([observation_of(clock, 1, "Complete")])
+    clocks.learn([observation_of(clock, 2, "Complete", **later)])
+    assert clocks.skew_seconds("acme") == 0
+    clocks.learn([observation_of(clock, 3, "Complete", **later)])
+    assert clocks.skew_seconds("acme") == 3_000
+
+    await clock.advance(3_700)
+    clocks.learn([observation_of(clock, 4, "Complete"), observation_of(clock, 5, "Complete")])
+    assert clocks.skew_seconds("acme") == 0
+
+
+async def test_a_stamp_of_an_undated_workspace_can_lie_in_the_future(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """It is judged by what was known of the clock before it."""
+    observer, _ = observer_of(bus, clock)
+    await observer.open("acme", clock_skew=lambda: None)
+    await observer.observe([observation_of(clock, 1, "InProgress")])
+    later = clock.now() + timedelta(minutes=50)
+    await observer.observe([observation_of(clock, 2, "InProgress", updated_at=later)])
+
+    assert (await observer.known([key(2)]))[key(2)].implausible == (Implausible.IN_THE_FUTURE,)

@@ -96,7 +96,7 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
 def _other_ends(run: RunState) -> Iterator[str]:
     if run.corrections:
         times = f" {run.corrections} times" if run.corrections > 1 else ""
-        yield f"the workspace has changed its end{times}"
+        yield f"its end was corrected{times}"
     if run.contradiction is not None:
         yield f"another end was reported and does not count: {run.contradiction!r}"
 

@@ -18,6 +18,7 @@ from datetime import datetime
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Status, Trigger
 from monitor.polling.context import PollContext
+from monitor.polling.runs.failed_parts import hidden_failures
 from monitor.polling.runs.usual_parts import UsualParts, are_complete, summed_up
 
 _CONFIRMING_SHARE = 0.05  # of the request budget
@@ -79,10 +80,13 @@ class DerivedEnds:
         return any(part.corrections for part in parts.values())
 
     def failed_part(self, parts: Sequence[RunState], over_at: datetime) -> RunState | None:
-        """Return a part by which the flow run has failed; None where they do not show that yet."""
+        """Return a part by which the flow run has failed; None where they do not show that yet.
+
+        One that was repeated with success shows nothing.
+        """
         if summed_up(parts) is not Status.FAILED or not self._is_listed_since(over_at):
             return None
-        return next(part for part in parts if part.status is Status.FAILED)
+        return next(iter(hidden_failures(RunKind.FLOW_RUN, parts)), None)
 
     def _is_listed_since(self, at: datetime) -> bool:
         """True where all changes were listed, by a poll that began after ``at``: workspace time."""

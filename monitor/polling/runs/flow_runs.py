@@ -3,14 +3,13 @@
 When all known job groups are over, the status is read, again with growing waits, until it names an
 end. It is believed at once where it is what the job groups come to and earlier runs of the flow had
 the same ones. Otherwise the flow run's own list of job groups is read as well, and none of those
-may be unfinished. Where nothing is known of the flow and others wait for their status, that list is
-read later, as derived ends are.
+may be unfinished; it is read later where nothing is known of the flow and others wait for a status.
 
 Where no doubt is left, see `derived_ends`, the end is published without a read, and marked as
 derived. It is read afterwards, slowly and when there is nothing else to read, at once when one of
 its job groups moves; if the status is another one, the end is corrected. The failure of a flow run
-whose reads are refused is derived, too: no later job group can make it a success. An end that was
-read is read again where the workspace changes the end of one of its job groups.
+whose reads are refused is derived, too, and corrected if it can be read later: whether it ignores
+errors of its recipes nothing else shows. An end is read again where that of a job group changes.
 """
 
 from __future__ import annotations
@@ -120,6 +119,7 @@ class FlowRuns:
 
     async def notice(self, observed: Sequence[Observed]) -> None:
         """Learn about flow runs from observed job groups, which have been committed."""
+        self._reasons.doubt_ends_around(observed)
         if not self._context.can(Capability.FOLLOW_FLOW_RUNS):
             return
         groups = await by_flow_run(self._context, observed)

@@ -24,7 +24,7 @@ from monitor.polling.poll_loop.poll import Interval, Poll
 from monitor.polling.runs.change_list import ChangeList
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_children import PlanChildren
-from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.plans import PLAN_RUNS, Plans
 from monitor.polling.runs.reasons import Reasons
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, plan_run_observation
@@ -33,8 +33,6 @@ from monitor.workspace.payloads import Page, PlanRunRow, RowHead
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
-
-PLAN_RUNS = "plan_runs"
 
 _REMEMBERED_ROWS = 4_096
 _PIECE = 50  # observations; callbacks wait for the commit of one piece

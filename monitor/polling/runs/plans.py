@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 SNAPSHOT = "snapshot"  # topic of the state entries that keep what was read
 
-_PLAN_RUNS = "plan_runs"  # name of the poll that needs them
+PLAN_RUNS = "plan_runs"  # name of the poll that needs them
 _REMEMBERED_SNAPSHOTS = 10_000
 # A run whose plan is not found requests a new list, but not more often than this: the first where
 # the run is newer than the list, so that a new one will show it, the second where it may not.
@@ -121,7 +121,7 @@ class Plans:
     async def _read(self, snapshot_id: str) -> str | None:
         try:
             full = await self._context.client.pipelines.plan_full(
-                snapshot_id, priority=self._context.first_at_once(_PLAN_RUNS, Priority.ENDS)
+                snapshot_id, priority=self._context.first_at_once(PLAN_RUNS, Priority.ENDS)
             )
         except (TryLaterError, UnauthorizedError) as error:
             tries = (self._tries.get(snapshot_id) or 0) + is_about_the_object(error)
@@ -204,7 +204,7 @@ class Plans:
             return
         try:
             # A run waits for it: with the rest of the names it would hold up the list of runs.
-            await self.list_all(priority=self._context.first_at_once(_PLAN_RUNS, Priority.ENDS))
+            await self.list_all(priority=self._context.first_at_once(PLAN_RUNS, Priority.ENDS))
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

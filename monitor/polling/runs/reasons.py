@@ -55,6 +55,7 @@ class _OpenEnd:
     since: float
     due_at: float
     tries: int = 0
+    is_doubted: bool = False  # a part of it has ended since, or otherwise than was known
 
 
 class Reasons:
@@ -117,7 +118,8 @@ class Reasons:
             run
             for run in observed
             if run.key in ended
-            and not (run.key in known and _has_reported_end(known[run.key], run))
+            # A flow run is read again only where its parts may show another end or reason.
+            and (run.key.kind is RunKind.FLOW_RUN or not _is_reported(known.get(run.key), run))
             and not self._is_old(run)
         ]
         failed = [run for run in fresh if status_of(run.native_status) is Status.FAILED]
@@ -142,6 +144,7 @@ class Reasons:
         self, observations: Sequence[Observation], outcomes: Sequence[ObservationOutcome]
     ) -> None:
         """Look again later at the ends among these, as long as more of them may become known."""
+        self.doubt_ends_around(zip(observations, outcomes, strict=True))
         for observation, outcome in zip(observations, outcomes, strict=True):
             is_open = has_ended(observation.native_status) and not observation.is_detail_final
             has_failed = status_of(observation.native_status) is Status.FAILED
@@ -160,6 +163,17 @@ class Reasons:
                     end.due_at = self._context.clock.monotonic()
         self.wake.set()
 
+    def doubt_ends_around(self, observed: Iterable[tuple[Observation, ObservationOutcome]]) -> None:
+        """Look again at the ends of plan runs of which a part ended, or otherwise than before."""
+        for part, outcome in observed:
+            plan_run = part.parents.plan_run
+            is_news = outcome is ObservationOutcome.CHANGED and has_ended(part.native_status)
+            if plan_run is not None and is_news:
+                key = self._context.key(RunKind.PLAN_RUN, plan_run)
+                self._wait_for(key, after_seconds=_BASE_WAIT_SECONDS)
+                if key in self._open:
+                    self._open[key].is_doubted = True
+
     async def poll(self) -> bool:
         """Observe what has become known of ends since. Always return False: it sends no request.
 
@@ -172,7 +186,8 @@ class Reasons:
         states = await self._context.observer.known(chosen)
         for key in chosen:
             state, end = states.get(key), self._open[key]
-            if state is None or not state.status.is_terminal or _is_explained_wholly(state):
+            is_known = state is not None and _is_explained_wholly(state) and not end.is_doubted
+            if state is None or not state.status.is_terminal or is_known:
                 del self._open[key]
                 continue
             is_over = now - end.since >= _GIVEN_UP_SECONDS
@@ -199,7 +214,7 @@ class Reasons:
         is_new = (
             observation.is_detail_final
             or (observation.error or state.error) != state.error
-            or (observation.failed_part or state.failed_part) != state.failed_part
+            or observation.failed_part != state.failed_part
             or (observation.finished_at or state.finished_at) != state.finished_at
         )
         if is_new:
@@ -229,6 +244,7 @@ class Reasons:
     async def _with_parts(self, end: Observation, state: RunState | None) -> Observation:
         """Return the end with its reason, the time that its parts show, and whether that is all."""
         parts = await self._context.bus.children(end.key)
+        end = msgspec.structs.replace(end, are_parts_known=True)
         status = status_of(end.native_status) or (state.status if state is not None else None)
         failed = failed_parts(parts) if status is Status.FAILED else []
         hidden = hidden_failures(end.key.kind, parts) if status is Status.SUCCEEDED else []
@@ -261,10 +277,8 @@ class Reasons:
             self.wake.set()
 
 
-def _has_reported_end(known: RunState, observation: Observation) -> bool:
-    if not known.status.is_terminal or known.has_derived_end:
-        return False
-    return not changes_end(known, observation)
+def _is_reported(known: RunState | None, observation: Observation) -> bool:
+    return known is not None and known.status.is_terminal and not changes_end(known, observation)
 
 
 def _is_explained(failed: Sequence[RunState]) -> bool:

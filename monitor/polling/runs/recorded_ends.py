@@ -11,12 +11,15 @@ from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableEr
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, Source, Status, status_of
 from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.run_observations import job_summary, with_jobs
 from monitor.workspace.payloads import JobRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
+
+_REMEMBERED_DENIALS = 1_000
 
 
 class RecordedEnds:
@@ -25,9 +28,10 @@ class RecordedEnds:
     def __init__(self, context: PollContext, job_groups: JobGroups) -> None:
         self._context = context
         self._job_groups = job_groups
+        self._denied: BoundedMemory[RunKey, bool] = BoundedMemory(_REMEMBERED_DENIALS)
 
     async def end(self, key: RunKey, rows: Sequence[JobRow], *, read_at: datetime | None) -> None:
-        """Read a job group by its id; where the workspace denies or refuses it, its records count.
+        """Read a job group by its id; where it is refused, or denied twice, its records count.
 
         Such an end is derived: what the workspace itself reports later confirms or corrects it.
         """
@@ -36,8 +40,13 @@ class RecordedEnds:
             row = await self._context.client.runs.job_group(
                 key.id, with_flow=True, priority=Priority.ENDS
             )
+            self._denied.forget(key)
             await self._job_groups.handle_read(row, Source.POLL, requested_at)
         except (NoSuchObjectError, NotAvailableError) as error:
+            is_denied = isinstance(error, NoSuchObjectError)
+            if is_denied and self._denied.get(key) is None:
+                self._denied.put(key, value=True)
+                return
             log.info("end taken from job records", run=str(key), reason=str(error))
             await self._job_groups.observe_end(self._derived(key, rows, read_at))
         except MonitorError as error:

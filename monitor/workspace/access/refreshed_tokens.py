@@ -388,6 +388,6 @@ class RefreshedTokens:
             expires_at=self._in_use.expires_at,
             pair_expires_at=self._pair_expires_at,
             trouble=self._failures.trouble(
-                tokens, self._configured.refresh_token, self._clock.now()
+                tokens, self._configured.refresh_token, self._clock.monotonic()
             ),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from monitor.workspace.access.token_endpoint import NotRefreshed, RefreshOutcome
 
 _FIRST_WAIT_SECONDS, _WAIT_CAP_SECONDS = 1.0, 60.0
 _REJECTED_WAIT_SECONDS = 300.0  # a mistake of the settings passes by a person only
-_LASTING = timedelta(seconds=60)  # a failure that passes sooner needs nobody
+_LASTING_SECONDS = 60.0  # a failure that passes sooner needs nobody
 
 NEW_PAIR = (
     "generate a new token pair in the workspace's user preferences and put its refresh token where"
@@ -36,6 +36,7 @@ class Failing(Struct, frozen=True, kw_only=True):
     outcome: RefreshOutcome  # of the last
     reason: str
     since: datetime
+    began: float  # the same, monotonic
     attempts: int
     is_unanswered: bool  # one of them was sent and never answered
 
@@ -78,7 +79,9 @@ class RefreshFailures:
         if new is not None:
             before = None if self._put_off is None else self._put_off.failing
         is_from_before = is_from_before and before is None
-        failing = failing_after(before, failure, now=now, is_from_before=is_from_before)
+        failing = failing_after(
+            before, failure, now=now, monotonic=monotonic, is_from_before=is_from_before
+        )
         until = monotonic + wait_after(failing, failure)
         if new is None:
             self.failing, self.wait_until = failing, until
@@ -96,13 +99,18 @@ class RefreshFailures:
         self.wait_until, self._put_off = float("-inf"), None
 
     def trouble(
-        self, tokens: StoredTokens, configured: Secret, now: datetime
+        self, tokens: StoredTokens, configured: Secret, monotonic: float
     ) -> TokenTrouble | None:
-        return trouble_of(tokens, configured, self.failing, now, put_off=self._put_off)
+        return trouble_of(tokens, configured, self.failing, monotonic, put_off=self._put_off)
 
 
 def failing_after(
-    before: Failing | None, failure: NotRefreshed, *, now: datetime, is_from_before: bool
+    before: Failing | None,
+    failure: NotRefreshed,
+    *,
+    now: datetime,
+    monotonic: float,
+    is_from_before: bool,
 ) -> Failing:
     """Return the refreshes that fail, with one more.
 
@@ -113,6 +121,7 @@ def failing_after(
         outcome=failure.outcome,
         reason=failure.reason,
         since=now if before is None else before.since,
+        began=monotonic if before is None else before.began,
         attempts=1 if before is None else before.attempts + 1,
         is_unanswered=is_unanswered or (before is not None and before.is_unanswered),
     )
@@ -132,7 +141,7 @@ def trouble_of(
     tokens: StoredTokens,
     configured: Secret,
     failing: Failing | None,
-    now: datetime,
+    monotonic: float,
     *,
     put_off: PutOff | None = None,
 ) -> TokenTrouble | None:
@@ -150,14 +159,14 @@ def trouble_of(
             advice=NEW_PAIR,
         )
     # Of two candidates, what fails is the stored pair, and the new token is put off.
-    trouble = None if failing is None else _of_one(tokens, known[-1].digest, failing, now)
+    trouble = None if failing is None else _of_one(tokens, known[-1].digest, failing, monotonic)
     if (
         trouble is not None
         or put_off is None
         or [each.digest for each in known[:-1]] != [put_off.digest]
     ):
         return trouble
-    trouble = _of_one(tokens, put_off.digest, put_off.failing, now)
+    trouble = _of_one(tokens, put_off.digest, put_off.failing, monotonic)
     return trouble and msgspec.structs.replace(
         trouble,
         reason=f"the new refresh token fails: {trouble.reason}; the pair before it stays in use",
@@ -165,10 +174,10 @@ def trouble_of(
 
 
 def _of_one(
-    tokens: StoredTokens, digest: str, failing: Failing, now: datetime
+    tokens: StoredTokens, digest: str, failing: Failing, monotonic: float
 ) -> TokenTrouble | None:
     if not failing.is_unanswered:
-        return _failing(failing, now)
+        return _failing(failing, monotonic)
     sent_at = tokens.sent.get(digest, failing.since)
     return TokenTrouble(
         kind=TokenTroubleKind.ANSWER_LOST,
@@ -199,10 +208,10 @@ def _locked_out(refusals: list[RefusedToken]) -> TokenTrouble:
     )
 
 
-def _failing(failing: Failing, now: datetime) -> TokenTrouble | None:
+def _failing(failing: Failing, monotonic: float) -> TokenTrouble | None:
     if failing.outcome is RefreshOutcome.REJECTED:
         advice = _SETTINGS
-    elif now - failing.since < _LASTING:
+    elif monotonic - failing.began < _LASTING_SECONDS:
         return None
     else:
         advice = _STORE if failing.outcome is RefreshOutcome.STORE else _REPAIR

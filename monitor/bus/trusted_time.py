@@ -74,6 +74,6 @@ class TrustedTime:
             waits_seconds=self._day_ends - elapsed,
         )
 
-    def note(self, shown: datetime) -> None:
+    def observe(self, shown: datetime) -> None:
         """Learn what the clock shows between two judgements: what is stored then has its times."""
         self._least = min(self._least, shown.timestamp() - self._elapsed())

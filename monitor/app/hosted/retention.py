@@ -47,7 +47,7 @@ class RetentionTask:
         self._step: tuple[Trouble, float] | None = None  # the newest, and when it was noticed
         self._behind = Gauge(
             "dataprep_monitor_retention_behind_seconds",
-            "How far the time by which ages are judged is behind the clock: a step ahead, or a "
+            "How far the time by which retention goes is behind the clock: a step ahead, or a "
             "time without a daemon, counts after one to two days of running.",
             registry=registry,
         )
@@ -60,9 +60,9 @@ class RetentionTask:
         return self._step[0]
 
     def clock_was_set(self, step: timedelta) -> None:
-        """Note what the clock shows: it may be right again when ages are judged."""
+        """Observe what the clock shows: it may be right again when ages are judged."""
         shown = self._clock.now()
-        self._time.note(shown)
+        self._time.observe(shown)
         if abs(step.total_seconds()) > STEP_SECONDS:
             self._report(step.total_seconds(), shown)
 

@@ -198,16 +198,23 @@ def build(context: PollContext) -> WorkspacePolls:
         unlabelled=unlabelled,
         by_id=by_id,
         written=written,
-        pipeline_names=PipelineNames(
-            context,
-            plans=plans,
-            checks=checks,
-            owner=owner,
-            watermarks={
-                PipelineKind.FLOW: changes.watermark,
-                PipelineKind.PLAN: plan_runs.list.watermark,
-            },
-        ),
+        pipeline_names=_names(context, changes, plan_runs, plans=plans, checks=checks, owner=owner),
         schedules=Schedules(context, checks=checks, owner=owner),
         history=History(context, changes=changes, plan_runs=plan_runs, flow_runs=flow_runs),
     )
+
+
+def _names(
+    context: PollContext,
+    changes: Changes,
+    plan_runs: PlanRuns,
+    *,
+    plans: Plans,
+    checks: ListChecks,
+    owner: TokenOwner,
+) -> PipelineNames:
+    watermarks = {
+        PipelineKind.FLOW: changes.watermark,
+        PipelineKind.PLAN: plan_runs.list.watermark,
+    }
+    return PipelineNames(context, plans=plans, checks=checks, owner=owner, watermarks=watermarks)

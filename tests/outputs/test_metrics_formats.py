@@ -54,6 +54,7 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_last_confirmed_timestamp_seconds": ("gauge", ("workspace", "kind")),
     "dataprep_workspace_clock_skew_seconds": ("gauge", ("workspace",)),
     "dataprep_capability": ("gauge", ("workspace", "capability")),
+    "dataprep_unshared_pipelines": ("gauge", ("workspace",)),
     "dataprep_schedule_enabled": ("gauge", ("workspace", "schedule")),
     "dataprep_objects": ("gauge", ("workspace", "type")),
     "dataprep_connection_up": ("gauge", ("workspace", "connection")),

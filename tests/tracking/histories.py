@@ -24,6 +24,8 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
+from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
+from monitor.outputs.metrics.rows import RunCounts
 from monitor.tracking.transitions import Boundary, advance
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -239,3 +241,17 @@ def final_observations(history: History) -> list[Observation]:
         )
         last.append(gone)
     return last
+
+
+def remaining(world: World) -> dict[Status, int]:
+    """Return the ends that counters show, less what corrections say is to be subtracted."""
+    counts = PendingCounts({}, limits=CountingLimits(places=10, forget_seconds=60.0))
+    for event in world.log:
+        counts.take(event)
+    left: dict[Status, int] = {}
+    for row in counts.changed.values():
+        if isinstance(row, RunCounts):
+            for status, number in row.ended.items():
+                wrong = sum(row.corrected.get(status, {}).values())
+                left[status] = left.get(status, 0) + number - wrong
+    return {status: number for status, number in left.items() if number}

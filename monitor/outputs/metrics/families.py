@@ -302,12 +302,8 @@ SERIES_OF_PIPELINE: dict[FamilyShape, int] = {
 }
 # Those that a pipeline has before it ever ran.
 SERIES_OF_IDLE_PIPELINE: dict[FamilyShape, int] = {
-    RUNS_STARTED: 5,
-    RUNS: 4,
-    RUNS_ACTIVE: 2,
-    EXPECTED_START: 1,
-    MISSED_RUNS: 1,
-    PIPELINE_INFO: 1,
+    shape: SERIES_OF_PIPELINE[shape]
+    for shape in (RUNS_STARTED, RUNS, RUNS_ACTIVE, EXPECTED_START, MISSED_RUNS, PIPELINE_INFO)
 }
 
 POLL_SUCCESS = _daemon(

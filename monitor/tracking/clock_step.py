@@ -79,9 +79,12 @@ def recorded_as_of(now: datetime, at: datetime, last: ClockStep | None) -> datet
 
 def _present(at: datetime, last: ClockStep | None, now: datetime) -> datetime:
     """Return an instant of ours that is not after now, and was moved if it was under way."""
-    if last is not None and last.step > _UNDER_WAY and now - last.at <= _UNDER_WAY:
+    if last is not None and now - last.at <= _UNDER_WAY:
         moved = at + last.step
-        if last.at - _UNDER_WAY <= moved <= last.at:
+        # A clock that was set back has shown nothing since that is still to come.
+        if last.step < timedelta() and at > now:
+            return min(moved, now)
+        if last.step > _UNDER_WAY and last.at - _UNDER_WAY <= moved <= last.at:
             return moved
     return min(at, now)
 

@@ -46,7 +46,8 @@ class FailOver:
         """Let it have the log up to a position, and nothing that comes after."""
 
         async def has_all() -> bool:
-            return bool(await self.standby.value(_NEWEST) == newest)
+            has_tables = await self.standby.value("SELECT to_regclass('shard') IS NOT NULL")
+            return bool(has_tables and await self.standby.value(_NEWEST) == newest)
 
         await eventually(has_all, why="nothing is replicated")
         await self.standby.stop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from monitor.model.errors import MonitorError
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene
+from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import TinyWorkspace
 
 
@@ -89,6 +91,42 @@ async def test_a_single_plan_run_is_not_lost_where_all_job_groups_vanish(
         with pytest.raises(MonitorError):
             await scene.poll("reconciliation")
 
+    assert not [event for event in await scene.run_events() if event.endswith("lost")]
+    assert len(scene.live_state.active) == 4
+
+
+async def test_an_answer_that_was_asked_for_before_a_denial_is_no_proof(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It may show what was there just before all runs vanished, of which only one is denied."""
+    workspace.put_plan_run(5)
+    for number in (1, 2, 3):
+        workspace.put_job_group(number)
+    await scene.poll("changes")
+    await scene.polls.plan_runs.poll()
+    await clock.advance(30)
+    late, denial = asyncio.Event(), asyncio.Event()
+    workspace.holds = {"jobLibrary": late}
+    changes = asyncio.create_task(scene.poll("changes"))
+    await until(lambda: workspace.count("jobLibrary") == 2)
+    workspace.holds = {"planSnapshotRuns/5": denial}
+    workspace.tables["planSnapshotRuns"] = {}
+    reconciliation = asyncio.create_task(scene.poll("reconciliation"))
+    await until(lambda: workspace.count("planSnapshotRuns/5") == 1)
+    await clock.advance(1)
+    denial.set()
+    await reconciliation
+    await clock.advance(1)
+    late.set()
+    await changes
+
+    await clock.advance(1)
+    workspace.tables = {name: {} for name in workspace.tables}
+    with pytest.raises(MonitorError):
+        await scene.poll("changes")
+    await clock.advance(scene.context.settings.reconcile_seconds * 0.6)
+    with pytest.raises(MonitorError):
+        await scene.poll("reconciliation")
     assert not [event for event in await scene.run_events() if event.endswith("lost")]
     assert len(scene.live_state.active) == 4
 

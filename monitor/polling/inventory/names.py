@@ -154,7 +154,7 @@ class PipelineNames:
         if not self._context.can(Capability.LIST_FLOWS):
             return
         client, priority = self._context.client, self._priority()
-        began = self._context.workspace_now()
+        began, asked = self._context.workspace_now(), self._context.clock.monotonic()
         pages = [page async for page in client.pipelines.flows(priority=priority)]
         flows = [row for page in pages for row in page.rows]
         await self._name(PipelineKind.FLOW, flows)
@@ -164,20 +164,22 @@ class PipelineNames:
         async for row in in_slices(flows):
             self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
         bad_rows = [bad for page in pages for bad in page.bad_rows]
-        await self._compare(PipelineKind.FLOW, flows, bad_rows, began=began)
+        await self._compare(PipelineKind.FLOW, flows, bad_rows, began=began, asked=asked)
         if failure is not None:
             raise failure
 
     async def _list_plans(self) -> None:
         if self._context.can(Capability.LIST_PLANS):
-            began = self._context.workspace_now()
+            began, asked = self._context.workspace_now(), self._context.clock.monotonic()
             plans = await self._plans.list_all(priority=self._priority())
             await self._name(PipelineKind.PLAN, plans.rows)
             owners = (row.owner_id for row in plans.rows if row.owner is None)
             await self._owners.read(owners, priority=self._priority())
             async for row in in_slices(plans.rows):
                 self._place(PipelineKind.PLAN, row, folder=None)
-            await self._compare(PipelineKind.PLAN, plans.rows, plans.bad_rows, began=began)
+            await self._compare(
+                PipelineKind.PLAN, plans.rows, plans.bad_rows, began=began, asked=asked
+            )
 
     async def _read_folders(self, flows: Sequence[FlowRow]) -> MonitorError | None:
         """Read the names of folders where the list of flows shows only their ids.
@@ -222,8 +224,11 @@ class PipelineNames:
         bad_rows: Sequence[BadRow],
         *,
         began: datetime,
+        asked: float,
     ) -> None:
-        """Forget what is no longer there. ``began`` is when the list was requested.
+        """Forget what is no longer there.
+
+        ``began`` is when the list was requested by the workspace's clock, ``asked`` by ours.
 
         Raises:
             DoubtedListError: the list lacks what must be in it; that is not forgotten.
@@ -246,7 +251,7 @@ class PipelineNames:
         self.unshared.listed(kind, shown, at=began, missed=(listed.ids or frozenset()) - shown)
         self.unshared.shown(kind, shown)
         try:
-            await listed.compare(shown, bad_rows, remove=remove, names=names)
+            await listed.compare(shown, bad_rows, asked=asked, remove=remove, names=names)
         except DoubtedListError:
             await self._find_unshared(kind, shows_known=shows_known)
             raise

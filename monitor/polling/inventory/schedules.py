@@ -69,7 +69,7 @@ class Schedules:
         context = self._context
         status = context.live_state.workspaces[context.name]
         # What was changed before this moment is in the list.
-        read_at = context.workspace_now()
+        read_at, asked = context.workspace_now(), context.clock.monotonic()
         client = context.client
         priority = context.first_at_once(_SCHEDULES, Priority.SCHEDULES)
         pages = [page async for page in client.pipelines.schedules(priority=priority)]
@@ -77,7 +77,7 @@ class Schedules:
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
         bad_rows = [bad for page in pages for bad in page.bad_rows]
-        await self._listed.compare(unique.keys(), bad_rows, remove=_remove)
+        await self._listed.compare(unique.keys(), bad_rows, asked=asked, remove=_remove)
         context.live_state.update_workspace(
             context.name,
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),

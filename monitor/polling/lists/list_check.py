@@ -60,20 +60,20 @@ _ABSENT = (_Answer.GONE, _Answer.HIDDEN)
 
 
 class Recognition:
-    """When the workspace last showed anything that it had shown before.
+    """When the workspace was last asked for what showed anything that it had shown before.
 
-    What is recorded here is recorded in ``whole`` too.
+    An answer may come late, and shows what was there when it was asked for. What is recorded here
+    is recorded in ``whole`` too.
     """
 
-    def __init__(self, context: PollContext, *, whole: Recognition | None = None) -> None:
-        self._context = context
+    def __init__(self, *, whole: Recognition | None = None) -> None:
         self._whole = whole
         self._at: float | None = None  # monotonic
 
-    def record(self) -> None:
-        self._at = self._context.clock.monotonic()
+    def record(self, *, asked: float) -> None:
+        self._at = asked if self._at is None else max(self._at, asked)
         if self._whole is not None:
-            self._whole.record()
+            self._whole.record(asked=asked)
 
     def is_since(self, monotonic: float) -> bool:
         return self._at is not None and self._at >= monotonic
@@ -114,10 +114,10 @@ class ListCheck:
         self._expire()
         return bool(self._lacking)
 
-    def showed(self, known: Collection[str]) -> None:
-        """The list shows what had been known before."""
+    def showed(self, known: Collection[str], *, asked: float) -> None:
+        """The list that was asked for then (monotonic) shows what had been known before."""
         if known:
-            self._recognition.record()
+            self._recognition.record(asked=asked)
             self._vanished_at = None
         self.clear(known)
 
@@ -242,12 +242,13 @@ class ListCheck:
         self, missing: Sequence[str], must_be_listed: MustBeListed, most_reads: int
     ) -> dict[str, _Answer]:
         """Read those whose turn it is."""
+        asked = self._context.clock.monotonic()
         answers = {id_: await self._ask(id_, must_be_listed) for id_ in self._next(missing)}
         if answers:
             is_absent = all(answer in _ABSENT for answer in answers.values())
             self._reads = min(2 * self._reads, most_reads) if is_absent else _READS
         if _those(answers, _Answer.LISTED):
-            self._recognition.record()
+            self._recognition.record(asked=asked)
         return answers
 
     async def _explained_of(
@@ -347,10 +348,10 @@ class ListChecks:
     """The lists of one workspace."""
 
     def __init__(self, context: PollContext) -> None:
-        anything = Recognition(context)
+        anything = Recognition()
         # Whoever sees the flows need not see their runs, nor all kinds of them.
-        self.any_run = Recognition(context, whole=anything)
-        self.known_runs = {kind: Recognition(context, whole=self.any_run) for kind in RunKind}
+        self.any_run = Recognition(whole=anything)
+        self.known_runs = {kind: Recognition(whole=self.any_run) for kind in RunKind}
 
         self.unshared = UnsharedPipelines(context)
 

@@ -106,11 +106,13 @@ class ListedObjects:
         shown: Collection[str],
         bad_rows: Collection[BadRow],
         *,
+        asked: float,
         remove: Remove,
         names: Mapping[str, str] | None = None,
     ) -> None:
         """Find out whether the list is whole, and remember what it shows. Durable on return.
 
+        ``asked`` is when the list was requested, monotonic.
         ``remove`` takes what is not there any more. ``names`` are those of pipelines.
 
         Raises:
@@ -138,7 +140,7 @@ class ListedObjects:
                     gone[id_] = self._context.workspace_now()
             return is_removed
 
-        self.check.showed(before & shown)
+        self.check.showed(before & shown, asked=asked)
         try:
             if is_other_owner:
                 await self._accept(

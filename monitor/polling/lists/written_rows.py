@@ -145,18 +145,19 @@ class WrittenRows:
         *,
         required: frozenset[str],
         known: Iterable[str],
+        asked: float,
         read: ReadRun,
     ) -> None:
         """Find out whether the list is whole: what it shows against what was `required` of it.
 
-        ``known`` are those of ``shown`` that had been seen before it.
+        ``known`` are those of ``shown`` that had been seen before it was ``asked`` for, monotonic.
 
         Raises:
             DoubtedListError: it is not, or not all of what it lacks is verified yet.
             WorkspaceError: what it lacks could not be read.
         """
         known = tuple(known)
-        self.check.showed(known)
+        self.check.showed(known, asked=asked)
         # In the order in which they were remembered, without what was forgotten meanwhile.
         lacking = required - shown
         written = self._writes.values() if lacking else ()

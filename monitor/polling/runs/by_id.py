@@ -326,7 +326,7 @@ class ById:
         active = sum(len(self._context.active_keys(kind)) for kind in kinds)
         if not denials or active < at_least:
             return False
-        # What was shown while the first of them was read may be of just before they vanished.
+        # Asked for before the first of them was denied, it may be of just before they vanished.
         earlier = [denial.ended for denial in denials if denial.at < began]
         return not recognition.is_since(min(earlier, default=began))
 
@@ -349,9 +349,10 @@ class ById:
             WorkspaceError: it could not be read.
         """
         was_active = key in self._context.live_state.active
+        asked = self._context.clock.monotonic()
         is_followed = await self._read(key, source, priority)
         if was_active:
-            self._checks.known_runs[key.kind].record()
+            self._checks.known_runs[key.kind].record(asked=asked)
         return is_followed
 
     async def _read(self, key: RunKey, source: Source, priority: Priority) -> bool:

@@ -114,6 +114,7 @@ class ChangeList(Generic[RunRow]):
     ) -> _Read:
         # Before the request: what other lists show meanwhile may be newer than the answer.
         required = await self._written.required(since)
+        asked = self._context.clock.monotonic()
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete, shows_all_ids = True, True
@@ -136,7 +137,7 @@ class ChangeList(Generic[RunRow]):
                 self.reached = _reached(page.rows) or self.reached
         if shows_all_ids:  # a row without an id may be any that seems to be missing
             await self._written.compare(
-                frozenset(shown), required=required, known=known, read=read_run
+                frozenset(shown), required=required, known=known, asked=asked, read=read_run
             )
         return _Read(is_complete=is_complete, began_at=began_at, newest_at=newest_at)
 

@@ -147,7 +147,7 @@ class Reconciliation:
         before = began
         held = {key.id: active[key].run.native_status for key in context.active_keys(kind)}
         listed = await handle_active(status=True)
-        check.showed(held.keys() & listed)
+        check.showed(held.keys() & listed, asked=began)
         if check.is_doubted:
             # It is repeated soon, and what it lacks is read no more often than without a doubt.
             before -= context.settings.reconcile_seconds
@@ -225,12 +225,13 @@ class Reconciliation:
         kind: RunKind,
         handle: HandlePage[RunRow],
     ) -> set[str]:
+        written, asked = self._written[kind], self._context.clock.monotonic()
         listed: set[str] = set()
         async for page in pages:
             await self._refetch_queue.add_bad_rows(kind, page.bad_rows)
-            self._written[kind].check.showed(self._written[kind].known(row.id for row in page.rows))
+            written.check.showed(written.known(row.id for row in page.rows), asked=asked)
             await handle(page, Source.RECONCILIATION)
-            self._written[kind].saw(page.rows, is_listed=True)
+            written.saw(page.rows, is_listed=True)
             listed.update(row.id for row in page.rows)
         return listed
 

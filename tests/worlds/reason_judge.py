@@ -37,11 +37,21 @@ def reason_findings(
 
 
 def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
-    """Yield failed flow runs that are not linked to the plan run that has named them."""
+    """Yield failed flow runs that are not linked to the plan run that has named them.
+
+    A plan run that is not known at all, as where its list is refused, is judged by its events.
+    """
+    unknown = {
+        plan_run.id
+        for plan_run in world.plan_runs
+        if plan_run.end is End.FAILED and (RunKind.PLAN_RUN, plan_run.id) not in faces.runs
+    }
     for run in world.flow_runs:
         shown = faces.runs.get((RunKind.FLOW_RUN, run.id))
         groups = [world.group(group) for group in run.job_groups]
         if run.plan_run is None or shown is None or _are_named_late(world, groups):
+            continue
+        if run.plan_run in unknown:
             continue
         if shown["plan_run"] != str(run.plan_run):
             text = f"flow_run {run.id} of plan_run {run.plan_run} has {shown['plan_run']}"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
-from tests.worlds.impairments import Span
+from tests.worlds.impairments import Refusal, Span, Withdrawal
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
 from tests.worlds.reason_judge import link_findings, reason_findings
@@ -337,17 +337,21 @@ def test_a_missing_link_is_found() -> None:
         children_named_from={5: 10},
     )
     inside = msgspec.structs.replace(_FAILING, flow_runs=(flow_run,), plan_runs=(plan_run,))
-    cases: tuple[tuple[str | None, bool, set[Kind]], ...] = (
-        ("6", True, set()),
-        (None, True, {Kind.NO_LINK}),
-        (None, False, set()),
+    refused = Withdrawal(
+        span=Span(15, NEVER), lists=frozenset(), refusal=Refusal.GONE, with_objects=True
     )
-    for named, is_known, kinds in cases:
+    cases: tuple[tuple[str | None, bool, World, set[Kind]], ...] = (
+        ("6", True, inside, set()),
+        (None, True, inside, {Kind.NO_LINK}),
+        (None, False, inside, set()),
+        (None, True, msgspec.structs.replace(inside, withdrawals=(refused,)), set()),
+    )
+    for named, is_known, world, kinds in cases:
         shown: dict[Run, dict[str, Any]] = {(RunKind.FLOW_RUN, 5): {"plan_run": named}}
         if is_known:
             shown[RunKind.PLAN_RUN, 6] = {}
         faces = msgspec.structs.replace(_faces(_FAILING), runs=shown)
-        assert {finding.kind for finding in link_findings(inside, faces)} == kinds
+        assert {finding.kind for finding in link_findings(world, faces)} == kinds
 
 
 def test_an_alertmanager_that_differs_is_found() -> None:

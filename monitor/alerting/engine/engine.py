@@ -368,8 +368,8 @@ class Engine:
         monotonic = self._clock.monotonic()
         if monotonic >= self._next_sweep:
             self._next_sweep = monotonic + self._timeline.sweep_seconds
-            # The earlier clock: rows dropped by a jump ahead would not come back.
-            now = min(self._now(), self._clock.now())
+            # The earliest: rows dropped by one that is ahead would not come back.
+            now = min(filter(None, (self._now(), self._clock.now(), self._condition().ages_at)))
             await retention.sweep(pending, now=now, kept=self._retention)
             await self._memory_retention.sweep(pending, self._view)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -60,14 +61,17 @@ class HostedShard:
         token_memory: TokenMemory,
         cluster: ClusterWatch | None = None,
         own_trouble: Callable[[], Trouble | None] = lambda: None,
+        ages_at: Callable[[], datetime | None] = lambda: None,
         silences: Callable[[], Awaitable[Sequence[Silence]]] | None = None,
     ) -> None:
         """``cluster`` only of the shard whose holder watches it; ``silences`` has those of all.
 
-        ``own_trouble`` is what the daemon lacks, where this shard is to alert about that.
+        ``own_trouble`` is what the daemon lacks, where this shard is to alert about that;
+        ``ages_at`` returns the time by which ages are judged, None: by the clock.
         """
         self._cluster = cluster
         self._own_trouble = own_trouble
+        self._ages_at = ages_at
         self._silences = silences
         self.name = bus.shard
         self.bus = bus
@@ -136,6 +140,7 @@ class HostedShard:
         return DaemonCondition(
             shard=self.name,
             overwritten=self.outputs.overwritten(),
+            ages_at=self._ages_at(),
             troubles=troubles if troubles is None or own is None else (*troubles, own),
         )
 

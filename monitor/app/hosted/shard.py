@@ -91,17 +91,9 @@ class HostedShard:
             registry=registry,
             settings=configuration.tracking,
         )
-        self.engine = Engine(
-            bus=bus,
-            view=self.view,
-            clock=clock,
-            settings=configuration.linked_alerting,
-            retention=configuration.storage.retention,
-            guard=supervisor.contain,
-        )
+        self.engine = self._engine(supervisor)
         self.metrics = self._metrics(registry)
         self.outputs = self._outputs(registry)
-        self.engine.watch_daemon(self._condition)
         self.workspaces = FollowedWorkspaces(
             bus=bus,
             observer=self.observer,
@@ -111,6 +103,18 @@ class HostedShard:
             token_memory=token_memory,
             tasks=self.tasks,
         )
+
+    def _engine(self, supervisor: Supervisor) -> Engine:
+        engine = Engine(
+            bus=self.bus,
+            view=self.view,
+            clock=self._clock,
+            settings=self.configuration.linked_alerting,
+            retention=self.configuration.storage.retention,
+            guard=supervisor.contain,
+        )
+        engine.watch_daemon(self._condition)
+        return engine
 
     def _metrics(self, registry: ShardRegistry) -> ShardMetrics:
         return ShardMetrics(

@@ -269,7 +269,9 @@ def _later(event: RunEvent, run: RunState, event_type: EventType, *, seconds: fl
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 60))]
+)
 async def test_it_ends_as_if_every_event_were_routed(seed: int, tmp_path: Path) -> None:
     """Alerts, memories and events are those of an engine that routes everything, whatever runs."""
     course = course_of(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from prometheus_client import Metric
@@ -84,7 +84,6 @@ page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
 
 
 @pytest.mark.parametrize("accept", ACCEPTED)
-@settings(max_examples=50, deadline=None)
 @given(pages=st.lists(page_plans, min_size=1, max_size=4))
 def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[Plan]]) -> None:
     """Odd labels, odd numbers, exemplars, empty families, and rows of earlier pages."""
@@ -103,7 +102,6 @@ def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[
         assert ours == theirs.removesuffix(b"# EOF\n")
 
 
-@settings(max_examples=50, deadline=None)
 @given(pages=st.lists(st.lists(row_plans, max_size=4), min_size=1, max_size=4))
 def test_a_cached_page_can_be_parsed(pages: list[list[CounterRow]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""

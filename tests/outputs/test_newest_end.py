@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
@@ -153,7 +153,6 @@ async def row_of(daemon: Daemon) -> PipelineSummary:
     return row
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     executions=st.lists(EXECUTIONS, min_size=1, max_size=5),
     order=st.randoms(use_true_random=False),

@@ -203,7 +203,7 @@ async def shown(index: PipelineIndex) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(changes=CHANGES, every=st.integers(1, 4))
 def test_an_index_is_what_one_made_anew_would_be(
     changes: list[tuple[Any, ...]], every: int

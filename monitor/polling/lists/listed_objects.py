@@ -158,8 +158,7 @@ class ListedObjects:
         except DoubtedListError:
             await self._keep((before | shown) - removed, known_owner, names, gone)
             raise
-        left = before - shown - removed
-        owner = known_owner if left else owner or known_owner
+        owner = (owner or known_owner) if before - shown <= removed else known_owner
         await self._keep((before | shown) - removed, owner, names, gone)
 
     async def _accept(self, missing: Collection[str], reason: str, remove: Remove) -> None:

@@ -132,7 +132,6 @@ DEFINITION: RuleDefinition[DoubtedParts, None] = RuleDefinition(
         *(EventType.RUN_FAILED, EventType.RUN_CANCELED),  # of a run that had been a success
     ),
     on_event=on_event,
-    needs_memory=True,
     about="A run is reported as succeeded and may hide a failure: its jobs or a part of it failed, "
     "or what is reported of it cannot be true; over at the next success without doubt.",
     summary="A success of {pipeline} in {workspace} {is|was} doubtful",

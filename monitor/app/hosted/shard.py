@@ -290,7 +290,7 @@ class HostedShard:
     async def _evaluate_all(self) -> None:
         while await self.engine.take_some():
             pass
-        await self.engine.store_position(at_once=True)
+        await self.engine.store_position()
 
     async def _finish(self, consumer: str, finishing: Coroutine[Any, Any, None]) -> None:
         """Wait for the end of the log within a bound; the rest is read after the next start."""

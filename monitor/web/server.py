@@ -77,9 +77,6 @@ class Server:
         self._checks = checks
         self._store_id = store_id
         self._refresh = refresh
-        self._follower = LogFollower(log, clock=clock)
-        self._live = LivePages(clock=clock)
-        self._follower.add(self._live.on_events)
         directory = ShardDirectory(shards)
         alerting = merged_alerting(directory)
         sources = ViewSources(
@@ -97,7 +94,9 @@ class Server:
             is_shared=refresh is not None,
         )
         self._streams = EventStreams(sources)
-        self._views = views = AllViews(sources, self._follower)
+        self._views = views = AllViews(sources)
+        self._live = LivePages(clock=clock, kept_seconds=views.overview.kept_seconds)
+        self._follower = LogFollower(log, self._live.on_events, clock=clock)
         self._json = json_api(
             self._views,
             sources=sources,

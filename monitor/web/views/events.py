@@ -121,7 +121,7 @@ class EventReader:
         while len(page) < query.limit and scanned < SCANNED and not is_end:
             batch = await self._log.events(position.by_shard, limit=_BATCH)
             is_end = not batch
-            async for recorded in in_slices(batch):
+            for recorded in batch:
                 scanned += 1
                 is_behind = position.includes(recorded)
                 if self.positions.is_complete(recorded):

@@ -141,7 +141,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         cluster=cluster,
         cluster_problems=ClusterProblems,
         is_shared=False,
-        live=daemon.live_state.view,
+        live_state=lambda: daemon.live_state.view,
         clock=daemon.clock,
         settings=ServerSettings(),
         checks=dict,

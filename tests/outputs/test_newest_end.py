@@ -36,7 +36,6 @@ from monitor.web.views.overview.pipeline_list import (
 )
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.overview.run_strips import RunStrips
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.outputs.test_health_agrees import observer_of, sources_of
@@ -146,8 +145,7 @@ def end_of(run: RunState) -> RunEnd:
 
 async def row_of(daemon: Daemon) -> PipelineSummary:
     sources = sources_of(daemon)
-    strips = RunStrips(daemon.bus)
-    listed = await PipelinesReader(sources, RecentOverview(sources), strips).read(PipelinesQuery())
+    listed = await PipelinesReader(sources, RecentOverview(sources)).read(PipelinesQuery())
     (row,) = listed.data
     return row
 

@@ -42,6 +42,7 @@ class World:
         self.live = LiveState(["acme"])
         self.alerting = FakeAlerting(now=self.clock.now)
         self.threads: list[threading.Thread] = []  # in which it was computed
+        self.is_broken = False
         monkeypatch.setattr(recent_overview, "overview_of", self._computed)
         for number in range(pipelines):
             self.name(number)
@@ -68,7 +69,7 @@ class World:
         fields: dict[str, Any] = dict.fromkeys(ViewSources.__dataclass_fields__)
         return RecentOverview(ViewSources(**{
             **fields,
-            "live": self.live.view,
+            "live_state": lambda: self.live.view,
             "clock": self.clock,
             "settings": ServerSettings(listen="127.0.0.1:0", stale_after_seconds=600),
             "alerting": self.alerting.requests(),
@@ -76,6 +77,8 @@ class World:
 
     def _computed(self, known: OverviewSnapshots) -> Overview:
         self.threads.append(threading.current_thread())
+        if self.is_broken:
+            raise KeyError("broken")
         return overview_of(known)
 
 
@@ -150,6 +153,44 @@ async def test_a_viewer_who_goes_away_takes_it_from_nobody(
     gone.cancel()
     assert len((await other).rows) == MANY
     assert len(world.threads) == 1
+
+
+async def test_one_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes, no second one is begun beside it."""
+    world = World(monkeypatch, pipelines=MANY)
+    recent = world.recent()
+    viewers = []
+    for _ in range(3):
+        viewers.append(asyncio.create_task(recent.get()))
+        await asyncio.sleep(0)
+        world.clock.set_wall(world.clock.now() + timedelta(seconds=5))
+    first, *others = await asyncio.gather(*viewers)
+    assert all(other is first for other in others)
+    assert len(world.threads) == 1
+
+
+async def test_one_that_fails_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks meanwhile gets the error; two seconds later nothing of it is left."""
+    world = World(monkeypatch)
+    recent = world.recent()
+    world.is_broken = True
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await recent.get()
+    world.is_broken = False
+    await world.clock.advance(2)
+    assert len((await recent.get()).rows) == FEW
+    assert len(world.threads) == 2
+
+
+async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a former overview end few at a time, but not while somebody still reads them."""
+    world = World(monkeypatch, pipelines=MANY)
+    recent = world.recent()
+    former = await recent.get()
+    await world.clock.advance(2)
+    assert await recent.get() is not former
+    assert {row.label for row in former.rows.values()} == {f"flow {n}" for n in range(MANY)}
 
 
 async def test_a_page_that_learns_of_a_change_gets_the_state_behind_it(site: Site) -> None:

@@ -80,8 +80,7 @@ class Badges:
     """Draws badges from the overview."""
 
     def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
-        self._live = sources.live
-        self._alerting = sources.alerting
+        self._sources = sources
         self._recent = recent
 
     def routes(self) -> tuple[RawRoute, RawRoute]:
@@ -104,7 +103,7 @@ class Badges:
 
     async def _of_workspace(self, request: web.Request) -> web.Response:
         query = parse_query(WorkspaceBadgeQuery, request.match_info, request.query.items())
-        names = [status.workspace for status in self._live.workspaces()]
+        names = [status.workspace for status in self._sources.live.workspaces()]
         if query.workspace not in names:
             raise ProblemDetails(404, f"workspace: {unknown(query.workspace, names)}")
         overview = await self._recent.get()
@@ -133,12 +132,12 @@ class Badges:
             is_critical = any(alert.severity is Severity.CRITICAL for alert in alerts)
             words = "1 other alert" if len(alerts) == 1 else f"{len(alerts)} other alerts"
             yield words, _RED if is_critical else _BROWN
-        status = self._live.workspace(workspace)
+        status = self._sources.live.workspace(workspace)
         is_counted = overview.count(PipelineCondition.UNKNOWN, workspace) > 0
-        is_seen = status is None or why_unseen(self._live, overview, status) is None
+        is_seen = status is None or why_unseen(self._sources.live, overview, status) is None
         if not is_seen and not is_counted:
             yield "not wholly seen", _GREY
-        if self._alerting.snapshot().failing_rules:
+        if self._sources.alerting.snapshot().failing_rules:
             yield "not all rules evaluated", _GREY
 
     async def _of_pipeline(self, request: web.Request) -> web.Response:

@@ -17,7 +17,6 @@ from monitor.web.views.events import events_view, log_view
 from monitor.web.views.overview.attention import attention_view
 from monitor.web.views.overview.pipeline_list import pipelines_view
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.overview.run_strips import RunStrips
 from monitor.web.views.overview.running import running_view
 from monitor.web.views.overview.status import status_view
 from monitor.web.views.overview.trouble import trouble_view
@@ -33,7 +32,6 @@ class AllViews:
 
     def __init__(self, sources: ViewSources) -> None:
         self.overview = recent = RecentOverview(sources)
-        strips = RunStrips(sources.runs)
         self.status: View = status_view(sources, recent)
         self.pages: tuple[WebPage, ...] = (
             WebPage(
@@ -42,8 +40,8 @@ class AllViews:
                 boxes=(
                     trouble_view(sources, recent),
                     attention_view(sources, recent),
-                    running_view(sources, recent, strips),
-                    pipelines_view(sources, recent, strips),
+                    running_view(sources, recent),
+                    pipelines_view(sources, recent),
                 ),
                 in_menu="Overview",
                 styles=("overview.css",),

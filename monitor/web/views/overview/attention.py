@@ -24,10 +24,8 @@ from monitor.model.slices import in_slices
 from monitor.web.http.request_parsing import refuse_unknown
 from monitor.web.views.alerts import alert_words
 from monitor.web.views.alerts.alert_words import AlertNames
-from monitor.web.views.alerts.alerts import suppressors
-from monitor.web.views.many_items import computed
 from monitor.web.views.overview.pipeline_rows import is_firing
-from monitor.web.views.overview.recent_overview import RecentOverview
+from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 from monitor.web.views.view_models import is_reason_read, reason_of_run
@@ -119,7 +117,9 @@ class AttentionReader:
         shown = groups[query.skip : end]
         alerts = [*itertools.chain(*shown), *pending[:_PENDING]]
         names = AlertNames(
-            await suppressors(snapshot, alerts), snapshot.silences, read_at=self._sources.time_of
+            alert_words.suppressors(snapshot.alerts, alerts),
+            snapshot.silences,
+            read_at=self._sources.time_of,
         )
         notified = await self._sources.alerting.notifications(alerts)
         found = {alert.fingerprint: said for alert, said in zip(alerts, notified, strict=True)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from monitor.web.views.overview.pipeline_rows import (
     PipelineCondition,
     PipelineKey,
     PipelineRow,
+    RunCell,
     is_firing,
     key_of_alert,
     state_of,
@@ -87,6 +88,9 @@ class Overview:
     other_alerts: Sequence[Alert]  # firing, about no pipeline or about none of the rows
     owners: tuple[str, ...]  # the hundred with the most pipelines, as are the folders
     folders: tuple[str, ...]
+    # What is asked for beside it, once for all who look: rows in order by sort and filters, runs.
+    selected: dict[tuple[str | None, ...], list[PipelineRow]] = field(default_factory=dict)
+    strips: dict[PipelineOfKind, tuple[RunCell, ...]] = field(default_factory=dict)
 
     def count(self, state: PipelineCondition, workspace: str | None = None) -> int:
         """Return how many pipelines are in a state, of one workspace or of all."""

@@ -16,20 +16,19 @@ from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.web.http.cursors import cursor_behind, read_cursor
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.many_items import computed
 from monitor.web.views.overview.missed_starts import MissedStart, MissedStarts
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import (
     PipelineCondition,
     PipelineRow,
     PipelineSort,
+    RunCell,
     order_key,
 )
-from monitor.web.views.overview.recent_overview import RecentOverview
+from monitor.web.views.overview.recent_overview import RecentOverview, computed
 from monitor.web.views.overview.run_strips import (
     ITEMS_OF_A_STRIP,
-    RunCell,
-    RunStrips,
+    strips_of,
     success_ratio,
     usual_seconds,
 )
@@ -157,13 +156,10 @@ class PipelineList(Struct, frozen=True, kw_only=True):
 class PipelinesReader:
     """Filters and sorts the overview, and reads from the store the runs of the page's rows only."""
 
-    def __init__(self, sources: ViewSources, recent: RecentOverview, strips: RunStrips) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
         self._recent = recent
-        self._strips = strips
         self._missed_starts = MissedStarts(sources)
-        self._overview: Overview | None = None
-        self._selected: dict[tuple[str | None, ...], list[PipelineRow]] = {}  # of its rows
 
     async def read(self, query: PipelinesQuery) -> PipelineList:
         overview = await self._recent.get()
@@ -172,7 +168,7 @@ class PipelinesReader:
             refuse_unknown(query.workspace, names)
         order = f"pipelines by {query.sort}"
         behind = read_cursor(order, query.cursor, tuple[float, str, str, str, str])
-        rows = await self._select(overview, query)
+        rows = await _selected(overview, query)
         key = partial(order_key, query.sort)
         start = 0 if behind is None else bisect_right(rows, behind, key=key)
         shown = rows[start : start + query.limit]
@@ -186,21 +182,12 @@ class PipelinesReader:
             folders=overview.folders,
         )
 
-    async def _select(self, overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
-        """Return the rows that fit, in order; for all who ask the same of one overview once."""
-        if self._overview is not overview or len(self._selected) > _MOST_SELECTED:
-            self._overview, self._selected = overview, {}
-        asked, selected = (query.sort, *query.filters), self._selected
-        if asked not in selected:
-            selected[asked] = await computed(len(overview.rows), _fitting, overview, query)
-        return selected[asked]
-
     async def _summaries(
         self, rows: Sequence[PipelineRow], query: PipelinesQuery, overview: Overview
     ) -> tuple[PipelineSummary, ...]:
         opened = [row for row in rows if query.open == "/".join(row.key)]
         wanted = {*(map(_runs_of, rows) if query.cells else ()), *map(_job_groups_of, opened)}
-        strips = await self._strips.get(wanted, overview)
+        strips = await strips_of(wanted, overview, stored=self._sources.runs)
         missed = await self._missed_starts.get(rows)
         gaps = {name: self._gaps(name) for name in {row.key[0] for row in rows}}
 
@@ -305,6 +292,16 @@ def _states(overview: Overview) -> dict[str, int]:
     return {**states, StateFilter.RUNNING: overview.running}
 
 
+async def _selected(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
+    """Return the rows that fit, in order; selected once for all who ask the same of them."""
+    asked, kept = (query.sort, *query.filters), overview.selected
+    if asked not in kept:
+        if len(kept) >= _MOST_SELECTED:
+            kept.clear()
+        kept[asked] = await computed(len(overview.rows), _fitting, overview, query)
+    return kept[asked]
+
+
 def _fitting(overview: Overview, query: PipelinesQuery) -> list[PipelineRow]:
     """Return the rows that fit the filters, in the order that is asked for."""
     rows = (
@@ -357,12 +354,12 @@ def _job_groups_of(row: PipelineRow) -> PipelineOfKind:
     return workspace, RunKind.JOB_GROUP, pipeline_id
 
 
-def pipelines_view(sources: ViewSources, recent: RecentOverview, strips: RunStrips) -> View:
+def pipelines_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="pipelines",
         summary="Pipelines with their state and their newest runs.",
         api="/api/v1/pipelines",
         query=PipelinesQuery,
         answer=PipelineList,
-        read=PipelinesReader(sources, recent, strips).read,
+        read=PipelinesReader(sources, recent).read,
     )

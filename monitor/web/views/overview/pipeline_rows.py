@@ -72,6 +72,23 @@ class PipelineRow(Struct, frozen=True, kw_only=True, gc=False):
     parts: tuple[PipelineHealth, ...]  # job groups by recipe
 
 
+class RunCell(Struct, frozen=True, kw_only=True, gc=False):
+    """One run of a strip. Instants are the workspace's.
+
+    A flow run that ended before it was followed may not be stored; its job groups make its cell,
+    which has the kind and id of the worst of them.
+    """
+
+    kind: RunKind
+    id: str
+    status: Status
+    at: datetime | None  # its start; its creation where no start is known
+    finished_at: datetime | None
+    duration_seconds: float | None
+    recipe_id: str | None
+    historical: bool  # it ended before the workspace was followed
+
+
 def state_of(
     health: OverallHealth, firing: Iterable[Alert], *, is_blind: bool
 ) -> PipelineCondition:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from monitor.bus.contract import StoredRuns
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import RunKind, RunState, Status
-from monitor.web.views.many_items import computed
 from monitor.web.views.overview.overview import Overview
+from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.recent_overview import computed
 
 LONGEST_STRIP = 60  # runs
 ITEMS_OF_A_STRIP = 6  # of `computed`, by what a row costs that goes over its strip
@@ -25,44 +25,22 @@ _WORST_FIRST = (
 )
 
 
-class RunCell(Struct, frozen=True, kw_only=True, gc=False):
-    """One run of a strip. Instants are the workspace's.
-
-    A flow run that ended before it was followed may not be stored; its job groups make its cell,
-    which has the kind and id of the worst of them.
-    """
-
-    kind: RunKind
-    id: str
-    status: Status
-    at: datetime | None  # its start; its creation where no start is known
-    finished_at: datetime | None
-    duration_seconds: float | None
-    recipe_id: str | None
-    historical: bool  # it ended before the workspace was followed
-
-
-class RunStrips:
-    """Reads strips, the newest run last; each once for all who look at one overview."""
-
-    def __init__(self, stored: StoredRuns) -> None:
-        self._stored = stored
-        self._overview: Overview | None = None
-        self._strips: dict[PipelineOfKind, tuple[RunCell, ...]] = {}  # read beside it
-
-    async def get(
-        self, pipelines: Iterable[PipelineOfKind], overview: Overview
-    ) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
-        """Return the newest runs of each pipeline, oldest first."""
-        if self._overview is not overview or len(self._strips) > _KEPT:
-            self._overview, self._strips = overview, {}
-        strips, wanted = self._strips, set(pipelines)
-        missing = wanted - strips.keys()
-        if missing:
-            parts = {part for key in missing for part in _read_for(key)}
-            runs = await self._stored.pipeline_runs(parts, limit=LONGEST_STRIP)
-            strips |= await computed(sum(map(len, runs.values())), _strips, missing, runs)
-        return {key: strips[key] for key in wanted}
+async def strips_of(
+    pipelines: Iterable[PipelineOfKind], overview: Overview, *, stored: StoredRuns
+) -> dict[PipelineOfKind, tuple[RunCell, ...]]:
+    """Return the newest runs of each pipeline, oldest first; read once beside an overview."""
+    if len(overview.strips) > _KEPT:
+        overview.strips.clear()
+    wanted = set(pipelines)
+    strips = {key: overview.strips[key] for key in wanted & overview.strips.keys()}
+    missing = wanted - strips.keys()
+    if missing:
+        parts = {part for key in missing for part in _read_for(key)}
+        runs = await stored.pipeline_runs(parts, limit=LONGEST_STRIP)
+        read = await computed(sum(map(len, runs.values())), _strips, missing, runs)
+        overview.strips.update(read)
+        strips |= read
+    return strips
 
 
 def cell_of(run: RunState) -> RunCell:

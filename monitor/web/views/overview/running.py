@@ -11,15 +11,10 @@ from msgspec import Meta, Struct
 from monitor.model.alerts import PipelineOfKind
 from monitor.model.runs import PipelineKind, RunKind, RunState, Status, Trigger
 from monitor.web.http.request_parsing import refuse_unknown
-from monitor.web.views.many_items import computed
 from monitor.web.views.overview.overview import ActiveRoot, Overview
-from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.overview.run_strips import (
-    ITEMS_OF_A_STRIP,
-    RunCell,
-    RunStrips,
-    usual_seconds,
-)
+from monitor.web.views.overview.pipeline_rows import RunCell
+from monitor.web.views.overview.recent_overview import RecentOverview, computed
+from monitor.web.views.overview.run_strips import ITEMS_OF_A_STRIP, strips_of, usual_seconds
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 
@@ -71,10 +66,9 @@ class RunningList(Struct, frozen=True, kw_only=True):
 class RunningReader:
     """Reads active runs, and what is usual from their pipelines' strips."""
 
-    def __init__(self, sources: ViewSources, recent: RecentOverview, strips: RunStrips) -> None:
+    def __init__(self, sources: ViewSources, recent: RecentOverview) -> None:
         self._sources = sources
         self._recent = recent
-        self._strips = strips
 
     async def read(self, query: RunningQuery) -> RunningList:
         overview = await self._recent.get()
@@ -85,7 +79,8 @@ class RunningReader:
         total, end = len(roots), query.past + query.runs
         shown = roots[query.past : end]
         runs = [root.active.run for root in shown]
-        strips = await self._strips.get(filter(None, map(_pipeline_of, runs)), overview)
+        pipelines = filter(None, map(_pipeline_of, runs))
+        strips = await strips_of(pipelines, overview, stored=self._sources.runs)
         now = self._sources.clock.now()
         there = {status.workspace: status.time_there(now) for status in live.workspaces()}
         labels = [live.label(run.key.workspace, run.pipeline) for run in runs]
@@ -157,12 +152,12 @@ def _pipeline_of(run: RunState) -> PipelineOfKind | None:
     return None if run.pipeline is None else (run.key.workspace, run.key.kind, run.pipeline.id)
 
 
-def running_view(sources: ViewSources, recent: RecentOverview, strips: RunStrips) -> View:
+def running_view(sources: ViewSources, recent: RecentOverview) -> View:
     return View(
         name="running",
         summary="Runs that have not ended, beside what is usual.",
         api="/api/v1/running",
         query=RunningQuery,
         answer=RunningList,
-        read=RunningReader(sources, recent, strips).read,
+        read=RunningReader(sources, recent).read,
     )

@@ -13,9 +13,13 @@ from monitor.alerting.explain.never_shown import why_limited
 from monitor.web.health import STARTING, RecentReadiness
 from monitor.web.views.overview.overview import Overview
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
-from monitor.web.views.overview.reading import first_reads_of, history_of, unreadable_of
 from monitor.web.views.overview.recent_overview import RecentOverview
-from monitor.web.views.overview.unseen import why_unseen
+from monitor.web.views.overview.unseen import (
+    first_reads_of,
+    history_of,
+    unreadable_of,
+    why_unseen,
+)
 from monitor.web.views.sources import ViewSources
 from monitor.web.views.view import View
 

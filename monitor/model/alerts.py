@@ -175,7 +175,7 @@ class OverwrittenTopics(Struct, frozen=True, kw_only=True):
 class Trouble(Struct, frozen=True, kw_only=True):
     """What a daemon, its clock or store, or the cluster lacks."""
 
-    part: str  # daemon:NAME or shard:NAME of the cluster; clock, or clock:DAEMON
+    part: str  # daemon:NAME or shard:NAME of the cluster; clock, or clock:DAEMON@SHARD
     since: datetime  # our clock
     reason: str
 

@@ -177,6 +177,30 @@ async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
     assert await bus.recent_runs(limit=9) == []
 
 
+async def test_a_callback_expires_no_earlier_than_those_before_it(bus: EventBus) -> None:
+    """One that a clock far behind has dated stays as long as what had come before."""
+    for number, seconds in ((1, 90), (2, -3_456_000), (3, 95)):
+        arrived = callback(number, received_at=at(seconds))
+        await bus.receive(arrived, inbox_bound=9, timeout_seconds=SOON)
+    waiting = (await bus.inbox("marketing", limit=9)).callbacks
+    retention = Retention(callbacks_seconds=50)
+    assert (await bus.prune(retention, now=at(100))).callbacks == ()
+
+    expired = (await bus.prune(retention, now=at(141))).callbacks
+    assert {stored.id for stored in expired} == {waiting[0].id, waiting[1].id}
+
+
+async def test_a_callback_from_the_future_keeps_no_other(bus: EventBus) -> None:
+    """One that a clock far ahead has dated does not hold back what comes after it."""
+    for number, seconds in ((1, 3_456_000), (2, 10)):
+        arrived = callback(number, received_at=at(seconds))
+        await bus.receive(arrived, inbox_bound=9, timeout_seconds=SOON)
+    waiting = (await bus.inbox("marketing", limit=9)).callbacks
+
+    expired = (await bus.prune(Retention(callbacks_seconds=50), now=at(100))).callbacks
+    assert {stored.id for stored in expired} == {waiting[1].id}
+
+
 async def test_callbacks_that_nothing_confirmed_are_returned(bus: EventBus) -> None:
     """Callbacks that waited too long leave the inbox, are returned, and count no longer."""
     await bus.receive(callback(1), inbox_bound=2, timeout_seconds=SOON)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -234,8 +235,15 @@ class Hosting:
         )
 
     def _own_trouble(self, shard: str) -> Trouble | None:
-        """Return what this daemon lacks where the shard is the first that it holds."""
-        return self._trouble() if shard == next(iter(self._shards), None) else None
+        """Return what this daemon lacks where the shard is the first that it holds.
+
+        The part names the shard: another one may be the first tomorrow, and alert while the alert
+        of this one is still open.
+        """
+        trouble = self._trouble() if shard == next(iter(self._shards), None) else None
+        if trouble is None or not shard:
+            return trouble
+        return msgspec.structs.replace(trouble, part=f"{trouble.part}@{shard}")
 
     async def _silences(self) -> list[Silence]:
         return await cluster_silences(self._store.elsewhere)

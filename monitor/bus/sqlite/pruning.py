@@ -18,9 +18,13 @@ PIECE = 1_000
 # Processed callbacks remembered at most, however many arrive within their day.
 PROCESSED_BOUND = 500_000
 
+# A callback is as young as any that came before it: the clock may have been behind when it came.
+# One that is dated later than now shows nothing.
 _EXPIRED = JsonQuery(
-    "SELECT id, body FROM callback WHERE processed_at IS NULL AND received_at < ?"
-    " ORDER BY received_at, id LIMIT ?",
+    "SELECT id, body FROM callback WHERE processed_at IS NULL AND received_at < ?1"
+    " AND id < coalesce((SELECT young.id FROM callback AS young"
+    " WHERE young.received_at BETWEEN ?1 AND ?2 ORDER BY young.id LIMIT 1), id + 1)"
+    " ORDER BY received_at, id LIMIT ?3",
     item="'[' || id || ',' || body || ']'",
 )
 
@@ -55,7 +59,7 @@ def forget_runs(db: Connection, retention: Retention, now: datetime) -> int:
 def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> list[StoredCallback]:
     """Remove callbacks that have waited too long, and return them."""
     cutoff = _cutoff(now, retention.callbacks_seconds)
-    expired = inbox.stored(_EXPIRED.fetch(db, (cutoff, PIECE)))
+    expired = inbox.stored(_EXPIRED.fetch(db, (cutoff, codec.microseconds(now), PIECE)))
     db.execute(
         "DELETE FROM callback WHERE id IN (SELECT value FROM json_each(?))",
         (codec.encode([callback.id for callback in expired]),),

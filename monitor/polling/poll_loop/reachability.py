@@ -110,7 +110,9 @@ class ReachabilityJudge:
     def _fails_already(self, operation_id: str | None) -> bool:
         """True where a poll shows it: then a failed try of it says nothing about all others."""
         failing = self._down.items()
-        return any(poll != RECOVERY and operation_id == of.operation_id for poll, of in failing)
+        return any(
+            poll != RECOVERY and operation_id == error.operation_id for poll, error in failing
+        )
 
     def _count(self, poll: str) -> None:
         if poll != RECOVERY:  # which does not show that another operation fails too

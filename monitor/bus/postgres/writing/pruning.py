@@ -67,10 +67,14 @@ _FORGET_PROCESSED = (
     " ORDER BY callback.processed_at DESC LIMIT 1 OFFSET $4), $2))"
     " ORDER BY callback.processed_at LIMIT $3) AS old)) RETURNING shard"
 )
+# A callback is as young as any that came before it, in whatever shard: the clock of the daemon that
+# received it may have been behind. One that is dated later than now shows nothing.
 _EXPIRE = (
     "DELETE FROM callback WHERE ctid = ANY (ARRAY (SELECT old.ctid FROM unnest($1::int[]) AS held"
     " (number), LATERAL (SELECT callback.ctid FROM callback WHERE callback.shard = held.number"
     " AND callback.processed_at IS NULL AND callback.received_at < $2"
+    " AND callback.id < coalesce((SELECT young.id FROM callback AS young"
+    " WHERE young.received_at BETWEEN $2 AND $4 ORDER BY young.id LIMIT 1), callback.id + 1)"
     " ORDER BY callback.received_at, callback.id LIMIT $3) AS old))"
     " RETURNING shard, id, received_at, body"
 )
@@ -117,7 +121,7 @@ async def prune(
     forget = partial(_forget_runs, before=_cutoff(now, retention.runs_seconds))
     runs = await run(chosen("runs"), forget)
     await run(chosen("processed"), partial(_forget_processed, now=now))
-    expire = partial(_expire, before=_cutoff(now, retention.callbacks_seconds))
+    expire = partial(_expire, retention=retention, now=now)
     expired = await run(chosen("expired"), expire, on_kept=_forget_expired)
     return {
         number: Pruned(
@@ -252,11 +256,18 @@ async def _forget_processed(
 
 
 async def _expire(
-    connection: Connection, shards: Sequence[LeasedShard], *, most: int, before: int
+    connection: Connection,
+    shards: Sequence[LeasedShard],
+    *,
+    most: int,
+    retention: Retention,
+    now: datetime,
 ) -> Removed:
     """Remove callbacks that have waited too long, and return them."""
+    before = _cutoff(now, retention.callbacks_seconds)
+    rows = await connection.fetch(_EXPIRE, _numbers(shards), before, most, codec.microseconds(now))
     removed: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
-    for row in await connection.fetch(_EXPIRE, _numbers(shards), before, most):
+    for row in rows:
         removed[row["shard"]].append((row["received_at"], row["id"], row["body"]))
     return removed
 

@@ -8,9 +8,9 @@ TEST := $(VENV)/.installed-test
 # Workers and the daemons that tests start import the same files again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Pure rules, and rooms whose tests start no daemon, browser or vendor's workspace of their own.
-QUICK := $(wildcard tests/test_*.py) $(addprefix tests/,model catalogue schedules config listening \
-	workspace tracking polling callbacks alerting web bus/test_contract_*.py bus/test_sqlite_*.py)
+# Pure rules, and the rooms that need no more than files and a port.
+QUICK := $(filter-out %_server.py,$(wildcard tests/test_*.py)) $(addprefix tests/,model catalogue schedules config listening \
+	workspace tracking callbacks alerting)
 
 .PHONY: help demo quick test soak soak-tests soak-worlds soak-clusters worlds bench pictures servers check format clean
 
@@ -42,8 +42,8 @@ check: $(TEST) ## format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-quick: $(TEST) servers ## pure rules and rooms; takes a minute and a half
-	$(BIN)/pytest $(QUICK) -n auto $(ARGS)
+quick: $(TEST) ## pure rules and rooms; takes a minute and a half
+	$(BIN)/pytest $(QUICK) $(ARGS)
 
 test: $(TEST) servers check ## everything that decides about a change; takes six minutes
 	$(BIN)/pytest $(ARGS)

@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return 0, which starts no workers, where files or tests were named rather than folders."""
     chosen = (config.invocation_params.dir / argument for argument in config.args)
-    if not all(Path(path).is_dir() for path in chosen):
+    if not any(Path(path).is_dir() for path in chosen):
         return 0
     return min(_WORKERS_PER_PROCESSOR * len(os.sched_getaffinity(0)), _MOST_WORKERS)
 

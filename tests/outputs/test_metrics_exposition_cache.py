@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from prometheus_client import Metric
@@ -24,6 +24,7 @@ from monitor.outputs.metrics.exposition import negotiate
 from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
 from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
 from monitor.outputs.metrics.rows import QUEUE_BOUNDS, RunExemplar
+from tests.examples import examples
 
 ACCEPTED = (
     "text/plain;version=0.0.4",
@@ -84,6 +85,7 @@ page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
 
 
 @pytest.mark.parametrize("accept", ACCEPTED)
+@settings(max_examples=examples(15))
 @given(pages=st.lists(page_plans, min_size=1, max_size=4))
 def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[Plan]]) -> None:
     """Odd labels, odd numbers, exemplars, empty families, and rows of earlier pages."""

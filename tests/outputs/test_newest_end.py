@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
@@ -36,6 +36,7 @@ from monitor.web.views.overview.pipeline_list import (
 )
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
+from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.outputs.test_health_agrees import observer_of, sources_of
@@ -150,6 +151,7 @@ async def row_of(daemon: Daemon) -> PipelineSummary:
     return row
 
 
+@settings(max_examples=examples(20))
 @given(
     executions=st.lists(EXECUTIONS, min_size=1, max_size=5),
     order=st.randoms(use_true_random=False),

@@ -143,7 +143,7 @@ class Links(RuleBasedStateMachine):
 
 
 Links.TestCase.settings = settings(
-    max_examples=examples(12),
+    max_examples=examples(5),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -325,7 +325,7 @@ class Agreement(RuleBasedStateMachine):
 
 
 Agreement.TestCase.settings = settings(
-    max_examples=examples(12),
+    max_examples=examples(5),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -36,8 +36,8 @@ from monitor.web.daemon_status import DaemonStatus
 from monitor.web.health import ClusterProblems
 from monitor.web.settings import ServerSettings
 from monitor.web.shown_shards import ShardDirectory
-from monitor.web.views.overview.pipeline_index import PipelineIndex
 from monitor.web.views.overview.pipeline_rows import PipelineRow
+from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
 from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
@@ -142,7 +142,7 @@ def sources_of(daemon: Daemon) -> ViewSources:
         cluster=cluster,
         cluster_problems=ClusterProblems,
         is_shared=False,
-        live=daemon.live_state.view,
+        live_state=lambda: daemon.live_state.view,
         clock=daemon.clock,
         settings=ServerSettings(),
         checks=dict,
@@ -153,11 +153,8 @@ def sources_of(daemon: Daemon) -> ViewSources:
 
 async def row_of_page(daemon: Daemon) -> PipelineRow:
     """Return the only pipeline as the page's read model has it."""
-    index = PipelineIndex(sources_of(daemon))
-    await index.refresh()
-    row = index.get(("one", PipelineKind.FLOW, "7"))
-    assert row is not None
-    return row
+    overview = await RecentOverview(sources_of(daemon)).get()
+    return overview.rows["one", PipelineKind.FLOW, "7"]
 
 
 async def by_web(daemon: Daemon) -> Shown:

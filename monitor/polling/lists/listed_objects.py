@@ -112,8 +112,7 @@ class ListedObjects:
     ) -> None:
         """Find out whether the list is whole, and remember what it shows. Durable on return.
 
-        ``asked`` is when the list was requested, monotonic.
-        ``remove`` takes what is not there any more. ``names`` are those of pipelines.
+        ``asked`` is when, monotonic. ``remove`` takes what is gone. ``names`` are of pipelines.
 
         Raises:
             DoubtedListError: it is not, or not all of what it lacks is verified yet.

@@ -148,6 +148,7 @@ class Daemon:
             supervisor=self._supervisor,
             token_memory=self._token_memory,
             trouble=lambda: self._retention.trouble,
+            ages_at=self._retention.ages_at,
         )
         self._clock.on_step(self._hosting.move_clock)
         self._clock.on_step(self._retention.clock_was_set)

@@ -39,6 +39,7 @@ from monitor.web.shown_shards import ShardDirectory
 from monitor.web.views.overview.pipeline_rows import PipelineRow
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
+from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.web.fake_alerting import FakeAlerting
@@ -196,7 +197,7 @@ async def by_metrics(daemon: Daemon) -> Shown:
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     seen=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(list(EndBasis))),

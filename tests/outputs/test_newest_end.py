@@ -36,6 +36,7 @@ from monitor.web.views.overview.pipeline_list import (
 )
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
+from tests.examples import examples
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON
 from tests.outputs.test_health_agrees import observer_of, sources_of
@@ -150,7 +151,7 @@ async def row_of(daemon: Daemon) -> PipelineSummary:
     return row
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20))
 @given(
     executions=st.lists(EXECUTIONS, min_size=1, max_size=5),
     order=st.randoms(use_true_random=False),

@@ -20,16 +20,16 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.live_state import LiveState
+from monitor.web.page.live import LivePages
 from monitor.web.settings import ServerSettings
 from monitor.web.views.overview import recent_overview
 from monitor.web.views.overview.overview import Overview, OverviewSnapshots, overview_of
 from monitor.web.views.overview.pipeline_rows import PipelineCondition
 from monitor.web.views.overview.recent_overview import RecentOverview
 from monitor.web.views.sources import ViewSources
-from tests.app.eventually import eventually
 from tests.clocks import ManualClock
+from tests.outputs.stories import run_event
 from tests.web.fake_alerting import FakeAlerting
-from tests.web.site import Site
 
 FEW, MANY = 3, 1_000
 
@@ -193,16 +193,21 @@ async def test_a_viewer_keeps_what_he_has(monkeypatch: pytest.MonkeyPatch) -> No
     assert {row.label for row in former.rows.values()} == {f"flow {n}" for n in range(MANY)}
 
 
-async def test_a_page_that_learns_of_a_change_gets_the_state_behind_it(site: Site) -> None:
-    """Also where somebody else looked just before: the change is reported once that is over."""
-    answer = await site.get("/api/v1/status")
-    assert answer.document["running"] == 0
-    pages = site.server._live
-    await site.clock.advance(0.5)
-    await site.observe(site.run("1"))
-    await eventually(pages._has_news.is_set, why="the event was not followed")
-    await site.clock.advance(1.4)
+async def test_pages_learn_of_a_change_when_they_get_the_state_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where somebody has just looked, it is reported once what was computed for him is over."""
+    world = World(monkeypatch)
+    recent = world.recent()
+    pages = LivePages(clock=world.clock, kept_seconds=recent.kept_seconds)
+    reporting = asyncio.create_task(pages.run())
+    assert len((await recent.get()).roots) == 0
+    await world.clock.advance(0.5)
+    world.start(1)
+    pages.on_events([run_event("1", Status.RUNNING)])
+    await world.clock.advance(1.4)
     assert pages.version == 0
-    await site.clock.advance(0.1)
+    await world.clock.advance(0.1)
     assert pages.version == 1
-    assert (await site.get("/api/v1/status")).document["running"] == 1
+    assert len((await recent.get()).roots) == 1
+    reporting.cancel()

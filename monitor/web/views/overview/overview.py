@@ -22,7 +22,7 @@ from monitor.model.live_state import (
     unshared_pipelines,
 )
 from monitor.model.overall_health import overall_health
-from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState
 from monitor.web.views.overview.pipeline_rows import (
     PipelineCondition,
     PipelineKey,
@@ -208,20 +208,20 @@ class _ActiveRuns:
     ) -> None:
         self.of_pipeline: Counter[PipelineKey] = Counter()  # without parts of flow runs
         self.flow_runs: defaultdict[PipelineKey, set[str]] = defaultdict(set)
-        self.roots: list[ActiveRoot] = []  # oldest first
         keys = {active.run.key for active in known.active}
-        for active in sorted(known.active, key=_begin):
+        roots: list[ActiveRun] = []
+        for active in known.active:
             run, key = active.run, active.run.key
-            parents = [parent for parent in _parents_of(active) if parent in keys]
+            parents = [parent for parent in _parents_of(run) if parent in keys]
+            if not parents:
+                roots.append(active)
             if run.pipeline is not None:
                 of = key.workspace, run.pipeline.kind, run.pipeline.id
-                self.of_pipeline[of] += not any(
-                    parent.kind is RunKind.FLOW_RUN for parent in parents
-                )
+                if RunKind.FLOW_RUN not in [parent.kind for parent in parents]:
+                    self.of_pipeline[of] += 1
                 if key.kind is RunKind.FLOW_RUN:
                     self.flow_runs[of].add(key.id)
-            if not parents:
-                self.roots.append(_root(active, known, limits))
+        self.roots = [_root(active, known, limits) for active in sorted(roots, key=_begin)]
 
 
 def _root(
@@ -243,8 +243,10 @@ def _begin(active: ActiveRun) -> tuple[datetime, RunKey]:
     return run.started_at or run.created_at or active.confirmed_at, run.key
 
 
-def _parents_of(active: ActiveRun) -> list[RunKey]:
-    workspace, parents = active.run.key.workspace, active.run.parents
+def _parents_of(run: RunState) -> Sequence[RunKey]:
+    workspace, parents = run.key.workspace, run.parents
+    if parents.flow_run is None and parents.plan_run is None:  # as of most runs
+        return ()
     of_kinds = ((RunKind.FLOW_RUN, parents.flow_run), (RunKind.PLAN_RUN, parents.plan_run))
     return [RunKey(workspace, kind, parent) for kind, parent in of_kinds if parent is not None]
 

@@ -347,6 +347,17 @@ async def test_one_answer_of_a_clock_far_ahead_makes_no_failure_history(
     assert f"{key(2)}:failed" in await event_ids(bus)
 
 
+async def test_a_clock_far_ahead_forgets_no_pipeline(bus: SqliteBus, clock: ManualClock) -> None:
+    """What is idle is older than the horizon by the time that has passed here, too."""
+    observer, _ = observer_of(bus, clock)
+    await observer.open("acme", clock_skew=lambda: 40 * 86_400.0)
+    await observer.observe([observation_of(clock, 1, "Complete", finished_at=clock.now())])
+    later = clock.now() + timedelta(days=40)
+
+    assert observer.pipeline_health.pipelines("acme")
+    assert await observer.forget_idle("acme", now=later, listed=()) == 0
+
+
 def undated(live_state: LiveState, clock: ManualClock) -> WorkspaceClocks:
     """Return clocks of a workspace whose answers carry no time."""
     clocks = WorkspaceClocks(live_state, clock)
@@ -366,6 +377,22 @@ async def test_one_stamp_that_is_ahead_moves_no_clock(clock: ManualClock) -> Non
 
     await clock.advance(3_700)
     clocks.learn([observation_of(clock, 4, "Complete"), observation_of(clock, 5, "Complete")])
+    assert clocks.skew_seconds("acme") == 0
+
+
+async def test_stamps_bear_out_a_clock_that_is_said_to_be_ahead(clock: ManualClock) -> None:
+    """An end without a time sorts behind them; a ``Date`` or a stamp alone moves nothing."""
+    clocks, doubt = WorkspaceClocks(LiveState(["acme"]), clock), 0.0
+    clocks.measure("acme", lambda: 0.0, lambda: doubt)
+    doubt = 3_600.0
+    clocks.learn([observation_of(clock, 1, "Complete")])
+    assert clocks.skew_seconds("acme") == 0
+    later = {"updated_at": clock.now() + timedelta(minutes=50)}
+    clocks.learn([observation_of(clock, 2, "Complete", **later)])
+    assert clocks.skew_seconds("acme") == 3_000
+    doubt = 900.0
+    assert clocks.skew_seconds("acme") == 900
+    doubt = 0.0
     assert clocks.skew_seconds("acme") == 0
 
 

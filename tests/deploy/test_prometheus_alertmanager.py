@@ -87,6 +87,8 @@ NIGHTLY = {**SALES, "kind": "plan_run", "pipeline": "nightly"}
 OUTAGE = {"alertname": "workspace_unreachable", "rule": "workspace_unreachable", **SALES}
 BEHIND = {"alertname": "monitor_degraded", "rule": "monitor_degraded", "part": "backlog:mqtt"}
 OVERWRITTEN = {**BEHIND, "part": "retained@north"}
+REFUSED = {**BEHIND, "part": "store@north"}
+LOST = {**BEHIND, "part": "lost:mqtt@north"}
 UNHELD = {**BEHIND, "part": "shard:north"}
 SHORT = {"alertname": "budget_exhausted", "rule": "budget_exhausted", "workspace": "stock"}
 # What fires, and whether it is inhibited while all the others fire too.
@@ -95,6 +97,8 @@ TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     (BEHIND, False),
     (OVERWRITTEN, False),
     (UNHELD, False),
+    (REFUSED, False),
+    (LOST, False),
     (SHORT, False),
     ({"alertname": "late", "rule": "run_overdue", **NIGHTLY}, True),
     ({"alertname": "DataprepScheduleMissed", "rule": "schedule_missed", **SALES}, True),
@@ -108,6 +112,9 @@ TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     ({"alertname": "DataprepMonitorDeadLetters", "part": "dead_letters:mqtt"}, False),
     ({"alertname": "DataprepMonitorTopicsOverwritten", "part": "retained"}, True),
     ({"alertname": "DataprepMonitorNothingHeld", "part": "shard"}, True),
+    ({"alertname": "DataprepMonitorStoreRefusesWrites", "instance": "north:9876"}, True),
+    ({"alertname": "DataprepMonitorEventsLost", "part": "lost:mqtt@north"}, True),
+    ({"alertname": "DataprepMonitorEventsLost", "part": "lost:file@north"}, False),
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", **SALES}, True),
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "stock"}, True),
     ({"alertname": "DataprepRunsUnconfirmed", "kind": "plan_run", "workspace": "hr"}, False),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.rules.monitor_degraded import BACKLOG, DEAD_LETTERS, RETAINED, UNHELD
+from monitor.alerting.rules.monitor_degraded import BACKLOG, DEAD_LETTERS, LOST, RETAINED, UNHELD
 from monitor.alerting.settings import RULE_DEFINITIONS, RuleKind
 from monitor.model.alerts import Severity
 from tests.deploy.prometheus_files import (
@@ -144,6 +144,7 @@ def test_parts_of_the_monitor_are_called_as_it_calls_them() -> None:
     assert {alert: part for alert, part in parts.items() if part} == {
         "DataprepMonitorOutputBehind": BACKLOG + ":{{ $labels.consumer }}" + of_shard,
         "DataprepMonitorDeadLetters": DEAD_LETTERS + ":{{ $labels.output }}" + of_shard,
+        "DataprepMonitorEventsLost": LOST + ":{{ $labels.consumer }}" + of_shard,
         "DataprepMonitorNothingHeld": UNHELD,
         "DataprepMonitorTopicsOverwritten": RETAINED,
     }

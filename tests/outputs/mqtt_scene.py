@@ -27,7 +27,7 @@ from monitor.tracking.live_state import LiveState
 from tests.outputs.output_scene import output_parts
 from tests.outputs.stories import change
 
-LIMIT_SECONDS = 15.0
+LIMIT_SECONDS = 60.0
 
 
 def settings_for(url: str, **more: Any) -> MqttSettings:

@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 import pytest
 from aiomqtt.client import ProtocolVersion
+from paho.mqtt.client import DisconnectFlags
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from monitor.outputs.mqtt.library_overrides import BrokerClient
 from tests.outputs.mqtt_scene import settings_for
@@ -77,6 +80,44 @@ async def test_a_cancellation_beside_the_end_of_a_connection_is_kept(broker: Mos
     stopped = StoppedClient(broker, during="disconnect")
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(stopped.run())
+
+
+@pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
+async def test_a_connection_that_ends_while_nobody_waits_leaves_no_trace(
+    broker: Mosquitto,
+) -> None:
+    """The broker closes before the thread is done, and whoever connects is stopped then."""
+    loop = asyncio.get_running_loop()
+    logged: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    await _stop_after_the_end(StoppedClient(broker, during="connect").client)
+    await loop.shutdown_default_executor()
+    gc.collect()
+
+    assert logged == []
+
+
+async def _stop_after_the_end(client: BrokerClient) -> None:
+    is_connected, is_given_up = threading.Event(), threading.Event()
+    on_socket_open = client._client.on_socket_open
+    assert on_socket_open is not None
+
+    def wait(*arguments: Any) -> None:
+        on_socket_open(*arguments)
+        is_connected.set()
+        is_given_up.wait(10)
+
+    client._client.on_socket_open = wait
+    connecting = asyncio.create_task(client.connect())
+    await asyncio.to_thread(is_connected.wait, 10)
+    client._on_disconnect(
+        client._client, None, DisconnectFlags(False), ReasonCode(PacketTypes.DISCONNECT)
+    )
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    client.hang_up()
+    is_given_up.set()
 
 
 @pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)

@@ -189,8 +189,8 @@ async def test_a_failure_from_before_names_its_alert_and_what_is_not_read(site: 
     assert "Why it failed is not read yet." in page
     assert "Why it failed is not read yet." in overview
     page, overview = await shown(detailed=True)
-    assert "The workspace has not reported why it failed." in page
-    assert "The workspace has reported no reason." in overview
+    assert "The workspace shows no reason why it failed." in page
+    assert "The workspace shows no reason." in overview
     page, overview = await shown(detailed=True, error="disk is full")
     assert "disk is full" in page
     assert "disk is full" in overview

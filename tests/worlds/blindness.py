@@ -136,31 +136,37 @@ def _of_withdrawal(withdrawal: Withdrawal) -> Blindness:
 def _of_short_list(world: World, short: ShortList) -> Blindness:
     is_of_runs = short.list_name in _RUN_LISTS
     requested = _REQUESTED_SECONDS[short.list_name]
+    missed_from = NEVER if is_of_runs else _missed_from(world, short)
+    due_at = missed_from + requested * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
     return Blindness(
         text=f"{short.list_name} lacks rows in {', '.join(sorted(short.queries))}",
         span=short.span,
         recovered_at=short.span.end + (POLL.relist_seconds if is_of_runs else requested) * 1.1,
-        reported_within=(
-            requested * 1.1 + UNREACHABLE_FOR_SECONDS + _SLACK_SECONDS
-            if not is_of_runs and _lacks_rows(world, short)
-            else None
-        ),
+        reported_within=due_at - short.span.begin if due_at < short.span.end else None,
         hides_runs=is_of_runs,
         hides_schedules=short.list_name is ListName.SCHEDULES,
         hides_pipelines=short.list_name in (ListName.FLOWS, ListName.PLANS),
     )
 
 
-def _lacks_rows(world: World, short: ShortList) -> bool:
-    """True where something of the list is missing that was there before, and stays."""
+def _missed_from(world: World, short: ShortList) -> float:
+    """Return from when on something of the list is missing that was there before, and stays.
+
+    A flow that is hidden as well is not missed before it can be read again.
+    """
     pipelines = world.flows if short.list_name is ListName.FLOWS else world.plans
     ids = [pipeline.id for pipeline in pipelines if pipeline.deleted_at == NEVER]
     if short.list_name is ListName.SCHEDULES:
         ids = [schedule.id for schedule in world.schedules]
-    shown = Impaired(world).kept(
-        short.list_name, QueryKind.ALL, [({"id": id_}, 0, 0) for id_ in ids], short.span.begin
-    )
-    return len(shown) < len(ids)
+    impaired = Impaired(world)
+
+    def is_missed(at: float) -> bool:
+        present = [({"id": id_}, 0.0, 0.0) for id_ in ids if not impaired.is_hidden(id_, at)]
+        return len(impaired.kept(short.list_name, QueryKind.ALL, present, at)) < len(present)
+
+    changes = sorted({short.span.begin, *(hiding.span.end for hiding in world.hidings)})
+    inside = (at for at in changes if short.span.begin <= at < short.span.end)
+    return next((at for at in inside if is_missed(at)), NEVER)
 
 
 def _of_hiding(world: World, hiding: Hiding) -> Blindness:

@@ -48,6 +48,10 @@ class Impaired:
                 shown = [row for row in shown if _is_kept(row[0]["id"], short.share_kept)]
         return shown
 
+    def is_hidden(self, flow_id: int, at: float) -> bool:
+        """True where a flow is hidden with its runs."""
+        return self._hiding(ListName.FLOWS, flow_id, at) is not None
+
     def _refusal_of_object(self, kind: str, object_id: int, at: float) -> Refusal | None:
         if kind == "schedules" and at >= self._world.other_person_from:
             return Refusal.FORBIDDEN

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tests.worlds.alert_judge import RULE
-from tests.worlds.allowances import POLL
+from tests.worlds.allowances import POLL, REPORT_SECONDS
 from tests.worlds.final_faces import FinalFaces
 from tests.worlds.findings import Finding, Kind
 from tests.worlds.received import runs_of
-from tests.worlds.script import NEVER, End, JobGroup, RunKind, Times, World
+from tests.worlds.script import NEVER, End, FlowRun, JobGroup, RunKind, Times, World
 from tests.worlds.truth import Run, TrueEnd, group_allowance
 
 _UNREADABLE = (Times.NO_JOBS, Times.NONE)
@@ -37,15 +37,40 @@ def reason_findings(
 
 
 def link_findings(world: World, faces: FinalFaces) -> Iterator[Finding]:
-    """Yield failed flow runs that are not linked to the plan run that has named them."""
+    """Yield failed flow runs that are not linked to the plan run that has named them.
+
+    A plan run that is not known at all, as where its list is refused, is judged by its events. One
+    that names the flow run only while nothing can be read any more links nothing.
+    """
+    unknown = {
+        plan_run.id
+        for plan_run in world.plan_runs
+        if plan_run.end is End.FAILED and (RunKind.PLAN_RUN, plan_run.id) not in faces.runs
+    }
     for run in world.flow_runs:
         shown = faces.runs.get((RunKind.FLOW_RUN, run.id))
         groups = [world.group(group) for group in run.job_groups]
         if run.plan_run is None or shown is None or _are_named_late(world, groups):
             continue
+        if run.plan_run in unknown or _is_named_unreadably(world, run):
+            continue
         if shown["plan_run"] != str(run.plan_run):
             text = f"flow_run {run.id} of plan_run {run.plan_run} has {shown['plan_run']}"
             yield Finding(seed=world.seed, kind=Kind.NO_LINK, text=text)
+
+
+def _is_named_unreadably(world: World, run: FlowRun) -> bool:
+    named_from = next(
+        plan_run.children_named_from[run.id]
+        for plan_run in world.plan_runs
+        if plan_run.id == run.plan_run
+    )
+    return any(
+        withdrawal.with_objects
+        and withdrawal.span.end == NEVER
+        and withdrawal.span.begin < named_from + REPORT_SECONDS
+        for withdrawal in world.withdrawals
+    )
 
 
 def _of_alert(

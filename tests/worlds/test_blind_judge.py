@@ -174,6 +174,22 @@ def test_a_list_of_flows_without_rows_must_be_reported() -> None:
         assert _blind([], world=world) == kinds
 
 
+@pytest.mark.parametrize(("hidden_until", "kinds"), [(120.0, [Kind.BLIND]), (295.0, [])])
+def test_a_flow_that_is_hidden_is_missed_in_no_list(hidden_until: float, kinds: list[Kind]) -> None:
+    """A list that lacks it owes an alert only once it could be read again for long enough."""
+    short = ShortList(
+        span=Span(100, 300),
+        list_name=ListName.FLOWS,
+        queries=frozenset(QueryKind),
+        share_kept=0.0,
+    )
+    hiding = Hiding(
+        span=Span(90, hidden_until), flows=frozenset({_FLOW}), refusal=Refusal.FORBIDDEN
+    )
+    world = msgspec.structs.replace(_WORLD, short_lists=(short,), hidings=(hiding,))
+    assert _blind([], world=world) == kinds
+
+
 def _missed(*arrivals: Arrival, world: World = _SCHEDULED) -> list[Kind]:
     played = _played(arrivals, world)
     received = Received(played.arrivals, world.name)

@@ -12,12 +12,12 @@ import pytest
 
 from tests.worlds.final_faces import FinalFaces, Sample
 from tests.worlds.findings import Kind
-from tests.worlds.impairments import Span
+from tests.worlds.impairments import Refusal, Span, Withdrawal
 from tests.worlds.judge import judge
 from tests.worlds.play import LASTING, Notifications, Played
 from tests.worlds.reason_judge import link_findings, reason_findings
 from tests.worlds.received import Arrival
-from tests.worlds.script import NEVER, End, FlowRun, JobGroup, Pipeline, RunKind, World
+from tests.worlds.script import NEVER, End, FlowRun, JobGroup, Pipeline, PlanRun, RunKind, World
 from tests.worlds.truth import Run, own_ends
 
 _ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -312,7 +312,7 @@ def test_an_alert_has_the_error_of_a_run_that_it_is_about(
 
 
 def test_a_missing_link_is_found() -> None:
-    """A failed flow run of a plan run is shown as part of it."""
+    """A failed flow run of a plan run is shown as part of it, where the plan run is known."""
     flow_run = FlowRun(
         id=5,
         flow=_FLOW,
@@ -323,11 +323,35 @@ def test_a_missing_link_is_found() -> None:
         end_shown_from=20,
         plan_run=6,
     )
-    inside = msgspec.structs.replace(_FAILING, flow_runs=(flow_run,))
-    for plan_run, kinds in (("6", set()), (None, {Kind.NO_LINK})):
-        shown: dict[Run, dict[str, Any]] = {(RunKind.FLOW_RUN, 5): {"plan_run": plan_run}}
+    plan_run = PlanRun(
+        id=6,
+        plan=7,
+        snapshot=8,
+        flow_runs=(5,),
+        created=10,
+        started=10,
+        ended=20,
+        end=End.FAILED,
+        shown_from=10,
+        end_shown_from=20,
+        children_named_from={5: 10},
+    )
+    inside = msgspec.structs.replace(_FAILING, flow_runs=(flow_run,), plan_runs=(plan_run,))
+    refused = Withdrawal(
+        span=Span(15, NEVER), lists=frozenset(), refusal=Refusal.GONE, with_objects=True
+    )
+    cases: tuple[tuple[str | None, bool, World, set[Kind]], ...] = (
+        ("6", True, inside, set()),
+        (None, True, inside, {Kind.NO_LINK}),
+        (None, False, inside, set()),
+        (None, True, msgspec.structs.replace(inside, withdrawals=(refused,)), set()),
+    )
+    for named, is_known, world, kinds in cases:
+        shown: dict[Run, dict[str, Any]] = {(RunKind.FLOW_RUN, 5): {"plan_run": named}}
+        if is_known:
+            shown[RunKind.PLAN_RUN, 6] = {}
         faces = msgspec.structs.replace(_faces(_FAILING), runs=shown)
-        assert {finding.kind for finding in link_findings(inside, faces)} == kinds
+        assert {finding.kind for finding in link_findings(world, faces)} == kinds
 
 
 def test_an_alertmanager_that_differs_is_found() -> None:

@@ -151,6 +151,11 @@ class Timeline:
         else:
             self._timers[domain].put_earlier(key_of(subject), subject, as_of + wait)
 
+    def has_evaluated(self, pipeline: Subject) -> bool:
+        """True where a cycle has evaluated the flow or plan since the start."""
+        known = pipeline.pipeline
+        return known is not None and (pipeline.workspace, known.kind, known.id) in self._pipelines
+
     def committed(self, fingerprint: str, instance: AlertInstance | None) -> None:
         """Apply one alert as a durable step changed it; None: it was dropped."""
         self._alert_timers.update(fingerprint, instance)

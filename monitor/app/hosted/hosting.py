@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -76,8 +77,12 @@ class Hosting:
         supervisor: Supervisor,
         token_memory: TokenMemory,
         trouble: Callable[[], Trouble | None],
+        ages_at: Callable[[], datetime],
     ) -> None:
-        """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts."""
+        """``trouble`` is what the daemon lacks whatever it holds; one of its shards alerts.
+
+        ``ages_at`` returns the time by which ages are judged where something is deleted by them.
+        """
         self._configuration = configuration
         self._store = store
         self._clock = clock
@@ -86,6 +91,7 @@ class Hosting:
         self._supervisor = supervisor
         self._token_memory = token_memory
         self._trouble = trouble
+        self._ages_at = ages_at
         self._shards: dict[str, HostedShard] = {}
         self._shown: Mapping[str, ShownShard] = {}
         self._tenures: dict[str, _Tenure] = {}  # the newest of each shard
@@ -230,12 +236,20 @@ class Hosting:
             token_memory=self._token_memory,
             cluster=self._cluster_watch() if granted.bus.shard == CLUSTER else None,
             own_trouble=partial(self._own_trouble, granted.bus.shard),
+            ages_at=self._ages_at,
             silences=self._silences,
         )
 
     def _own_trouble(self, shard: str) -> Trouble | None:
-        """Return what this daemon lacks where the shard is the first that it holds."""
-        return self._trouble() if shard == next(iter(self._shards), None) else None
+        """Return what this daemon lacks where the shard is the first that it holds.
+
+        The part names the shard: another one may be the first tomorrow, and alert while the alert
+        of this one is still open.
+        """
+        trouble = self._trouble() if shard == next(iter(self._shards), None) else None
+        if trouble is None or not shard:
+            return trouble
+        return msgspec.structs.replace(trouble, part=f"{trouble.part}@{shard}")
 
     async def _silences(self) -> list[Silence]:
         return await cluster_silences(self._store.elsewhere)

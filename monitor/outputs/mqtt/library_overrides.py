@@ -120,6 +120,8 @@ class BrokerClient(aiomqtt.Client):
             # Small messages leave at once, instead of waiting for the answer to the one before.
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
+        # Whoever connects may be gone when it fails, and asyncio would log what nobody retrieved.
+        self._connected.add_done_callback(_retrieve)
         self._client._sock_recv = self._receive  # type: ignore[method-assign]  # noqa: SLF001 - so that paho reads what we have received
         self._client.connect_timeout = settings.connect_timeout_seconds
         self._may_send = may_send
@@ -378,6 +380,11 @@ class BrokerClient(aiomqtt.Client):
     def _notice_disconnected(self, disconnected: Any) -> None:
         failure = None if disconnected.cancelled() else disconnected.exception()
         self._on_end(LinkEnd("closed" if failure is None else str(failure)))
+
+
+def _retrieve(future: asyncio.Future[None]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _end_of(flags: DisconnectFlags, reason_code: ReasonCode) -> LinkEnd:

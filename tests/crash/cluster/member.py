@@ -14,6 +14,9 @@ from tests.app.stage import SECRET
 from tests.crash.cluster.networks import Network
 from tests.set_clock import SetClock
 
+_RESEND_SECONDS = 15
+LAPSE_SECONDS = 4.0 * _RESEND_SECONDS  # how long an alert stands at Alertmanager by one sending
+
 
 class ClusterAddresses(Struct, frozen=True, kw_only=True):
     """What all daemons of a cluster have in common."""
@@ -49,7 +52,8 @@ class MemberSettings(Settings):
             "[alerting]\nflap_count = 100\n"  # what fires and resolves is shown each time
             '[[alerts]]\nrule = "monitor_degraded"\nfor_seconds = 0\n'
             f'[mqtt]\nurl = "{self.addresses.broker}"\nreconnect_cap_seconds = 1\n'
-            f'[alertmanager]\nurls = ["{self.addresses.alertmanager}"]\nresend_seconds = 15\n'
+            f'[alertmanager]\nurls = ["{self.addresses.alertmanager}"]\n'
+            f"resend_seconds = {_RESEND_SECONDS}\n"
             f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
             f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
             "commit_timeout_seconds = 2\n"

@@ -13,7 +13,6 @@ import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.alerting.rules.monitor_degraded import CLOCK as DAEMON_CLOCK
 from monitor.bus.shards import CLUSTER
 from monitor.model.alerts import BRIDGE
 from tests.app.eventually import pause
@@ -85,13 +84,6 @@ def shard_of(instance: str) -> str:
     return instance.partition("-")[2]
 
 
-def _shard_of_part(part: str) -> str:
-    """Return the shard whose alert about a part of the monitor this is; empty: any that is held."""
-    what, _, shard = part.partition("@")
-    # A clock that was set is reported in one of the shards that its daemon holds.
-    return shard or ("" if what.startswith(f"{DAEMON_CLOCK}:") else CLUSTER)
-
-
 def _sizes(data: bytes) -> tuple[int, int] | None:
     """Return the lengths of the first packet's header and body, None while they are unknown."""
     body = 0
@@ -150,7 +142,7 @@ class AlertmanagerWatch:
                 labels = alert["labels"]
                 shard = labels.get("workspace", "")
                 if shard == BRIDGE:
-                    shard = _shard_of_part(labels["part"])
+                    shard = labels["part"].partition("@")[2] or CLUSTER
                 self.sent.append(PublishedState(at, daemon or "", shard, json.dumps(alert)))
         async with self._session.request(
             request.method,

@@ -1,11 +1,10 @@
-"""A file with everything that a store can hold, and what comes out where it is carried to."""
+"""A store with everything that one can hold, its dumps, and what comes out where they go."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -13,15 +12,24 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.alerts.instance import AlertInstance, AlertSpan, FingerprintHistory
 from monitor.alerting.alerts.pending_step import FirstEvaluated, TransitionCount
-from monitor.app.store_routing import OneShard, SameShards, ShardsOfWorkspaces
+from monitor.app.consumer_states import WorkspaceStates
 from monitor.bus.contract import Change, DeadLetter, Start, StateEntry, Step
-from monitor.bus.postgres_address import postgres_address
+from monitor.bus.dump import postgres_store, sqlite_store
+from monitor.bus.dump.dump_file import DumpReader
+from monitor.bus.dump.dumping import Import, OnProgress, export_store
+from monitor.bus.dump.records import (
+    Counts,
+    DumpSource,
+    DumpTarget,
+    Shard,
+    ShardRow,
+    Shards,
+    StoreTable,
+)
+from monitor.bus.dump.routing import place_in_database, place_in_dump, place_in_file
+from monitor.bus.postgres_address import is_postgres, postgres_address
+from monitor.bus.settings import store_path
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.transfer.postgres_side import PostgresSource, PostgresTarget
-from monitor.bus.transfer.sqlite_side import SqliteSource, SqliteTarget
-from monitor.bus.transfer.store_transfer import StoreTransfer
-from monitor.bus.transfer.sums import Sums
-from monitor.bus.transfer.tables import ShardRow, StoreTable, TransferSource
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Severity, Silence
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, Source, Status
@@ -120,7 +128,7 @@ async def fill(path: Path, *, unread: str = "mqtt") -> None:
         await bus.subscribe(consumer, start=Start.OLDEST)
     entries = [
         *(StateEntry(workspace=name, topic="t", key=ODD, value=b"v") for name in WORKSPACES),
-        StateEntry(workspace=BRIDGE, topic="readiness", key="probe", value=b""),
+        StateEntry(workspace="acme", topic="oauth", key="tokens", value=b"\xff a token pair"),
     ]
     runs = tuple(event.run for event in ALL_EVENTS if isinstance(event, RunEvent))
     await bus.commit(
@@ -150,82 +158,88 @@ async def fill(path: Path, *, unread: str = "mqtt") -> None:
 Stored = dict[StoreTable, list[ShardRow]]
 
 
-async def stored_in(source: TransferSource) -> Stored:
-    return {table: [row async for row in source.rows(table)] for table in StoreTable}
+def source_of(url: str) -> AbstractAsyncContextManager[DumpSource]:
+    """Return the store of a URL, to read it."""
+    if is_postgres(url):
+        return postgres_store.open_source(postgres_address(url), None)
+    return sqlite_store.open_source(store_path(url))
 
 
-async def in_file(path: Path) -> Stored:
-    """Return everything that a file holds."""
-    source = SqliteSource(path, now=NOW)
-    try:
-        return await stored_in(source)
-    finally:
-        source.close()
+def target_of(url: str) -> AbstractAsyncContextManager[DumpTarget]:
+    """Return the store of a URL, to fill it."""
+    if is_postgres(url):
+        return postgres_store.open_target(postgres_address(url), None)
+    return sqlite_store.open_target(store_path(url), now=NOW)
 
 
-@asynccontextmanager
-async def database_source(url: str) -> AsyncIterator[PostgresSource]:
-    source = await PostgresSource.open(postgres_address(url), None)
-    try:
-        yield source
-    finally:
-        await source.close()
+def states_of(shards: Shards) -> WorkspaceStates:
+    return WorkspaceStates({name for shard in shards.values() for name in shard.workspaces})
 
 
-async def in_database(url: str) -> Stored:
-    """Return everything that a database holds."""
-    async with database_source(url) as source:
-        return await stored_in(source)
+def ignored(_done: int) -> None:
+    """Show no progress."""
 
 
-async def to_database(
-    path: Path, url: str, shards: dict[str, str] | None = None, *, stop_after: int | None = None
-) -> Sums:
-    """Carry a file into a database; with ``stop_after`` it breaks after so many batches."""
-    source = SqliteSource(path, now=NOW)
-    target = await PostgresTarget.open(postgres_address(url), None)
-    try:
-        [end] = (await source.shards()).values()
-        routing = ShardsOfWorkspaces(end.workspaces, shards or {})
-        on_progress = breaking(stop_after)
-        transfer = StoreTransfer(source, target, routing, on_progress=on_progress, batch_rows=7)
-        return await transfer.run()
-    finally:
-        source.close()
-        await target.close()
+async def exported(
+    url: str,
+    dump: Path,
+    *,
+    workspace: str | None = None,
+    shard: str | None = None,
+    on_progress: OnProgress = ignored,
+) -> Path:
+    """Write the dump of a store, and return where."""
+    async with source_of(url) as source:
+        await export_store(
+            source,
+            dump,
+            place_in_dump(workspace=workspace, shard=shard),
+            states_of(await source.shards()),
+            version="1.0",
+            now=NOW,
+            on_progress=on_progress,
+        )
+    return dump
 
 
-def breaking(after: int | None) -> Callable[[str, int], None]:
-    """Return what breaks a transfer after so many batches."""
-    batches = count(1)
-
-    def on_progress(_part: str, _rows: int) -> None:
-        if next(batches) == after:
-            raise KeyboardInterrupt
-
-    return on_progress
-
-
-async def to_file(url: str, path: Path, *, stop_after: int | None = None) -> Sums:
-    """Carry a database into a file; with ``stop_after`` it breaks after so many batches."""
-    target = SqliteTarget(path, now=NOW)
-    try:
-        async with database_source(url) as source:
-            on_progress = breaking(stop_after)
-            transfer = StoreTransfer(
-                source, target, OneShard(), on_progress=on_progress, batch_rows=7
-            )
-            return await transfer.run()
-    finally:
-        target.close()
+async def imported(
+    dump: Path,
+    url: str,
+    shards: Mapping[str, str] | None = None,
+    *,
+    on_progress: OnProgress = ignored,
+) -> Counts:
+    """Load a dump into a store; ``shards`` are those of workspaces in the configuration."""
+    reader = DumpReader(dump)
+    stored = reader.header.shards
+    place = place_in_database(stored, shards or {}) if is_postgres(url) else place_in_file
+    work = Import(reader, place, states_of(stored))
+    work.plan(ignored)
+    return await work.run(target_of(url), on_progress=on_progress)
 
 
-async def to_other_database(url: str, other_url: str) -> Sums:
-    """Carry a database into another one."""
-    target = await PostgresTarget.open(postgres_address(other_url), None)
-    try:
-        async with database_source(url) as source:
-            transfer = StoreTransfer(source, target, SameShards(), on_progress=lambda *_: None)
-            return await transfer.run()
-    finally:
-        await target.close()
+async def carried(
+    url: str,
+    to: str,
+    dump: Path,
+    shards: Mapping[str, str] | None = None,
+    *,
+    workspace: str | None = None,
+) -> None:
+    """Carry a store, or one of its workspaces, into another one."""
+    await imported(await exported(url, dump, workspace=workspace), to, shards)
+
+
+async def stored_in(url: str) -> Stored:
+    """Return everything that a store has, by table."""
+    async with source_of(url) as source:
+        return {table: [row async for row in source.rows(table)] for table in StoreTable}
+
+
+async def shards_of(url: str) -> dict[str, Shard]:
+    async with source_of(url) as source:
+        return await source.shards()
+
+
+def file_url(path: Path) -> str:
+    return f"sqlite://{path}"

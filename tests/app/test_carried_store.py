@@ -11,7 +11,7 @@ from monitor.catalogue.operations import Edition
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
-from tests.bus.transfer_scenes import to_database, to_file
+from tests.bus.dump_scenario import carried, file_url
 
 
 async def test_nothing_is_lost_or_reported_twice_over_a_change_of_the_store(
@@ -34,7 +34,8 @@ async def test_nothing_is_lost_or_reported_twice_over_a_change_of_the_store(
             counted = await face.ends()
         await stage.until_ended(workspace, kinds, at_least=3)
 
-        await to_database(tmp_path / "state.db", empty_database, {"acme": "small"})
+        stored, dump = file_url(tmp_path / "state.db"), tmp_path / "a.dump"
+        await carried(stored, empty_database, dump, {"acme": "small"})
         database = StorageSettings(url=empty_database, daemon="monitor-1")
         [table] = settings.workspaces
         table = msgspec.structs.replace(
@@ -48,8 +49,9 @@ async def test_nothing_is_lost_or_reported_twice_over_a_change_of_the_store(
             await stage.until_agreed(workspace, kinds, subscriber, face)
             counted = await face.ends()
 
-        await to_file(empty_database, tmp_path / "back.db")
-        file = StorageSettings(url=f"sqlite://{tmp_path}/back.db")
+        back = file_url(tmp_path / "back.db")
+        await carried(empty_database, back, tmp_path / "b.dump")
+        file = StorageSettings(url=back)
         async with stage.daemon(msgspec.structs.replace(settings, storage=file)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed on the file")
             assert await face.ends() == counted

@@ -193,7 +193,7 @@ class PostgresTarget:
                 _PRESENT, list(shards), [name for name, *_ in workspaces]
             )
             if present:
-                shown = ", ".join(row["what"] for row in present[:_SHOWN])
+                shown = ", ".join(sorted(row["what"] for row in present)[:_SHOWN])
                 raise ConfigurationError(
                     f"{self._name} is not empty: it has {shown} already; name an empty database"
                 )

@@ -85,6 +85,9 @@ class MergedLiveStateView(LiveStateView):
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         return self._of(workspace).why_unwatched(workspace, what)
 
+    def why_starved(self, workspace: str, *, monotonic: float) -> str | None:
+        return self._of(workspace).why_starved(workspace, monotonic=monotonic)
+
     def why_unshared(self, workspace: str, pipeline: Pipeline | None) -> str | None:
         return self._of(workspace).why_unshared(workspace, pipeline)
 

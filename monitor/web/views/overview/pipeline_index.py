@@ -95,6 +95,11 @@ class PipelineIndex:
         unshared = self._unshared.get((workspace, kind, pipeline.id))
         return unshared or self._blind.get((workspace, kind))
 
+    def why_starved(self, workspace: str) -> str | None:
+        """Return which poll of runs is overdue for want of requests; None where there is none."""
+        monotonic = self._sources.clock.monotonic()
+        return self._sources.live.why_starved(workspace, monotonic=monotonic)
+
     def other_alerts(self) -> list[Alert]:
         """Return the firing alerts that are about no pipeline, or about none of the rows."""
         keys: list[PipelineKey | None] = [None, *self._without_row]

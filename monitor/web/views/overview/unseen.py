@@ -30,5 +30,6 @@ def why_unseen(live: LiveStateView, index: PipelineIndex, status: WorkspaceStatu
     if index.count(PipelineCondition.UNKNOWN, name):
         whys.append(blind.get((name, PipelineKind.PLAN)))
     whys += [live.why_unwatched(name, what) for what in WATCHED_BY]
+    whys.append(index.why_starved(name))
     why = next((why for why in whys if why is not None), None)
     return None if why is None else f"{name}: {why[:_WHY_CHARACTERS]}"

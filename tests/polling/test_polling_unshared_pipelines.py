@@ -118,6 +118,30 @@ async def test_many_flows_unshared_at_once_hide_no_other(
     assert "101:failed" in await scene.run_events()
 
 
+@pytest.mark.parametrize("refusal", [FORBIDDEN, NO_OBJECT])
+@pytest.mark.parametrize("count", [12, 60])
+async def test_many_flows_unshared_at_once_doubt_no_list_where_nothing_else_runs(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, count: int, refusal: tuple[int, str]
+) -> None:
+    """More than are read at once are named one poll after another, and fire no outage."""
+    flows = range(20, 20 + count)
+    await begin(scene, workspace, *flows)
+    unshare(workspace, *flows, refusal=refusal)
+    for _ in range(4):
+        await clock.advance(30)
+        with suppress(MonitorError):
+            await scene.poll("changes")
+        assert doubted(scene) == []
+    if refusal == FORBIDDEN:
+        assert unshared(scene) == [str(flow) for flow in flows]
+    await scene.poll("changes")
+    with suppress(MonitorError):
+        await scene.poll("reconciliation")
+
+    assert doubted(scene) == []
+    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+
+
 async def test_runs_denied_with_their_flow_blind_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

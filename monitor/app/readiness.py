@@ -126,7 +126,7 @@ def _late(views: Sequence[LiveStateView], *, now: float) -> list[str]:
     late = sorted(
         f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
         for poll in polls
-        if poll.overdue_at is not None and poll.overdue_at < now
+        if poll.is_overdue(now)
     )
     answered = {poll.workspace for poll in polls if poll.last_success_at is not None}
     waiting = [

@@ -104,6 +104,9 @@ class PollStatus(Struct, frozen=True, kw_only=True, gc=False):
     last_outcome: str
     overdue_at: float | None = None  # past this without success it counts as late
 
+    def is_overdue(self, monotonic: float) -> bool:
+        return self.overdue_at is not None and self.overdue_at < monotonic
+
 
 class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
     """What the workspace and our own settings allow. Counts are requests."""

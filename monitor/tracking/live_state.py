@@ -48,6 +48,8 @@ RECOVERY = "recovery"
 FAILED_OUTCOMES = frozenset(
     {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
 )
+# These are no failures before a success is overdue: a wait within a minute is kept.
+STARVED_OUTCOMES = frozenset({"throttled", "budget"})
 HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
 
 
@@ -134,6 +136,21 @@ class LiveStateView:
             return None
         name = "the workspace" if poll.poll == RECOVERY else poll.poll
         return f"{name} cannot be read ({poll.last_outcome})"
+
+    def why_starved(self, workspace: str, *, monotonic: float) -> str | None:
+        """Return which poll of runs is overdue for want of requests; None where there is none."""
+        names = dict.fromkeys(WATCHED_BY[kind] for kind in RunKind)
+        polls = (self._live_state.polls.get((workspace, name)) for name in names)
+        return next(
+            (
+                f"{poll.poll} was not read in time ({poll.last_outcome})"
+                for poll in polls
+                if poll is not None
+                and poll.last_outcome in STARVED_OUTCOMES
+                and poll.is_overdue(monotonic)
+            ),
+            None,
+        )
 
     def unseen(self) -> frozenset[tuple[object, str]]:
         """Return of what nothing new is seen, each with the reason: also of unshared pipelines.

@@ -159,6 +159,9 @@ class MergedLiveState:
     def why_unwatched(self, workspace: str, what: str) -> str | None:
         return self._of(workspace).why_unwatched(workspace, what)
 
+    def why_starved(self, workspace: str, *, monotonic: float) -> str | None:
+        return self._of(workspace).why_starved(workspace, monotonic=monotonic)
+
     def unconfirmed_since(self, workspace: str, kind: RunKind) -> datetime | None:
         return self._of(workspace).unconfirmed_since(workspace, kind)
 

@@ -15,9 +15,9 @@ changes goes to the front, unread perhaps, but its change lies behind the moment
 began, and so belongs to the next reading.
 
 A page shorter than our limit is the end, unless workspace or proxy has a limit of its own. The
-count that the first page carries tells. Where none comes, that limit can be no smaller than the
-longest page that was lately shown: a shorter page is the end, and behind any other the next place
-is asked for.
+count that the first page carries tells. Where none comes, or one of that page alone, that limit can
+be no smaller than the longest page that was lately shown: a shorter page is the end, and behind any
+other the next place is asked for.
 """
 
 from __future__ import annotations
@@ -67,13 +67,14 @@ def is_end(
     """True when nothing stands behind a page that brings news, the last that ``lengths`` has.
 
     ``count`` is that of the whole list. It may be wrong: it is believed as far as pages bring more,
-    and no longer where they have brought more than it counts.
+    and no longer where they have brought more than it counts. One that counts just the first page
+    may be of that page alone.
     """
     if page.length == 0:
         return True
     if page.length >= size:
         return False
-    if count is not None and count >= offset + page.length:
+    if count is not None and count >= offset + page.length and (offset or count > page.length):
         return count == offset + page.length
     return not lengths.may_be_cut(page.length)
 

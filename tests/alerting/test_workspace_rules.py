@@ -142,6 +142,24 @@ class TestUnreachable:
         well = poll("ok", 61, name="schedules", good=61)
         assert rule.evaluate(status(Reachability.DEGRADED, failing, well), 62) == word
 
+    @pytest.mark.parametrize("outcome", ["throttled", "budget"])
+    @pytest.mark.parametrize(
+        ("name", "late", "word"),
+        [
+            ("changes", "changes", "firing"),
+            ("plan_runs", "plan_runs", "firing"),
+            ("changes", "reconciliation", "ok"),
+            ("reconciliation", "reconciliation", "ok"),
+        ],
+    )
+    def test_a_list_of_runs_that_goes_without_requests_for_long_is_an_outage(
+        self, outcome: str, name: str, late: str, word: str
+    ) -> None:
+        """A wait within a minute is none; past the time of a success no run is seen any more."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        facts = status(Reachability.DEGRADED, poll(outcome, 60, name=name, good=0))
+        assert rule.evaluate(msgspec.structs.replace(facts, late=frozenset({late})), 62) == word
+
     @pytest.mark.parametrize(("unwatched", "word"), [(("job_group",), "firing"), ((), "ok")])
     def test_what_was_offered_and_is_refused_fires(
         self, unwatched: tuple[str, ...], word: str

@@ -170,9 +170,9 @@ async def test_two_broken_operations_hold_up_no_other(
     assert after[1] - before[1] >= 20
 
 
-def throttled(seconds: int) -> Page:
-    """Return what refuses a request and asks for a pause."""
-    headers = {"Retry-After": str(seconds)}
+def throttled(seconds: int | None) -> Page:
+    """Return what refuses a request and asks for a pause, or for no certain one."""
+    headers = {} if seconds is None else {"Retry-After": str(seconds)}
     return lambda: web.Response(status=429, headers=headers)
 
 
@@ -232,6 +232,24 @@ async def test_a_short_pause_is_no_outage(followed: Followed) -> None:
 
     assert during is not Reachability.UNREACHABLE
     assert is_reachable(followed.scene)()
+
+
+@pytest.mark.parametrize("seconds", [60, 30, None])
+async def test_short_pauses_without_end_leave_the_runs_overdue(
+    followed: Followed, seconds: int | None
+) -> None:
+    """No answer comes between them: two intervals and a minute after the last, that is known."""
+    scene = followed.scene
+    followed.gateway.page = throttled(seconds)
+    await followed.seconds_until(lambda: bool(followed.gateway.requests), most=60)
+
+    def is_starved() -> bool:
+        monotonic = scene.clock.monotonic()
+        return scene.live_state.view.why_starved(NAME, monotonic=monotonic) is not None
+
+    assert await followed.seconds_until(is_starved, most=200) <= 120
+    followed.gateway.page = None
+    assert await followed.seconds_until(lambda: not is_starved(), most=200) <= 130
 
 
 @pytest.mark.parametrize("outage", ["server_error", "refused_token", "throttled"])

@@ -118,6 +118,30 @@ async def test_many_flows_unshared_at_once_hide_no_other(
     assert "101:failed" in await scene.run_events()
 
 
+@pytest.mark.parametrize("refusal", [FORBIDDEN, NO_OBJECT])
+@pytest.mark.parametrize("count", [12, 60])
+async def test_many_flows_unshared_at_once_doubt_no_list_where_nothing_else_runs(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, count: int, refusal: tuple[int, str]
+) -> None:
+    """More than are read at once are named one poll after another, and fire no outage."""
+    flows = range(20, 20 + count)
+    await begin(scene, workspace, *flows)
+    unshare(workspace, *flows, refusal=refusal)
+    for _ in range(4):
+        await clock.advance(30)
+        with suppress(MonitorError):
+            await scene.poll("changes")
+        assert doubted(scene) == []
+    if refusal == FORBIDDEN:
+        assert unshared(scene) == [str(flow) for flow in flows]
+    await scene.poll("changes")
+    with suppress(MonitorError):
+        await scene.poll("reconciliation")
+
+    assert doubted(scene) == []
+    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+
+
 async def test_runs_denied_with_their_flow_blind_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
@@ -179,6 +203,67 @@ async def test_a_list_is_doubted_where_nothing_known_is_shown(
             await scene.poll(poll)
 
     assert (doubted(scene), unshared(scene)) == (["flows", "job groups"], [])
+
+
+async def names_in_turn(scene: Scene, clock: ManualClock) -> None:
+    await clock.advance(300)
+    with suppress(MonitorError):
+        await scene.poll("changes")
+    with suppress(MonitorError):
+        await scene.poll("names")
+
+
+def is_unwatched(scene: Scene, kind: RunKind) -> bool:
+    return scene.live_state.view.why_unwatched(NAME, kind) is not None
+
+
+async def test_the_only_flow_hides_all_runs_where_none_is_shown(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Whatever runs now stays unseen, until the flow is shown again."""
+    await begin(scene, workspace)
+    unshare(workspace, KEPT)
+    await names_in_turn(scene, clock)
+    assert doubted(scene) == ["flows"]
+    assert {kind for kind in RunKind if is_unwatched(scene, kind)} == {
+        RunKind.JOB_GROUP,
+        RunKind.FLOW_RUN,
+    }
+    share_again(workspace)
+    await names_in_turn(scene, clock)
+    assert doubted(scene) == []
+
+
+@pytest.mark.parametrize("status", ["InProgress", "Complete"])
+async def test_a_run_that_is_shown_hides_none_with_the_only_flow(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock, status: str
+) -> None:
+    """A right to the flow may be withdrawn without that to its runs, active or ended since."""
+    await begin(scene, workspace)
+    put(workspace, 101, KEPT)
+    await scene.poll("changes")
+    workspace.unlisted["flows"] = (KEPT,)
+    workspace.faults[f"flows/{KEPT}"] = FORBIDDEN
+    await names_in_turn(scene, clock)
+    put(workspace, 101, KEPT, status)
+    await names_in_turn(scene, clock)
+
+    assert doubted(scene) == ["flows"]
+    assert not is_unwatched(scene, RunKind.JOB_GROUP)
+
+
+async def test_the_only_plan_hides_all_plan_runs_where_none_is_shown(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Runs of flows are seen as ever."""
+    workspace.tables["plans"][50] = {"id": 50, "name": "plan 50"}
+    await begin(scene, workspace)
+    workspace.unlisted["plans"] = (50,)
+    workspace.faults |= {"plans/50": FORBIDDEN, "plans/50/full": FORBIDDEN}
+    await names_in_turn(scene, clock)
+
+    assert doubted(scene) == ["plans"]
+    assert [kind for kind in RunKind if is_unwatched(scene, kind)] == [RunKind.PLAN_RUN]
 
 
 async def hide_a_run(scene: Scene, workspace: TinyWorkspace, clock: ManualClock) -> None:

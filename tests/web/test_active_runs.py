@@ -107,6 +107,7 @@ def test_what_runs_is_what_one_would_count(changes: list[tuple[object, ...] | Ru
             active=tuple(active.values()),
             alerting=AlertingSnapshot(),
             blind={},
+            starved={},
             confirmed_at=START,
             unconfirmed_since={("acme", RunKind.PLAN_RUN): START + timedelta(seconds=7)},
         )

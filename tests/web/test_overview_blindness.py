@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from monitor.model.alerts import Severity
 from monitor.model.live_state import PollStatus, Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
@@ -14,7 +16,9 @@ from tests.web.test_overview_boxes import see
 from tests.web.test_overview_status import BAD, OK, flow, stand, status
 
 
-def fail_poll(site: Site, poll: str) -> None:
+def fail_poll(
+    site: Site, poll: str, *, outcome: str = "unreachable", overdue_at: float | None = None
+) -> None:
     """Let the last attempt of a poll have failed."""
     site.live_state.record_poll(
         PollStatus(
@@ -22,7 +26,8 @@ def fail_poll(site: Site, poll: str) -> None:
             poll=poll,
             last_attempt_at=site.clock.now(),
             last_success_at=None,
-            last_outcome="unreachable",
+            last_outcome=outcome,
+            overdue_at=overdue_at,
         )
     )
 
@@ -88,6 +93,22 @@ async def test_schedules_that_cannot_be_read_are_named(site: Site) -> None:
         "acme: schedules cannot be read (unreachable), nothing running, 2 healthy"
     )
     assert (answer["level"], "healthy" in answer["short"]) == ("unknown", False)
+
+
+@pytest.mark.parametrize("outcome", ["throttled", "budget"])
+async def test_runs_that_go_without_requests_for_long_name_their_workspace(
+    site: Site, outcome: str
+) -> None:
+    """It is the workspace that is not seen then, and not the monitor that is not ready."""
+    stand(site, OK, OK)
+    fail_poll(site, "changes", outcome=outcome, overdue_at=site.clock.monotonic() + 1)
+    assert (await status(site))["level"] == "ok"
+    await site.clock.advance(2)
+    answer = await status(site)
+    assert answer["sentence"] == (
+        f"acme: changes was not read in time ({outcome}), nothing running, 2 healthy"
+    )
+    assert answer["level"] == "unknown"
 
 
 async def test_a_workspace_that_was_never_read_may_hide_anything(site: Site) -> None:

@@ -247,6 +247,22 @@ async def flows_of(client: WorkspaceClient) -> int:
     return len({row.id for page in pages for row in page.rows})
 
 
+@pytest.mark.parametrize("cap", [11, 37, 90])
+async def test_a_count_of_the_page_alone_ends_no_reading_early(cap: int) -> None:
+    """It is no proof of the end; a list that is read whole at once costs one more request."""
+    ids, requested = list(range(90)), []
+
+    async def request_page(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        requested.append(offset)
+        page = ids[offset : offset + min(limit, cap)]
+        return rows_of(page, count=len(page) if offset == 0 else None), None
+
+    pages = read_pages(request_page, page_size=250, page_limit=40, operation_id="listFlows")
+    found = {row async for page in pages for row in page.rows}
+    assert len(found) == 90
+    assert cap < 90 or len(requested) == 2
+
+
 @pytest.mark.parametrize("cap", [11, 37, 89])
 async def test_a_cap_that_nobody_would_guess_is_found_without_a_count(cap: int) -> None:
     """Lists are whole from the first one on, also one that ends with a whole page."""

@@ -229,11 +229,7 @@ class EvaluationContext:
             polls = tuple(
                 poll for poll in self._view.polls() if poll.workspace == subject.workspace
             )
-            late = frozenset(
-                poll.poll
-                for poll in polls
-                if poll.overdue_at is not None and poll.overdue_at < self.monotonic
-            )
+            late = frozenset(poll.poll for poll in polls if poll.is_overdue(self.monotonic))
             return WorkspaceFacts(status=workspace, polls=polls, late=late)
         return self._thing(workspace, subject)
 

@@ -13,12 +13,12 @@ from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition
 from monitor.alerting.rules.results import Facts, Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import BudgetStatus, PollStatus
+from monitor.tracking.live_state import STARVED_OUTCOMES
 
 # One failed attempt may be bad luck; the next one shows that nothing is left.
 _STARVED_ATTEMPTS = 2
 _ATTEMPTS_COUNTED = 1_000
 _THROTTLED = "throttled"
-_STARVED_OUTCOMES = frozenset({"budget", _THROTTLED})
 _OWN = "own"  # the scope of our own budget
 _POLLS_NAMED = 10
 
@@ -83,7 +83,7 @@ def _shortage(before: BudgetShortage, facts: WorkspaceFacts, now: datetime) -> B
     empty = [budget.scope for budget in facts.status.budgets if budget.remaining <= 0]
     polls: dict[str, StarvedPoll] = {}
     for poll in facts.polls:
-        if poll.last_outcome in _STARVED_OUTCOMES:
+        if poll.last_outcome in STARVED_OUTCOMES:
             attempt_at = poll.last_attempt_at
             since, newest_at, count = before.polls.get(poll.poll, (now, attempt_at, 1))
             attempts = min(count + (attempt_at != newest_at), _ATTEMPTS_COUNTED)

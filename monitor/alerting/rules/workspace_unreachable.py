@@ -1,7 +1,8 @@
 """workspace_unreachable: a workspace does not answer, refuses our token, or hides its runs.
 
 It hides them where a list fails, is refused though it was offered before, or lacks rows that must
-be in it. Schedules are unwatched in the same ways, and where reading them is long overdue.
+be in it, or is overdue for want of requests. Schedules are unwatched in the same ways, and where
+reading them is long overdue.
 Where it hides no more than flows or plans by their lists, all runs are seen: see `HIDES_ONLY`.
 
 Evaluated by our own clock: what an outage hides is the workspace's clock too.
@@ -20,7 +21,7 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.live_state import SCHEDULES, PollStatus, Reachability, WorkspaceStatus
 from monitor.model.runs import RunKind
-from monitor.tracking.live_state import FAILED_OUTCOMES, RECOVERY, WATCHED_BY
+from monitor.tracking.live_state import FAILED_OUTCOMES, RECOVERY, STARVED_OUTCOMES, WATCHED_BY
 
 # The fact that names what is hidden, where that keeps no run or schedule from being seen: then the
 # alert explains nothing else, and inhibits nothing.
@@ -49,7 +50,7 @@ def evaluate(
             memory = UnreachableSince(since=now, preexisting=True)
         return RuleAnswer(Unknown("the workspace has not been asked yet"), memory)
     unwatched = "; ".join(cause.reason for cause in status.unwatched_causes())
-    is_blind = any(poll.poll in _LISTS and poll.last_outcome in FAILED_OUTCOMES for poll in polls)
+    is_blind = any(poll.poll in _LISTS and _fails(poll, state.facts.late) for poll in polls)
     is_cut_off = status.reachability is Reachability.UNREACHABLE
     late = _late_schedules(state.facts)
     is_unseen = is_cut_off or is_blind or bool(late) or _is_refused(polls)
@@ -67,6 +68,12 @@ def evaluate(
         preexisting=memory.preexisting,
     )
     return RuleAnswer(result, memory)
+
+
+def _fails(poll: PollStatus, late: frozenset[str]) -> bool:
+    """True where it fails, or has gone without requests until its success was overdue."""
+    is_starved = poll.last_outcome in STARVED_OUTCOMES and poll.poll in late
+    return is_starved or poll.last_outcome in FAILED_OUTCOMES
 
 
 def _hides_only(status: WorkspaceStatus) -> str | None:
@@ -103,7 +110,8 @@ DEFINITION = RuleDefinition(
     description="{reason}",
     template_fields=("reason", HIDES_ONLY),
     # After the time-out of a read, in which any other answer ends it, and the wait for a poll this
-    # stays below two minutes; the answer of the read's second try may still prevent it.
+    # stays below two minutes; the answer of the read's second try may still prevent it. Pauses of
+    # a minute and less, one after the other, take as long again: a poll must be overdue first.
     for_seconds=0.75 * MINUTE,
     not_recorded="the event log does not hold how workspaces answered",
 )

@@ -11,7 +11,7 @@ happened meanwhile comes, because no watermark has moved.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, auto
 from functools import partial
@@ -89,16 +89,20 @@ class ListCheck:
         recognition: Recognition,
         *,
         unwatched: Sequence[str],
+        runs: Mapping[RunKind, Recognition] | None = None,
         explain: Explain | None = None,
     ) -> None:
         """``unwatched`` is what nobody sees while the list is doubted: see `DoubtedList`.
 
+        ``runs`` are of what it lists: they are hidden with it where none of them is shown.
         ``explain`` None: whatever is missing may be for a reason that hides more.
         """
         self._context = context
         self._name = name
         self.unwatched = tuple(unwatched)
         self._recognition = recognition
+        self._runs = runs or {}
+        self._hides_runs = False
         self._explain = explain
         # What the list must show before it is believed again, and when that was last found so.
         self._lacking: dict[str, float] = {}
@@ -172,8 +176,7 @@ class ListCheck:
         """Believe the list no more until it shows these."""
         if not lacking:
             return
-        now = self._context.clock.monotonic()
-        self._lacking |= dict.fromkeys(lacking, now)
+        self._lacking |= dict.fromkeys(lacking, self._context.clock.monotonic())
         if self._since is None:
             self._since = self._context.clock.now()
         self._reason = f"the list of {self._name} lacks {_named(lacking)}: {reason}"
@@ -223,10 +226,14 @@ class ListCheck:
         listed, gone = _those(answers, _Answer.LISTED), _those(answers, _Answer.GONE)
         settled = explained | set(_those(answers, _Answer.CHANGED))
         open_ids = [id_ for id_ in missing if id_ not in settled]
+        self._hides_runs = bool(hidden) and not (shows_known or listed or self._sees_runs())
         self.doubt(listed, "the workspace shows it by its id")
-        if open_ids and not shows_known and not listed and self._have_vanished(open_ids):
-            self.doubt(open_ids, "nothing that was known is shown any more")
-            raise DoubtedListError(self._reason)
+        if open_ids and not shows_known and not listed:
+            if explained:  # the rest perhaps too: pipelines are read a few at a time
+                raise self._not_read_yet(open_ids)
+            if self._have_vanished(open_ids):
+                self.doubt(open_ids, "nothing that was known is shown any more")
+                raise DoubtedListError(self._reason)
         if not shows_known:
             self.doubt(hidden, "it may not be read either")
         await self._remove(gone, remove, is_gone=True)
@@ -234,9 +241,11 @@ class ListCheck:
         await self._remove(self._hidden_for(hidden, due), remove, is_gone=False)
         self.require()
         if len(open_ids) > len(gone) + len(hidden):
-            raise DoubtedListError(
-                f"the list of {self._name} lacks {_named(open_ids)}: not all of them are read yet"
-            )
+            raise self._not_read_yet(open_ids)
+
+    def _not_read_yet(self, ids: Collection[str]) -> DoubtedListError:
+        lacking = f"the list of {self._name} lacks {_named(ids)}"
+        return DoubtedListError(f"{lacking}: not all of them are read yet")
 
     async def _answers(
         self, missing: Sequence[str], must_be_listed: MustBeListed, most_reads: int
@@ -297,6 +306,13 @@ class ListCheck:
                 self._hidden.pop(id_, None)
         return list(self._hidden)
 
+    def _sees_runs(self) -> bool:
+        """True where a run is active, or one was shown since what is hidden was refused first."""
+        if not self._runs or self._context.has_active_runs(*self._runs):
+            return True
+        since = min(self._hidden.values())
+        return any(recognition.is_since(since) for recognition in self._runs.values())
+
     def _hidden_for(self, hidden: Sequence[str], seconds: float) -> list[str]:
         now = self._context.clock.monotonic()
         return [id_ for id_ in hidden if now - self._hidden[id_] >= seconds]
@@ -328,13 +344,12 @@ class ListCheck:
         before = context.live_state.workspaces[context.name].doubted
         after = [doubted for doubted in before if doubted.name != self._name]
         if self._lacking and self._since is not None:
-            doubted_list = DoubtedList(
-                name=self._name,
-                since=self._since,
-                reason=self._reason,
-                unwatched=self.unwatched,
+            unwatched = (*self.unwatched, *(self._runs if self._hides_runs else ()))
+            after.append(
+                DoubtedList(
+                    name=self._name, since=self._since, reason=self._reason, unwatched=unwatched
+                )
             )
-            after.append(doubted_list)
         elif len(after) < len(before):
             log.info("list whole again", workspace=context.name, list=self._name)
         if not self._lacking:
@@ -355,12 +370,12 @@ class ListChecks:
 
         self.unshared = UnsharedPipelines(context)
 
-        def check(name: str, recognition: Recognition, *unwatched: str) -> ListCheck:
-            return ListCheck(context, name, recognition, unwatched=unwatched)
+        def check(name: str, *kinds: RunKind) -> ListCheck:
+            runs = {kind: self.known_runs[kind] for kind in kinds}
+            return ListCheck(context, name, anything, unwatched=(name,), runs=runs)
 
         def check_runs(name: str, kind: RunKind, *unwatched: RunKind) -> ListCheck:
-            explain = partial(self.unshared.explain, kind)
-            recognition = self.known_runs[kind]
+            explain, recognition = partial(self.unshared.explain, kind), self.known_runs[kind]
             return ListCheck(context, name, recognition, unwatched=unwatched, explain=explain)
 
         self.of_runs = {
@@ -369,11 +384,9 @@ class ListChecks:
             ),
             RunKind.PLAN_RUN: check_runs("plan runs", RunKind.PLAN_RUN, RunKind.PLAN_RUN),
         }
-        self.flows, self.plans = (
-            check("flows", anything, "flows"),
-            check("plans", anything, "plans"),
-        )
-        self.schedules = check("schedules", anything, SCHEDULES)
+        self.flows = check("flows", RunKind.JOB_GROUP, RunKind.FLOW_RUN)
+        self.plans = check("plans", RunKind.PLAN_RUN)
+        self.schedules = check(SCHEDULES)
 
 
 def _those(answers: dict[str, _Answer], which: _Answer) -> list[str]:

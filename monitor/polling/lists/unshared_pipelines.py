@@ -85,6 +85,7 @@ class UnsharedPipelines:
                 why = await self._why_refused(pipeline)
             except NoSuchObjectError:
                 hidden.add(pipeline)  # it was deleted, and its runs with it
+                self._dismiss(pipeline)
                 continue
             if why is not None:
                 refused[pipeline] = why
@@ -93,7 +94,8 @@ class UnsharedPipelines:
             if shown == _WITNESSES:
                 break  # a list lies: what else it lacks is read by their own ids
         hidden |= refused.keys()
-        if not hidden or not (shown or await self._has_witness(beside=hidden)):
+        # What was not read yet may be hidden as well, and is no witness.
+        if not hidden or not (shown or await self._has_witness(beside=runs_of.keys())):
             return frozenset()
         self._add(refused)
         return frozenset().union(*(runs_of[pipeline] for pipeline in hidden))
@@ -233,13 +235,19 @@ class UnsharedPipelines:
             for id_ in self._in_turn(kind)
             if (kind, id_) not in left
         )
-        for pipeline in islice(others, _WITNESSES):
+        for pipeline in list(islice(others, _WITNESSES)):
             try:
                 if await self._why_refused(pipeline) is None:
                     return True
             except NoSuchObjectError:
-                continue
+                self._dismiss(pipeline)
         return False
+
+    def _dismiss(self, pipeline: Pipeline) -> None:
+        """It is denied, and no witness before a list shows it again."""
+        ids = self._listed[pipeline.kind]
+        if pipeline.id in ids:
+            ids.remove(pipeline.id)
 
     def _add(self, refused: _Refused) -> None:
         context = self._context

@@ -262,9 +262,12 @@ class ById:
     async def _are_unshared(self, denied: Sequence[RunKey]) -> bool:
         """True where these are denied because their pipelines are hidden as well."""
         for kind in RunKind:
-            own = {key.id for key in denied if key.kind is kind}
-            if await self._checks.unshared.explain(kind, own) < own:
-                return False
+            left = {key.id for key in denied if key.kind is kind}
+            while left:  # pipelines are read a few at a time
+                explained = await self._checks.unshared.explain(kind, left)
+                if not explained:
+                    return False
+                left -= explained
         return True
 
     def _is_denied_again(self, key: RunKey, began: float) -> bool:

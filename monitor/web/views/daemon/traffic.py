@@ -241,7 +241,7 @@ def _poll(poll: PollStatus, *, now: float) -> PollView:
         last_success_at=poll.last_success_at,
         last_outcome=poll.last_outcome,
         outcome_in_words=_OUTCOMES.get(poll.last_outcome, poll.last_outcome.replace("_", " ")),
-        is_overdue=poll.overdue_at is not None and poll.overdue_at < now,
+        is_overdue=poll.is_overdue(now),
         is_failing=poll.last_outcome not in _WELL,
     )
 

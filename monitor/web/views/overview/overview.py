@@ -59,6 +59,7 @@ class OverviewSnapshots:
     active: Sequence[ActiveRun]
     alerting: AlertingSnapshot
     blind: Mapping[tuple[str, PipelineKind], str]  # why nothing new is seen of such pipelines
+    starved: Mapping[str, str]  # by workspace: which poll of runs is overdue for want of requests
     confirmed_at: datetime | None  # our clock; all that can be seen was, since
     unconfirmed_since: Mapping[tuple[str, RunKind], datetime]  # as of `LiveStateView`
 
@@ -80,6 +81,7 @@ class Overview:
     rows: Mapping[PipelineKey, PipelineRow]
     roots: Sequence[ActiveRoot]  # oldest first
     blind: Mapping[tuple[str, PipelineKind], str]
+    starved: Mapping[str, str]
     states: Mapping[tuple[str, PipelineCondition], int]  # pipelines, by workspace
     running: int  # pipelines of which a run is active
     unconfirmed: int  # of ``roots``
@@ -125,6 +127,7 @@ def overview_of(known: OverviewSnapshots) -> Overview:
         rows=rows,
         roots=active.roots,
         blind=known.blind,
+        starved=known.starved,
         states=Counter((row.key[0], row.state) for row in rows.values()),
         running=sum(row.active > 0 for row in rows.values()),
         unconfirmed=sum(root.is_unconfirmed for root in active.roots),

@@ -84,6 +84,11 @@ class RecentOverview:
             active=live.active_runs(),
             alerting=self._sources.alerting.snapshot(),
             blind=blind,
+            starved={
+                name: why
+                for name in workspaces
+                if (why := live.why_starved(name, monotonic=self._sources.clock.monotonic()))
+            },
             confirmed_at=min(seen) if seen else max(confirmed.values(), default=None),
             unconfirmed_since={
                 (name, kind): since

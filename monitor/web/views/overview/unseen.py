@@ -34,6 +34,7 @@ def why_unseen(live: ShownLiveState, overview: Overview, status: WorkspaceStatus
     if overview.count(PipelineCondition.UNKNOWN, name):
         whys.append(overview.blind.get((name, PipelineKind.PLAN)))
     whys += [live.why_unwatched(name, what) for what in WATCHED_BY]
+    whys.append(overview.starved.get(name))
     why = next((why for why in whys if why is not None), None)
     return None if why is None else f"{name}: {why[:_WHY_CHARACTERS]}"
 
